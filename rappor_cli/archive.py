@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -33,8 +33,6 @@ app = command_group(
 
 FEW_REPORTS = 20_000_000  # summed here sooner than processes start
 Archive = Annotated[str, typer.Argument(help="Folder, or URL such as s3://bucket/archive.")]
-Week = Annotated[str | None, typer.Option(help="One ISO week instead, such as 2026-W47.")]
-Window = tuple[date | None, date | None]
 
 
 @app.command()
@@ -95,7 +93,6 @@ def sum_(
     params_id: shared.ParamsId = None,
     first: shared.FirstDay = None,
     last: shared.LastDay = None,
-    week: Week = None,
     cohorts: Annotated[str | None, typer.Option(help="Only these, such as 0-3,7.")] = None,
     params: Annotated[Path | None, typer.Option(help="google/rappor's params.csv.")] = None,
     workers: Workers = None,
@@ -103,13 +100,13 @@ def sum_(
 ) -> None:
     """Sum the reports of METRIC: the same aggregate that the collector gives for those days."""
     if params is not None:
-        if params_id or first or last or week or cohorts or workers:
+        if params_id or first or last or cohorts or workers:
             raise typer.BadParameter("--params goes with a report CSV and -o alone")
         from decoder.formats.google_rappor import read_params  # needs the decoder's libraries
 
         found = sum_report_file(Path(archive), metric, read_params(params))
     else:
-        wanted = Wanted(metric, params_id, *_window(first, last, week))
+        wanted = Wanted(metric, params_id, read_day(first), read_day(last))
         found = _sum(archive, wanted, workers, None if cohorts is None else _numbers(cohorts))
     if output is None:
         print(found.to_json())
@@ -138,19 +135,6 @@ def _sum(archive: str, wanted: Wanted, workers: int | None, cohorts: set[int] | 
     pool = pool_of(count_part, 1 if few else workers, [SpanTask.__module__])
     with progress_bar("reports", total) as advance:
         return aggregate(parts, archive, pool.run, cohorts=cohorts, advance=advance)
-
-
-def _window(first: str | None, last: str | None, week: str | None) -> Window:
-    """The days of --from and --to, or of --week. Wrong usage for no ISO week."""
-    if week is None:
-        return read_day(first), read_day(last)
-    if first or last:
-        raise typer.BadParameter("--week stands instead of --from and --to")
-    try:
-        monday = datetime.strptime(f"{week}-1", "%G-W%V-%u").date()
-    except ValueError:
-        raise typer.BadParameter(f"--week {week!r} is not an ISO week such as 2026-W47") from None
-    return monday, monday + timedelta(days=6)
 
 
 def _numbers(text: str) -> set[int]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
 from typing import Annotated
 
 import numpy as np
@@ -16,6 +13,7 @@ import typer
 
 from rappor_cli import options as shared
 from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, seed_of
+from rappor_cli.task_pools import pool_of
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
 from simulations.experiments.calibration_settings import FEW_COHORTS, SIZES, STRESS
 from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarise
@@ -91,12 +89,11 @@ def _run(
 ) -> list[RunScore]:
     """All cells on all cores, largest first, in a fixed order of results."""
     task = partial(run_cell, method=method.value)
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(task, cell) for cell in wanted]
-        for job in as_completed(jobs):
-            job.result()
-            advance(1)
-    return [job.result() for job in jobs]
+    scores = {}
+    for cell, score in pool_of(task, None).run(wanted):
+        scores[cell] = score
+        advance(1)
+    return [scores[cell] for cell in wanted]
 
 
 def _cells(row: Row) -> list[str]:

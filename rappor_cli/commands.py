@@ -12,7 +12,7 @@ from typing import Any
 # The attribute is a function or a typer.Typer.
 ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "start here": {
-        "demo": ("rappor_cli.demo", "app", "The whole life of a report on this machine."),
+        "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
         "quickstart": (
             "rappor_cli.quickstart",
             "quickstart",

@@ -23,7 +23,6 @@ from decoder.output.number_text import p_text
 from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
 from rappor_cli.demo_collector import demo_settings, filled_collector
-from rappor_cli.demo_flows import demo_flows
 from rappor_cli.demo_service import (
     check_port,
     prepared_service,
@@ -41,14 +40,6 @@ DEFAULT_PORT = 8100  # of the decoder service
 ROWS_SHOWN = 24
 
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    epilog="Example: rappor demo --clients 20000",
-)
-app.command("flows")(demo_flows)
-
-
 class DemoError(RapporError):
     """The demonstration cannot be carried out."""
 
@@ -62,9 +53,7 @@ class Shown:
     report: Path
 
 
-@app.callback(invoke_without_command=True)
 def demo(
-    context: typer.Context,
     clients: Annotated[
         int | None,
         typer.Option(min=1, help=f"Devices in the fleet, {DEFAULT_CLIENTS:,} if not given."),
@@ -97,8 +86,6 @@ def demo(
     ] = DEFAULT_PORT,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
-    if context.invoked_subcommand is not None:
-        return
     if (input_ is None) != (column is None):
         raise typer.BadParameter("--input and --column go together", param_hint="--input")
     if input_ is None and client_column is not None:

@@ -21,8 +21,7 @@ from decoder.formats.known_flows import read_known_flows
 from decoder.options import DecodeOptions
 from rappor_cli import options as shared
 from rappor_cli.calibration import decoder_calibration
-from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, seed_of
-from rappor_cli.figures import known_names
+from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, known_names, seed_of
 from rappor_cli.numbers import read_day
 from rappor_cli.task_pools import Workers, pool_of
 from rappor_cli.text import print_note
