@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
 from privacy_audit.linkage_by_life import TARGETS, find_by_life
@@ -19,6 +17,7 @@ from privacy_audit.lives import WORLDS
 from privacy_audit.trackability import PERIODS, attack_file, attacks_on
 from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
+from rappor_cli.text import print_columns
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import load_metrics
 
@@ -52,20 +51,20 @@ def location_attacks(
         found_by_all = {"metrics": rows, "population": population, "together": together}
         print(json.dumps(found_by_all | {"by_life": by_life}))
         return
-    table = Table(title=f"among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}")
-    for name in ("metric", "periods", "reports", "change AUC", "re-linked", "all slots"):
-        table.add_column(name, justify="left" if name == "metric" else "right")
-    for row in rows:
-        figures = f"{row['change_auc']:.2f}", f"{row['relinked']:.1%}", f"{row['all_slots']:.1%}"
-        table.add_row(row["metric"], str(row["periods"]), str(row["reports"]), *figures)
-    console = Console()
-    console.print(table)
+    print(f"among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}:")
+    columns = "metric", "periods", "reports", "change AUC", "re-linked", "all slots"
+    figures = [
+        (row["metric"], str(row["periods"]), str(row["reports"]), f"{row['change_auc']:.2f}",
+         f"{row['relinked']:.1%}", f"{row['all_slots']:.1%}")
+        for row in rows
+    ]  # fmt: skip
+    print_columns(columns, figures)
     for one in together:
-        console.print(
+        print(
             f"all metrics of {population:,} devices, {one['periods']} periods: "
             f"{one['relinked']:.1%} re-linked, {one['by_groups']:.1%} by cohort, level and turn"
         )
-    console.print(_life_table(by_life))
+    _print_lives(by_life)
 
 
 def _by_life(
@@ -85,33 +84,22 @@ def _by_life(
     return rows
 
 
-def _life_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """What is known of everybody, and how often that finds a device."""
+def _print_lives(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what is known of everybody, and how often that finds a device."""
     crowd = rows[0]["crowd"] if rows else 0
-    title = f"whose reports these are, among {crowd:,} of one cohort: right at first guess"
-    columns = "lives", "periods", "came", "presence", "changes", "life", "bound"
-    table = _numbers(title, ("way", *columns))
-    table.caption = (
+    print(f"\nwhose reports these are, among {crowd:,} of one cohort: right at first guess")
+    columns = "metric", "lives", "periods", "came", "presence", "changes", "life", "bound"
+    lines = []
+    for row in rows:
+        shares = [f"{row[name]:.2%}" for name in ("by_presence", "by_changes", "by_life")]
+        bound = "none" if row["bound"] == 1 else f"{row['bound']:.2%}"
+        first = row["metric"], row["lives"], str(row["periods"]), f"{row['came']:.0%}"
+        lines.append((*first, *shares, bound))
+    print_columns(columns, lines)
+    print(
         "What is known of everybody: in which periods there was data, in which the last known cell "
         "changed, or the life. lives: sparse, data now and then and many cells; dense, always "
         "the same cell but for a fifth who move once; seldom, as sparse, of an app that runs "
         "only when there is data, so that answers come late: came, of those that were due. bound: "
         "of what was sent and when, whatever is known."
     )
-    for row in rows:
-        shares = [row[name] for name in ("by_presence", "by_changes", "by_life")]
-        bound = "none" if row["bound"] == 1 else f"{row['bound']:.2%}"
-        figures = [f"{row['came']:.0%}", *(f"{share:.2%}" for share in shares)]
-        table.add_row(row["metric"], row["lives"], str(row["periods"]), *figures, bound)
-    return table
-
-
-def _numbers(title: str, columns: Sequence[str]) -> Table:
-    """A table whose figures are never cut, however narrow the terminal: names give way."""
-    table = Table(title=title, padding=(0, 1, 0, 0), pad_edge=False)  # names need the room
-    for name in columns:
-        if name == "way":
-            table.add_column(name, overflow="fold")
-        else:
-            table.add_column(name, justify="right", no_wrap=True)
-    return table
