@@ -19,7 +19,7 @@ from collector.domain.relay_keys import (
 from rappor_cli import options as shared
 from rappor_cli.options import command_group
 from rappor_cli.text import print_columns
-from rappor_core.ohttp.key_config import encode_keys
+from rappor_core.ohttp.encapsulation import encode_keys
 
 app = command_group(
     "Create, list and retire the keys of devices behind a relay.",
