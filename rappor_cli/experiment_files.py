@@ -1,4 +1,4 @@
-"""Run an experiment, and show it: a table, a manifest with seed and figures, a picture, files."""
+"""Run an experiment, and show it: a table, a manifest with seed and figures, files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from secrets import randbits
@@ -22,7 +21,7 @@ from rappor_cli.progress import progress_bar
 from rappor_cli.text import wide_console
 
 Advance = Callable[[int], None]
-_LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+_LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,13 @@ class ExperimentOutcome:
     """What an experiment found.
 
     rows: all figures, plain.  columns: heading, key of a row, and format.  lines: cells in place
-    of those of the rows.  notes: sentences under the table.  draw: writes the picture.  files:
-    further texts by name of a file.
+    of those of the rows.  notes: sentences under the table.  files: further texts by name.
     """
 
     rows: Sequence[Mapping[str, Any]]
     columns: Sequence[tuple[str, str, str]]
     lines: Sequence[Sequence[str]] | None = None
     notes: Sequence[str] = ()
-    draw: Callable[[Path], None] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -87,12 +84,6 @@ def run_experiment(
         (shown.output / file).write_text(text, encoding="utf-8")
     told = manifest_of(name, outcome, settings, seed)
     path = shown.output / f"{name}-manifest.json"
-    written = [f"manifest: {path}"]
-    if outcome.draw is not None:
-        picture = shown.output / f"{name}.png"
-        outcome.draw(picture)
-        told["picture_sha256"] = sha256(picture.read_bytes()).hexdigest()
-        written.insert(0, f"picture: {picture}")
     manifest = json.dumps(told, indent=2, allow_nan=False)
     path.write_text(manifest + "\n", encoding="utf-8")
     if shown.as_json:
@@ -109,7 +100,7 @@ def run_experiment(
         console = wide_console()
         for note in outcome.notes:
             console.print(note)
-        console.print(", ".join(written), soft_wrap=True)
+        console.print(f"manifest: {path}", soft_wrap=True)
 
 
 def seed_of(rng: np.random.Generator) -> int:

@@ -34,7 +34,6 @@ from simulations.experiments import longitudinal as over_time
 from simulations.experiments import paper
 from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
-from simulations.experiments.figures import draw_experiments
 from simulations.fleets.draws import Fleet, draw_cohorts
 from simulations.fleets.table import declared_metric, decode_rows, draw_fleet, listed_values
 from simulations.flows.city import city_matrix, city_metric
@@ -97,16 +96,15 @@ FLEET_COLUMNS: Columns = (
     ("weeks", "periods", "d"), ("reports", "reports", ",d"), ("devices", "devices", ",d"),
     ("repeats", "repeats", ".2f"), ("held", "held", ",d"), ("found", "found", ",d"),
     ("false", "false_found", ",d"), ("smallest found", "smallest", ".3%"),
-    ("detectable (plan)", "detectable_share", ".3%"), ("CPU s", "seconds", ".2f"),
 )  # fmt: skip
 FLOW_COLUMNS: Columns = tuple(
     (heading, "", "s" if heading in ("world", "intervals of") else "")
-    for heading in ("world", "nats", "devices", "detected (wrong)", "off", "tau", "s",
+    for heading in ("world", "nats", "devices", "detected (wrong)", "off", "tau",
                     "intervals of", "a draw", "hold", "±", "worst draw")
 )  # fmt: skip
 COVERAGE_COLUMNS: Columns = tuple(
     (heading, "", "s" if heading == "metric" else "")
-    for heading in ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10", "s")
+    for heading in ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
 )
 
 
@@ -146,7 +144,7 @@ def _paper(
         found.append(run(rng=rng))
         advance(1)
     rows = [one.row() for one in found]
-    return ExperimentOutcome(rows, PAPER_COLUMNS, draw=partial(draw_experiments, found))
+    return ExperimentOutcome(rows, PAPER_COLUMNS)
 
 
 def processes(
@@ -286,11 +284,10 @@ def location_coverage(
         raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
 
     def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        rows = [
-            {"metric": one.base_name, "devices": size}
-            | asdict(map_coverage(one, size, maps, rng, advance))
-            for one, size in product(chosen, devices)
-        ]
+        rows = []
+        for one, size in product(chosen, devices):
+            found = asdict(map_coverage(one, size, maps, rng, advance))
+            rows.append({"metric": one.base_name, "devices": size} | found.pop("parts") | found)
         note = "by map: mean over the maps, those that find no cell counted as 1"
         return ExperimentOutcome(rows, COVERAGE_COLUMNS, list(map(_coverage_line, rows)), [note])
 
@@ -300,8 +297,7 @@ def location_coverage(
 def _coverage_line(row: Mapping[str, Any]) -> list[str]:
     every, found, five, ten = (_part(row, name) for name in GROUPS)
     numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
-    size, seconds = f"{row['devices']:,}", f"{row['seconds']:.2f}"
-    return [row["metric"], size, every, found, *numbers, five, ten, seconds]
+    return [row["metric"], f"{row['devices']:,}", every, found, *numbers, five, ten]
 
 
 def _part(row: Mapping[str, Any], name: str) -> str:
@@ -390,7 +386,7 @@ def _flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
     """A line for each quantity; what is of the setting appears in the first."""
     setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
                f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
-               f"{row['tau']:.2g}", f"{row['seconds']:.1f}"]  # fmt: skip
+               f"{row['tau']:.2g}"]  # fmt: skip
     lines = []
     for name, one in row["held"].items():
         numbers = ["-"] * 4

@@ -68,9 +68,7 @@ OutputCsv = Annotated[Path, typer.Option("--output", "-o", help="CSV file to wri
 OutputFolder = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for files; made if missing.")
 ]
-ExperimentFolder = Annotated[
-    Path, typer.Option("--output", "-o", help="Folder for picture and manifest.")
-]
+ExperimentFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder for the manifest.")]
 NewFile = Annotated[Path, typer.Option("--output", "-o", help="A new file.")]
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist.")]
 

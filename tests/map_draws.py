@@ -22,8 +22,7 @@ from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.draws import aggregate_of_metric
-from simulations.populations.repeated_draws import permanent_bits
+from simulations.populations.draws import aggregate_of_metric, rounds_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -129,6 +128,17 @@ def _permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -
     shift = rng.integers(1, k, size=len(bits))
     drawn[np.arange(len(bits)), np.where(moved, (bits + shift) % k, bits)] = 1
     return drawn
+
+
+def permanent_bits(
+    own: Integers, params: RapporParams, rng: np.random.Generator
+) -> NDArray[np.float32]:
+    """B' of filters with the bits `own` (n, h) set: (n, k) of 0 and 1."""
+    keep, lie, _, _ = rounds_of(params)
+    chance = np.full((len(own), params.num_bits + 1), lie, dtype=np.float32)  # k: a repeated hash
+    np.put_along_axis(chance, own, keep, axis=1)
+    chance = chance[:, :-1]  # multiples of 2^-16, exact; a draw has 24 bits
+    return (rng.random(chance.shape, dtype=np.float32) < chance).astype(np.float32)
 
 
 def _instantaneous(

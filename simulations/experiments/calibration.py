@@ -79,8 +79,7 @@ class RuleScore:
 
 @dataclass(frozen=True)
 class RunScore:
-    """The scores of one run: by rule, coverage of all candidates, z of wrong strings, the
-    ranking and its truth.
+    """The scores of one run: by rule, coverage of all candidates, z of wrong strings.
 
     heaviest: part of the intervals of the heaviest values listed that hold their truth, as printed
     by `fdr`; NaN where none is held.  converged: of the fit.  refused: the method gave
@@ -93,8 +92,6 @@ class RunScore:
     rules: Mapping[str, RuleScore]
     coverage: float
     wrong_z_squared: float
-    ranked_true: NDArray[np.bool_]
-    ranked_p: Floats
     oracle: float
     bound: float
     heaviest: float = float("nan")
@@ -149,18 +146,14 @@ def run_cell(cell: CalibrationRun, method: Method = "cavity") -> RunScore:
         except DecodeError:
             return _refused(cell, oracle, bound)
         samples = crowded_samples(sample.observed, estimate, cell.seed)
-    p = estimate.p_values
     truth = sample.true_shares
     inside = (estimate.low <= truth) & (truth <= estimate.high)  # not clipped at 0: that only helps
-    order = np.argsort(p, kind="stable")
     wrong = truth == 0
     return RunScore(
         cell,
         {rule: _score(estimate, samples, truth, rule) for rule in RULES},
         float(inside.mean()),
         float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
-        ~wrong[order],
-        p[order],
         oracle,
         bound,
         _heaviest_covered(estimate, samples, truth, inside),
@@ -169,10 +162,9 @@ def run_cell(cell: CalibrationRun, method: Method = "cavity") -> RunScore:
 
 
 def _refused(cell: CalibrationRun, oracle: float, bound: float) -> RunScore:
-    nothing, no = np.zeros(0), float("nan")
+    no = float("nan")
     rules: dict[str, RuleScore] = {rule: RuleScore(no, 0.0, False, 0, 0) for rule in RULES}
-    ranked = np.zeros(0, dtype=bool)
-    return RunScore(cell, rules, no, no, ranked, nothing, oracle, bound, refused=True)
+    return RunScore(cell, rules, no, no, oracle, bound, refused=True)
 
 
 def _heaviest_covered(

@@ -23,7 +23,6 @@ REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
     ("medium", "over_x2"): (0.04, 0.26),
     ("medium", "over_x10"): (0.02, 0.43),
 }
-_GROUPS = 10  # of runs, for the jackknife
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ NOTHING = MeanOfRuns(float("nan"), float("nan"))
 class Row:
     """The summary of all runs of one size and configuration, by rule where a rule decides.
 
-    coverage_detected, coverage_right (of the values found that somebody holds),
-    recall_at_reference: pooled over the runs.  coverage_by_list: mean over the runs of the part of
+    coverage_detected, coverage_right (of the values found that somebody holds): pooled over the
+    runs.  coverage_by_list: mean over the runs of the part of
     a run's found values that are covered, 1 where nothing is found: 1 less the false coverage rate
     of Benjamini and Yekutieli 2005.  oracle, bound: recall with
     Bonferroni of an oracle that knows the support, and of one that knows every other share
@@ -63,7 +62,6 @@ class Row:
     coverage_by_list: Mapping[str, MeanOfRuns]
     detected: Mapping[str, int]
     wrong_z_squared: MeanOfRuns
-    recall_at_reference: MeanOfRuns
     oracle: MeanOfRuns
     bound: MeanOfRuns
     heaviest: MeanOfRuns = NOTHING
@@ -105,7 +103,6 @@ def _row(size: str, configuration: str, some: Sequence[RunScore]) -> Row:
         {rule: mean([_covered_part(s.rules[rule]) for s in some]) for rule in RULES},
         {rule: sum(score.rules[rule].detected for score in some) for rule in RULES},
         mean([score.wrong_z_squared for score in some]),
-        _recall_at_reference(size, configuration, some),
         mean([score.oracle for score in some]),
         mean([score.bound for score in some]),
         mean([score.heaviest for score in some]),
@@ -147,24 +144,3 @@ def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> MeanO
     share = parts.sum() / wholes.sum()
     squares = ((parts - share * wholes) ** 2).sum()
     return MeanOfRuns(float(share), float(np.sqrt(squares) / wholes.sum()))
-
-
-def _recall_at_reference(size: str, configuration: str, some: Sequence[RunScore]) -> MeanOfRuns:
-    """`recall_at` the reference's false share, with the error of a jackknife over ten groups."""
-    false_share = REFERENCE.get((size, configuration), (0.0, 0.0))[1]
-    if not false_share:
-        return MeanOfRuns(float("nan"), float("nan"))
-    groups = min(_GROUPS, len(some))
-    rest = ([s for at, s in enumerate(some) if at % groups != group] for group in range(groups))
-    without = np.array([recall_at(part, false_share) for part in rest if part])
-    error = np.sqrt((groups - 1) * without.var()) if groups > 1 else np.nan
-    return MeanOfRuns(recall_at(some, false_share), float(error))
-
-
-def recall_at(some: Sequence[RunScore], false_share: float) -> float:
-    """Pooled recall where the pooled ranking is cut at a false share."""
-    p = np.concatenate([score.ranked_p for score in some])
-    true = np.concatenate([score.ranked_true for score in some])[np.argsort(p, kind="stable")]
-    shares = np.cumsum(~true) / np.arange(1, len(true) + 1)
-    allowed = np.flatnonzero(shares <= false_share)
-    return float(true[: allowed[-1] + 1].sum() / true.sum()) if len(allowed) else 0.0

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
 from decoder.typing import Floats
-from metric_design.detection import PlanSetting, by_itself, detectable_share
 from metric_design.population import read_shares, zipf_shares
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -35,7 +33,6 @@ from simulations.populations.draws import aggregate_of_metric, plain_aggregate
 
 Run = Callable[[Iterator[FleetTask]], Iterator[tuple[FleetTask, FleetCounts]]]
 Advance = Callable[[int], None]
-POWER = 0.8
 
 
 def _silent(_cohorts: int) -> None:
@@ -132,8 +129,7 @@ class Row:
 
     devices: that reported in it.  repeats: sum r^2 / sum r.  held: values that somebody held.
     found, false_found: values of the list that were detected, held and not.  smallest: the least
-    true share among them, or None.  detectable_share: the share that is found with probability 0.8,
-    as predicted.  seconds: of the processor, for the decoding.
+    true share among them, or None.
     """
 
     periods: int
@@ -144,8 +140,6 @@ class Row:
     found: int
     false_found: int
     smallest: float | None
-    detectable_share: float | None
-    seconds: float
 
 
 def draw_fleet(
@@ -196,28 +190,19 @@ def _row(
     fleet = drawn.fleet
     repeats = repetition(drawn.sizes, periods, fleet.reports_each)
     aggregate = drawn.aggregate(0, periods, declared, start)
-    started = process_time()
     table = decode(aggregate, candidates, replace(options, repeats=repeats)).candidates
-    seconds = process_time() - started
     held = drawn.counts.holders[:periods].sum(axis=0)
     shares = np.zeros(len(candidates))
     shares[: len(held)] = held / held.sum()
     detected = np.asarray(table.detected, dtype=bool)
     true = shares[detected & (shares > 0)]
-    devices = int(drawn.sizes[:periods].sum())
-    setting = PlanSetting(
-        fleet.params, devices, max(1, round(aggregate.num_reports / devices)), len(candidates),
-        options.alpha,
-    )  # fmt: skip
     return Row(
         periods=periods,
         reports=aggregate.num_reports,
-        devices=devices,
+        devices=int(drawn.sizes[:periods].sum()),
         repeats=repeats,
         held=int((held > 0).sum()),
         found=len(true),
         false_found=int((detected & (shares == 0)).sum()),
         smallest=float(true.min()) if len(true) else None,
-        detectable_share=detectable_share(setting, POWER, by_itself(setting)),
-        seconds=seconds,
     )

@@ -5,7 +5,6 @@ In worlds of flows that the gravity model describes, and such as it does not.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -37,7 +36,6 @@ class FlowCoverage:
     draws, part in the worst draw, and mean number of intervals a draw; None where there are none.
     error: total variation to the matrix.  detected, wrong: flows detected, and those whose true
     share is below a quarter of the estimate, in all draws.  tau: mean size of the departures.
-    seconds: of a processor, a draw.
     """
 
     draws: int
@@ -46,7 +44,6 @@ class FlowCoverage:
     detected: int
     wrong: int
     tau: float
-    seconds: float
 
 
 def flow_coverage(
@@ -72,7 +69,6 @@ def flow_coverage(
     """
     held: dict[str, list[Flags]] = {name: [] for name in QUANTITIES}
     found: list[FlowDecoding] = []
-    started = time.process_time()
     for _ in range(draws):
         one = decode_flows(draw_flows(metric, matrix, devices, rng))
         for name, flags in _held(one, matrix):
@@ -86,7 +82,6 @@ def flow_coverage(
         sum(one.num_detected for one in found),
         sum(int(is_wrong(one, matrix).sum()) for one in found),
         float(np.mean([one.tau for one in found])),
-        (time.process_time() - started) / draws,
     )
 
 

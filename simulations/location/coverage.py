@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 import numpy as np
 
@@ -31,35 +29,22 @@ _REACH, _ROUGH, _SLOPE = 0.35, 1.5, 1.0  # of a city: correlation in standard de
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often intervals hold the truth: parts of the cells, in [0, 1], over `maps` maps.
+    """How often intervals hold the truth, over `maps` maps.
 
-    Of cells alone: `other` and what else is no place is left out.  all, found (detected;
-    `num_found` of them), heaviest: the five, and the ten, of the largest true shares.  NAME_error:
-    Monte-Carlo standard error, cells of one map counted together.  NAME_worst: of the worst map.
-    found_by_map: mean over the maps of the part of the found, 1 where none is found, that is
-    1 - the false coverage rate (Benjamini and Yekutieli 2005).  width: mean of the five.  seconds:
-    of processor time a map, mean and most.
+    Of cells alone: `other` and what else is not a place is left out.  parts: in [0, 1], of `all`,
+    `found` (detected; `num_found` of them), `heaviest_five` and `heaviest_ten`, of the largest true
+    shares; NAME_error: Monte-Carlo standard error, cells of one map counted together; NAME_worst:
+    of the worst map; None if undefined.  found_by_map: mean over the maps of the part of the found,
+    1 where none is found, that is 1 - the false coverage rate (Benjamini and Yekutieli 2005).
+    width: mean of the five.
     """
 
     maps: int
-    all: float | None
-    all_error: float | None
-    all_worst: float | None
-    found: float | None
-    found_error: float | None
-    found_worst: float | None
+    num_found: int
     found_by_map: float
     found_by_map_error: float | None
-    num_found: int
-    heaviest_five: float | None
-    heaviest_five_error: float | None
-    heaviest_five_worst: float | None
-    heaviest_ten: float | None
-    heaviest_ten_error: float | None
-    heaviest_ten_worst: float | None
     width: float
-    seconds: float
-    most_seconds: float
+    parts: Mapping[str, float | None]
 
 
 def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats:
@@ -105,10 +90,10 @@ def map_coverage(
     places = places_of([metric.location], reserved_values(metric.no_data))
     num_cells = len(places.shown_cells)
     held, counted = np.zeros((maps, len(GROUPS))), np.zeros((maps, len(GROUPS)))
-    costs, widths = [], []
+    widths = []
     for number in range(maps):
         truth = true_shares(places, number, rng)
-        found, seconds = _decoded(metric, places, truth, devices, rng)
+        found = _decoded(metric, places, truth, devices, rng)
         inside = (found.low <= truth) & (truth <= found.high)
         ranked = np.argsort(-truth[:num_cells], kind="stable")
         detected = np.flatnonzero(found.detected[:num_cells])
@@ -116,19 +101,17 @@ def map_coverage(
         held[number] = [inside[cells].sum() for cells in groups]
         counted[number] = [len(cells) for cells in groups]
         widths.append(float((found.high - found.low)[ranked[:HEAVIEST]].mean()))
-        costs.append(seconds)
         advance(1)
-    parts: dict[str, Any] = {}
+    parts: dict[str, float | None] = {}
     for name, inside_of, cells_of in zip(GROUPS, held.T, counted.T, strict=True):
         part = dict(zip(("", "_error", "_worst"), covered_part(inside_of, cells_of), strict=True))
         parts |= {name + what: number for what, number in part.items()}
     by_map = np.divide(held[:, 1], counted[:, 1], out=np.ones(maps), where=counted[:, 1] > 0)
     error = float(by_map.std(ddof=1) / np.sqrt(maps)) if maps > 1 else None
+    found_by_map = float(by_map.mean())
     return Coverage(
-        maps=maps, num_found=int(counted[:, 1].sum()), found_by_map=float(by_map.mean()),
-        found_by_map_error=error, width=float(np.mean(widths)),
-        seconds=float(np.mean(costs)), most_seconds=max(costs), **parts,
-    )  # fmt: skip
+        maps, int(counted[:, 1].sum()), found_by_map, error, float(np.mean(widths)), parts
+    )
 
 
 def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
@@ -150,13 +133,11 @@ def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | N
 
 def _decoded(
     metric: Metric, places: Places, truth: Floats, devices: int, rng: np.random.Generator
-) -> tuple[CellEstimates, float]:
-    """The cells of one drawn map, and the seconds of processor time that they took."""
+) -> CellEstimates:
+    """Draw and decode one map."""
     drawn, _ = draw_aggregate(list(places.finest), truth, devices, metric.params, rng)
     drawn = replace(drawn, metric=metric.name, definition=metric.to_dict(),
                     params_id=metric.params_id, first_day=_DAY, last_day=_DAY)  # fmt: skip
     candidates = places.candidates(0, metric.params)
-    start = time.process_time()
     decoding = decode(drawn, candidates, DecodeOptions(repeats=1.0))
-    found = cell_estimates(drawn, candidates, decoding)
-    return found, time.process_time() - start
+    return cell_estimates(drawn, candidates, decoding)

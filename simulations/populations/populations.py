@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -79,9 +78,7 @@ def exponential_shares(num_values: int, rate: float) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def read_holdings(
-    path: Path, column: str, client_column: str | None = None, limit: int | None = None
-) -> list[Holding]:
+def read_holdings(path: Path, column: str, client_column: str | None = None) -> list[Holding]:
     """Read true values from a CSV file, gzip or not, one report for each row.
 
     Without `client_column` every row is a client of its own. Empty values are kept: "no value" is
@@ -91,7 +88,7 @@ def read_holdings(
         with _opened(path) as stream:
             reader = csv.DictReader(stream)
             _check_columns(path, reader.fieldnames or [], column, client_column)
-            return list(islice(_rows(reader, column, client_column), limit))
+            return list(_rows(reader, column, client_column))
     except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
         reason = failure_reason(error)
         raise PopulationError(f"{path}: cannot be read as CSV: {reason}") from error

@@ -1,7 +1,7 @@
 """Draw aggregates of devices that send many reports, exactly, without simulating devices.
 
-A device draws its permanent bits once for each distinct set of Bloom bits, and repeats them. Given
-how many reports of a cohort carry a permanent 1, the instantaneous bits are two binomials.
+A device draws its permanent bits once for each distinct set of Bloom bits, and repeats them: pairs
+of a device and such a set that send equally many reports are drawn together.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.draws import aggregate_of_metric, plain_aggregate, rounds_of
+from simulations.populations.draws import aggregate_of_metric, noisy_counts, plain_aggregate
 
 Counts = NDArray[np.int64]
-_CHUNK = 20_000  # rows whose permanent bits are drawn at once
 
 
 @dataclass(frozen=True)
@@ -79,37 +78,23 @@ def draw_repeated(
     own = np.sort(positions[holders.value, cohorts].astype(np.int64), axis=1)
     first, reports = _like_bits(holders.device, own, holders.reports)
     own, cohorts = own[first], cohorts[first]
-    ones = np.zeros((m, k))
-    for start in range(0, len(own), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        permanent = permanent_bits(own[part], params, rng)
-        for cohort in np.unique(cohorts[part]):
-            mine = cohorts[part] == cohort
-            ones[cohort] += reports[part][mine] @ permanent[mine]
-    total = np.bincount(cohorts, weights=reports, minlength=m).astype(np.int64)
-    _, _, show, hide = rounds_of(params)
-    kept = ones.astype(np.int64)
-    counts = rng.binomial(kept, show) + rng.binomial(total[:, None] - kept, hide)
+    total, counts = np.zeros(m, dtype=np.int64), np.zeros((m, k), dtype=np.int64)
+    for each in np.unique(reports).tolist():
+        mine = reports == each
+        truth = np.zeros((m, k + 1), dtype=np.int64)  # the last: hashes that repeat another
+        np.add.at(truth, (cohorts[mine, None], own[mine]), 1)
+        sending = np.bincount(cohorts[mine], minlength=m)
+        counts += noisy_counts(truth[:, :k], sending, params, rng, each)
+        total += each * sending
     if metric is None:
         return plain_aggregate("simulated", params, total, counts)
     return aggregate_of_metric(metric, total, counts, None, None)
 
 
-def _like_bits(device: Counts, own: Counts, reports: Counts) -> tuple[Counts, NDArray[np.float64]]:
+def _like_bits(device: Counts, own: Counts, reports: Counts) -> tuple[Counts, Counts]:
     """First row of each permanent response (a device, a set of bits), and its reports."""
     order = np.lexsort((*own.T, device))
     ranked = np.column_stack([device, own])[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]).any(axis=1))
-    total = np.bincount(np.cumsum(new) - 1, weights=reports[order].astype(np.float64))
-    return order[new], np.asarray(total, dtype=np.float64)
-
-
-def permanent_bits(
-    own: Counts, params: RapporParams, rng: np.random.Generator
-) -> NDArray[np.float32]:
-    """B' of filters with the bits `own` (n, h) set: (n, k) of 0 and 1."""
-    keep, lie, _, _ = rounds_of(params)
-    chance = np.full((len(own), params.num_bits + 1), lie, dtype=np.float32)  # k: a repeated hash
-    np.put_along_axis(chance, own, keep, axis=1)
-    chance = chance[:, :-1]  # multiples of 2^-16, exact; a draw has 24 bits
-    return (rng.random(chance.shape, dtype=np.float32) < chance).astype(np.float32)
+    total = np.bincount(np.cumsum(new) - 1, weights=reports[order]).astype(np.int64)
+    return order[new], total

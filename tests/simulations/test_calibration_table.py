@@ -13,7 +13,6 @@ from simulations.experiments.calibration import CalibrationRun, RuleScore, RunSc
 from simulations.experiments.calibration_table import (
     MeanOfRuns,
     mean_over_runs,
-    recall_at,
     summarise,
 )
 
@@ -31,30 +30,23 @@ def test_one_run_of_a_distribution_has_no_error():
     assert math.isnan(mean_over_runs([1.0, 2.0, 3.0], ["uniform", "exp", "exp"]).error)
 
 
-def _score(run, truth, p, *, covered):
-    order = np.argsort(p)
+def _score(run, *, covered):
     rule = RuleScore(0.5, 0.0, False, 10, covered)
     rules = dict.fromkeys(("bonferroni", "bh", "fdr", "fdr-eb"), rule)
     cell = CalibrationRun("small", "typical", "uniform", run)
-    return RunScore(cell, rules, 0.95, 1.0, truth[order], p[order], 0.5, 0.6)
+    return RunScore(cell, rules, 0.95, 1.0, 0.5, 0.6)
 
 
 def test_pooled_figures_and_their_errors():
-    """The error of a ratio, and of a jackknife, against the spread over 300 repetitions."""
+    """The error of a ratio against the spread over 300 repetitions."""
     rng = np.random.default_rng(5)
     rows = []
     for _ in range(300):
-        scores = []
-        for run in range(20):
-            truth = np.arange(100) < 40
-            p = np.where(truth, rng.random(100) ** 4, rng.random(100))
-            scores.append(_score(run, truth, p, covered=int(rng.binomial(10, 0.9))))
+        scores = [_score(run, covered=int(rng.binomial(10, 0.9))) for run in range(20)]
         rows += summarise(scores)
     covered = [row.coverage_detected["bh"] for row in rows]
-    ranked = [row.recall_at_reference for row in rows]
-    for means in (covered, ranked):
-        spread = np.std([mean.value for mean in means])
-        assert np.mean([mean.error for mean in means]) == pytest.approx(spread, rel=0.25)
+    spread = np.std([mean.value for mean in covered])
+    assert np.mean([mean.error for mean in covered]) == pytest.approx(spread, rel=0.25)
     assert np.mean([mean.value for mean in covered]) == pytest.approx(0.9, abs=0.005)
 
 
@@ -64,7 +56,7 @@ def test_coverage_is_pooled_of_rightly_found_values():
     nothing = RuleScore(1, 0, False, 0, 0)
     scores = []
     for run, rule in enumerate((*counts, nothing)):
-        score = _score(run, np.ones(1, dtype=bool), np.zeros(1), covered=1)
+        score = _score(run, covered=1)
         scores.append(replace(score, rules=dict.fromkeys(score.rules, rule)))
     row = summarise(scores)[0]
     assert row.coverage_detected["fdr"].value == pytest.approx(10 / 12)
@@ -74,16 +66,9 @@ def test_coverage_is_pooled_of_rightly_found_values():
     assert math.isnan(nothing_right.coverage_right["fdr"].value)
 
 
-def test_rankings_are_cut_at_their_last_false_share():
-    truth = np.array([True, False, True, True, True, False])
-    score = _score(0, truth, np.linspace(0, 1, 6), covered=1)
-    assert recall_at([score], 0.2) == 1.0
-    assert recall_at([score], 0.1) == 0.25
-
-
 def test_markdown_and_json_of_a_run():
-    nothing, rule = np.zeros(6, dtype=bool), RuleScore(math.nan, 0.0, False, 0, 0)
-    scores = [_score(run, nothing, np.linspace(0, 1, 6), covered=0) for run in (1, 2)]
+    rule = RuleScore(math.nan, 0.0, False, 0, 0)
+    scores = [_score(run, covered=0) for run in (1, 2)]
     run = CalibrationRun("few rows", "nothing true", "exp", 1)
     rows = summarise(
         [

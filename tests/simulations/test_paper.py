@@ -1,13 +1,10 @@
-"""The paper's experiments, in shape, and the picture."""
-
-from pathlib import Path
+"""The paper's experiments, in shape."""
 
 import numpy as np
 import pytest
 
 from decoder import DecodeOptions
 from simulations.experiments import paper
-from simulations.experiments.figures import draw_experiments, shown_candidates
 
 BONFERRONI = DecodeOptions(correction="bonferroni")
 
@@ -39,21 +36,3 @@ def test_the_exponential_experiment_finds_common_strings() -> None:
     held, wrong = experiment.above_two_errors  # the paper: 47 and 2, by no honest rule
     assert 40 <= held <= 54
     assert 0 < wrong <= 7  # 2.3 expected of 100
-
-
-def test_a_picture_is_written(tmp_path: Path) -> None:
-    experiment = paper.normal(10_000, np.random.default_rng(1), BONFERRONI)
-    path = tmp_path / "normal.png"
-    draw_experiments([experiment, experiment], path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_panel_has_no_empty_half() -> None:
-    shares, found = np.zeros(200), np.zeros(200, dtype=bool)
-    shares[:100] = 0.01
-    assert shown_candidates(shares, found) == 100
-    found[120] = True  # a wrong one is shown
-    assert shown_candidates(shares, found) == 121
-    found[180] = True
-    assert shown_candidates(shares, found) == 200
-    assert shown_candidates(np.zeros(9), np.zeros(9, dtype=bool)) == 1
