@@ -23,7 +23,6 @@ from rappor_cli import options as shared
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, known_names, seed_of
 from rappor_cli.numbers import read_day
-from rappor_cli.task_pools import Workers, pool_of
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.flow_kind import FLOW
@@ -34,7 +33,7 @@ from simulations.experiments import longitudinal as over_time
 from simulations.experiments import paper
 from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
-from simulations.fleets.draws import Fleet, draw_cohorts
+from simulations.fleets.draws import Fleet
 from simulations.fleets.table import declared_metric, decode_rows, draw_fleet, listed_values
 from simulations.flows.city import city_matrix, city_metric
 from simulations.flows.coverage import FLOW_WORLDS, FlowWorld, in_world
@@ -230,7 +229,6 @@ def fleet(
     metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
     alpha: shared.Alpha = 0.05,
-    workers: Workers = None,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
 ) -> Declared:
     """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it.
@@ -247,9 +245,7 @@ def fleet(
         candidates, held = listed_values(declared, shares, zipf, values, absent)
         positions = candidates.positions(declared.params)[: len(held)]
         wanted = Fleet(declared.params, held, positions, devices, weeks, turnover, reports)
-        run = pool_of(draw_cohorts, workers, ["simulations.fleets.draws"]).run
-        each = max(1, declared.params.num_cohorts // 16)
-        drawn = draw_fleet(wanted, seed_of(rng), run, each, advance)
+        drawn = draw_fleet(wanted, seed_of(rng), advance)
         rows = list(map(asdict, decode_rows(drawn, candidates, declared, options, start)))
         return ExperimentOutcome(rows, FLEET_COLUMNS, files=drawn.week_files(declared, start))
 

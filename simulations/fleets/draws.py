@@ -9,7 +9,6 @@ cost is that of values, cohorts, bits and periods, not of devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,38 +65,12 @@ class Fleet:
 
 
 @dataclass(frozen=True, eq=False)
-class FleetTask:
-    """The work of drawing some cohorts of a fleet, with a random stream for each, small enough
-    to send to a worker.
-
-    first: of its cohorts.  positions: as of Fleet, of these cohorts.  sizes: devices that came in
-    period a and left before period b, (T, T + 1, cohorts).
-    """
-
-    params: RapporParams
-    shares: Floats
-    reports_each: int
-    seed: int
-    first: int
-    positions: NDArray[np.integer]
-    sizes: Counts
-
-
-@dataclass(frozen=True, eq=False)
 class FleetCounts:
     """By period: reports (T, m), bit counts (T, m, k), devices that hold each value (T, V)."""
 
     reports: Counts
     bit_counts: Counts
     holders: Counts
-
-    def plus(self, other: FleetCounts) -> FleetCounts:
-        """Add the counts of two tasks, for the reduce step."""
-        return FleetCounts(
-            self.reports + other.reports,
-            self.bit_counts + other.bit_counts,
-            self.holders + other.holders,
-        )
 
 
 def draw_classes(fleet: Fleet, seed: int) -> Counts:
@@ -116,33 +89,6 @@ def draw_classes(fleet: Fleet, seed: int) -> Counts:
     return sizes
 
 
-def tasks_of(fleet: Fleet, sizes: Counts, seed: int, cohorts_each: int = 1) -> Iterator[FleetTask]:
-    """The fleet in parts; the counts do not depend on how many cohorts a part has.
-
-    sizes: of `draw_classes`.
-    """
-    for first in range(0, fleet.params.num_cohorts, cohorts_each):
-        some = slice(first, first + cohorts_each)
-        yield FleetTask(
-            fleet.params,
-            fleet.shares,
-            fleet.reports_each,
-            seed,
-            first,
-            np.ascontiguousarray(fleet.positions[:, some]),
-            sizes[:, :, some],
-        )
-
-
-def draw_cohorts(task: FleetTask) -> FleetCounts:
-    """Draw the counts of a task's cohorts; all other cohorts are 0."""
-    periods, _, cohorts = task.sizes.shape
-    counts = no_counts(task.params, periods, len(task.shares))
-    for column in range(cohorts):
-        _draw_cohort(task, column, counts)
-    return counts
-
-
 def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCounts:
     """Counts of zero, of a given shape."""
     shape = (periods, params.num_cohorts)
@@ -153,24 +99,31 @@ def no_counts(params: RapporParams, periods: int, num_values: int) -> FleetCount
     )
 
 
-def _draw_cohort(task: FleetTask, column: int, counts: FleetCounts) -> None:
-    """Add one cohort: who holds what, permanent bits of each class, and reports of each period."""
-    cohort = task.first + column
-    rng = np.random.default_rng(np.random.SeedSequence(task.seed, spawn_key=(_COHORT, cohort)))
-    positions, sizes = task.positions[:, [column]], task.sizes[:, :, column]
-    p1, q1, p2, q2 = rounds_of(task.params)
-    periods, bits = len(sizes), task.params.num_bits
+def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: FleetCounts) -> None:
+    """Add one cohort: who holds what, permanent bits of each class, and reports of each period.
+
+    Args:
+        fleet: of which it is a part.
+        sizes: of its classes in this cohort, (T, T + 1).
+        cohort: its number, which with the seed gives the random stream.
+        seed: of the fleet.
+        counts: changed in place.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COHORT, cohort)))
+    positions = fleet.positions[:, [cohort]]
+    p1, q1, p2, q2 = rounds_of(fleet.params)
+    periods, bits = len(sizes), fleet.params.num_bits
     devices = np.zeros(periods, dtype=np.int64)
     permanent = np.zeros((periods, bits), dtype=np.int64)
     for came, left in np.argwhere(sizes):
         size = sizes[came, left]
-        held = rng.multinomial(size, task.shares)
+        held = rng.multinomial(size, fleet.shares)
         truth = bits_set(held[None], positions, bits)[0]
         kept = rng.binomial(truth, p1) + rng.binomial(size - truth, q1)
         devices[came:left] += size
         permanent[came:left] += kept
         counts.holders[came:left] += held
-    each = task.reports_each
+    each = fleet.reports_each
     clear = devices[:, None] - permanent
     counts.reports[:, cohort] = each * devices
     counts.bit_counts[:, cohort] = rng.binomial(each * permanent, p2) + rng.binomial(

@@ -22,21 +22,14 @@ from simulations.fleets.draws import (
     Fleet,
     FleetCounts,
     FleetError,
-    FleetTask,
     draw_classes,
-    draw_cohorts,
+    draw_cohort,
     no_counts,
     repetition,
-    tasks_of,
 )
 from simulations.populations.draws import aggregate_of_metric, plain_aggregate
 
-Run = Callable[[Iterator[FleetTask]], Iterator[tuple[FleetTask, FleetCounts]]]
 Advance = Callable[[int], None]
-
-
-def _silent(_cohorts: int) -> None:
-    """Nobody is told."""
 
 
 @dataclass(frozen=True)
@@ -142,27 +135,14 @@ class Row:
     smallest: float | None
 
 
-def draw_fleet(
-    fleet: Fleet, seed: int, run: Run, cohorts_each: int = 1, advance: Advance = _silent
-) -> Drawn:
-    """Draw the counts of a fleet in tasks that a pool's `run` carries out; each task counts
-    once."""
+def draw_fleet(fleet: Fleet, seed: int, advance: Advance = lambda _: None) -> Drawn:
+    """Draw the counts of a fleet. advance: called with 1 after each cohort."""
     sizes = draw_classes(fleet, seed)
-    total = no_counts(fleet.params, fleet.periods, len(fleet.shares))
-    waiting = set(range(0, fleet.params.num_cohorts, cohorts_each))
-    for task, counts in run(tasks_of(fleet, sizes, seed, cohorts_each)):
-        if task.first in waiting:
-            waiting.remove(task.first)
-            total = total.plus(counts)
-            advance(task.sizes.shape[2])
-    if waiting:
-        raise FleetError(f"{len(waiting)} parts of the fleet gave no counts")
-    return Drawn(fleet, sizes, total)
-
-
-def serial(tasks: Iterator[FleetTask]) -> Iterator[tuple[FleetTask, FleetCounts]]:
-    """Carry out tasks in this process, one after the other."""
-    return ((task, draw_cohorts(task)) for task in tasks)
+    counts = no_counts(fleet.params, fleet.periods, len(fleet.shares))
+    for cohort in range(fleet.params.num_cohorts):
+        draw_cohort(fleet, sizes[:, :, cohort], cohort, seed, counts)
+        advance(1)
+    return Drawn(fleet, sizes, counts)
 
 
 def horizons(periods: int) -> list[int]:

@@ -430,9 +430,9 @@ def test_what_no_reader_caught_is_a_sentence_too(
 @pytest.mark.parametrize(
     "line",
     [
-        "decode --aggregate AGGREGATE --candidates GOOD.txt",
-        "density places --aggregate AGGREGATE",
-        "discover --aggregate AGGREGATE",
+        "decode --aggregate AGGREGATE --candidates GOOD.txt --set repeats=1e300",
+        "density places --aggregate AGGREGATE --repeats 1e300",
+        "discover --aggregate AGGREGATE --repeats 1e300",
     ],
 )
 def test_uncountable_reports_of_a_device_are_refused(
@@ -440,10 +440,9 @@ def test_uncountable_reports_of_a_device_are_refused(
 ) -> None:
     """Before, the arithmetic failed, and the message did not say of what."""
     words = {"AGGREGATE": str(good / "GOOD.json"), "GOOD.txt": str(good / "GOOD.txt")}
-    code, told = run(f"{line} --repeats 1e300", capsys, **words)
+    code, told = run(line, capsys, **words)
     assert code == 2
-    assert "--repeats" in told
-    assert "1e+300 reports of a device are more than" in told
+    assert "1e+300 reports of a device are not from 1 to the" in told
 
 
 def test_folders_of_aggregates_are_told_from_files(

@@ -15,11 +15,10 @@ from client_sdk import Encoder
 from client_sdk.testing import FixedRandomness
 from decoder import Candidates
 from rappor_cli.simulate import app
-from rappor_cli.task_pools import LocalPool
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.fleets.draws import Fleet, FleetError, draw_classes, draw_cohorts, repetition
-from simulations.fleets.table import draw_fleet, serial
+from simulations.fleets.draws import Fleet, FleetError, draw_classes, repetition
+from simulations.fleets.table import draw_fleet
 from tests.collector.support import make_metric
 
 VALUES = ["red", "green", "blue"]
@@ -55,7 +54,7 @@ def of_devices(metric: Metric, devices: int, runs: int, seed: int) -> np.ndarray
 def drawn(params: RapporParams, devices: int, runs: int) -> np.ndarray:
     """Counts (runs, T, m, k) from the law."""
     fleet = fleet_of(params, devices)
-    return np.array([draw_fleet(fleet, seed, serial).counts.bit_counts for seed in range(runs)])
+    return np.array([draw_fleet(fleet, seed).counts.bit_counts for seed in range(runs)])
 
 
 def statistics(counts: np.ndarray) -> dict[str, np.ndarray]:
@@ -94,7 +93,7 @@ def test_turnover_has_the_law_of_changing_devices() -> None:
     """A second way: device by device in numpy; means, and covariances over periods and bits."""
     params, devices, turnover, runs = metric_of().params, 60, 0.4, 1200
     fleet = fleet_of(params, devices, turnover)
-    ours = np.array([draw_fleet(fleet, seed, serial).counts.bit_counts for seed in range(runs)])
+    ours = np.array([draw_fleet(fleet, seed).counts.bit_counts for seed in range(runs)])
     rng = np.random.default_rng(9)
     theirs = np.array([_device_by_device(fleet, rng) for _ in range(runs)])
     for one, other in zip(*(x.reshape(runs, -1) for x in (ours, theirs)), strict=True):
@@ -109,7 +108,7 @@ def test_turnover_has_the_law_of_changing_devices() -> None:
             assert stats.ttest_ind(*products).pvalue > FALSE_ALARM
     kept = np.cov(picked[0][0], picked[0][2])[0, 1]  # memoised bits of those who stayed
     without = fleet_of(params, devices, 0.0)
-    stay = np.array([draw_fleet(without, s, serial).counts.bit_counts for s in range(runs)])
+    stay = np.array([draw_fleet(without, s).counts.bit_counts for s in range(runs)])
     assert 0 < kept < np.cov(stay[:, 0, 0, 0], stay[:, 2, 0, 0])[0, 1]
 
 
@@ -142,33 +141,18 @@ def _device_by_device(fleet: Fleet, rng: np.random.Generator) -> np.ndarray:
     return counts
 
 
-def test_parts_and_processes_change_nothing() -> None:
+def test_a_seed_gives_the_same_counts_again() -> None:
     fleet = fleet_of(metric_of().params, 1000, 0.1)
-    whole = draw_fleet(fleet, 3, serial).counts
-    for run, each in ((serial, 2), (LocalPool(draw_cohorts, 2).run, 1)):
-        again = draw_fleet(fleet, 3, run, each).counts
-        assert (again.bit_counts == whole.bit_counts).all()
-        assert (again.holders == whole.holders).all()
-    other = draw_fleet(fleet, 4, serial).counts
+    whole, again, other = (draw_fleet(fleet, seed).counts for seed in (3, 3, 4))
+    assert (again.bit_counts == whole.bit_counts).all()
+    assert (again.holders == whole.holders).all()
     assert (other.bit_counts != whole.bit_counts).any()
-
-
-def test_a_part_that_was_tried_again_counts_once() -> None:
-    fleet = fleet_of(metric_of().params, 1000)
-    whole = draw_fleet(fleet, 3, serial).counts
-
-    def run_twice(tasks):  # type: ignore[no-untyped-def]
-        for task, counts in serial(tasks):
-            yield task, counts
-            yield task, counts  # as where its answer was lost
-
-    assert (draw_fleet(fleet, 3, run_twice).counts.bit_counts == whole.bit_counts).all()
 
 
 def test_devices_are_constant_and_repeats_are_theirs() -> None:
     fleet = fleet_of(metric_of().params, 10_000, 0.25, reports_each=2)
     sizes = draw_classes(fleet, 1)
-    counts = draw_fleet(fleet, 1, serial).counts
+    counts = draw_fleet(fleet, 1).counts
     assert counts.reports.sum(axis=1).tolist() == [20_000] * PERIODS
     assert counts.holders.sum(axis=1).tolist() == [10_000] * PERIODS
     lives = [(b - a, sizes[a, b].sum()) for a in range(PERIODS) for b in range(a + 1, PERIODS + 1)]
@@ -192,7 +176,7 @@ def test_what_is_no_fleet_is_refused() -> None:
 def test_the_command_draws_a_hundred_million_devices(tmp_path: Path) -> None:
     """Its files are aggregates of weeks, one after the other; the table decodes them."""
     words = ["fleet", "--devices", "100000000", "--weeks", "3", "--values", "20", "--absent", "20",
-             "--workers", "1", "--seed", "4", "--json", "-o", str(tmp_path / "weeks")]  # fmt: skip
+             "--seed", "4", "--json", "-o", str(tmp_path / "weeks")]  # fmt: skip
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
