@@ -78,11 +78,11 @@ def because_sentence(
     """
     period = chosen.request.period
     ways = {
-        "once": "each device reports once in its life, so that this report has the whole epsilon",
-        "memo": f"each device reports every {period}, from a permanent response "
+        "once": "Each device reports once in its life, so that this report has the whole epsilon",
+        "memo": f"Each device reports every {period}, from a permanent response "
         f"({metric.max_memoized_values} values for life)",
     }
-    said = _capital(ways[chosen.design.noise.mode])
+    said = ways[chosen.design.noise.mode]
     if other is None:
         return f"{said}."
     takes = {
@@ -112,7 +112,3 @@ def supposed_sentence(request: PlanRequest, population: ExpectedShares) -> str:
         f"Supposed: {population.words} over {about(request.candidates or 1)} candidates "
         f"(--shares), decoded by --correction fdr (at most {percent(ALPHA)} of the list false)."
     )
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

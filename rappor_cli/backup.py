@@ -1,4 +1,4 @@
-"""`rappor backup` and `rappor restore`: copy a collector's database, and put a copy in place."""
+"""`rappor migrate`, `backup` and `restore`: what an operator does with a collector's database."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import typer
 
 from collector.domain.operations import COMMAND_LINE
 from collector.settings import load_settings
-from collector.store.database import back_up
+from collector.store.database import CollectorDatabase, back_up, make_engine
 from collector.store.database import restore as put_back
 from rappor_cli import options as shared
 from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
 from rappor_cli.store import opened
+from rappor_server.schema import migrate as bring
+from rappor_server.schema import migrated_text
 
 
 def backup(
@@ -51,3 +53,13 @@ def restore(
     with opened(database) as service:
         discarded = service.discard_unserved(COMMAND_LINE)
     print(f"restored from {file}; {discarded} reports of days not served yet were discarded")
+
+
+def migrate(database: shared.NeededDatabase) -> None:
+    """Bring the database to this version's schema, in one transaction. Make a backup first."""
+    store = CollectorDatabase(make_engine(database))
+    try:
+        before, after = bring(store)
+    finally:
+        store.close()
+    print(migrated_text(store.program, before, after))

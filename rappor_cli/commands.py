@@ -45,7 +45,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
     },
     "operate": {
-        "migrate": ("rappor_cli.migrate", "migrate", "Bring the database to this version."),
+        "migrate": ("rappor_cli.backup", "migrate", "Bring the database to this version."),
         "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
         "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
         "archive": (

@@ -38,12 +38,6 @@ class HashName(StrEnum):
     MD5 = "md5"
 
 
-Input = Annotated[
-    list[Path] | None,
-    typer.Option("--aggregate", help="Aggregate file; several are added.", exists=True),
-]
-
-
 MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
 CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
@@ -81,7 +75,7 @@ _NO_SERIES_SOURCE = "--each needs --aggregate files or --collector URL"
 
 
 def decode(
-    aggregate: Input = None,
+    aggregate: shared.AggregateFiles = None,
     collector: shared.Collector = None,
     metric: MetricOption = None,
     first: shared.FirstDay = None,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,8 +14,6 @@ import typer
 
 from decoder_service.people.access import COMMAND_LINE, shown_key
 from decoder_service.people.permissions import Role
-from decoder_service.schedules.rules import shown_schedule
-from decoder_service.schedules.status import shown_status
 from decoder_service.shell.database import ServiceDatabase, back_up, check_is_there, make_engine
 from decoder_service.shell.database import restore as put_back
 from decoder_service.shell.server import serve as run_service
@@ -40,17 +36,11 @@ keys = command_group(
     "rappor decoder keys create --role analyst --name Ada --database sqlite:///decoder.sqlite",
 )
 app.add_typer(keys, name="keys")
-schedules = command_group(
-    "Look after the schedules of the service.",
-    "rappor decoder schedules list --database sqlite:///decoder.sqlite",
-)
-app.add_typer(schedules, name="schedules")
 
 CollectorUrl = Annotated[
     str | None,
     typer.Option(help="URL of a collector; its key comes from RAPPOR_DECODER_COLLECTOR_KEY."),
 ]
-ScheduleId = Annotated[str, typer.Argument(help="Id of a schedule, of `schedules list`.")]
 Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once.")]
 
 
@@ -128,67 +118,6 @@ def revoke(
     with _opened(_settings(database=database)) as service:
         service.access.revoke_key(COMMAND_LINE, key_id)
     print(f"revoked {key_id}")
-
-
-@schedules.command("list")
-def list_schedules(database: shared.ServedDatabase = None, as_json: shared.Json = False) -> None:
-    """List schedules: state, its reason, and how many windows are done, wait or failed."""
-    with _opened(_settings(database=database)) as service:
-        known = service.schedules.all(COMMAND_LINE)
-        statuses = map(shown_status, service.statuses.of_rows(known))
-        rows = [
-            shown_schedule(row)
-            | {"status": status}
-            | {"windows": Counter(w.state for w in service.schedules.windows(COMMAND_LINE, row.id))}
-            for row, status in zip(known, statuses, strict=True)
-        ]
-    if as_json:
-        print(json.dumps(rows))
-        return
-    states = ("done", "waiting", "failed")
-    shown = [
-        [row["id"], row["every"], row["status"]["state"]]
-        + [str(row["windows"][state]) for state in states]
-        + [row["metric"], row["name"]]
-        for row in rows
-    ]
-    print_columns(["id", "every", "status", *states, "metric", "name"], shown)
-    for row in rows:
-        print(f"{row['id']}: {_status_text(row['status'])}")
-
-
-def _status_text(status: dict[str, str | None]) -> str:
-    times = [f"{name} {status[name]}" for name in ("since", "checked") if status[name]]
-    since = f" ({', '.join(times)})" if times else ""
-    return f"{status['state']}{since}: {status['reason']}"
-
-
-@schedules.command()
-def tick(database: shared.ServedDatabase = None, collector: CollectorUrl = None) -> None:
-    """Queue sealed windows, end decoded ones, send alarms: once, as serve does by itself."""
-    with _opened(_settings(database=database, collector=collector)) as service:
-        ticked = service.tick()
-    print(f"{ticked.queued} windows queued, {ticked.ended} ended")
-    for schedule, problem in ticked.problems.items():
-        print(f"schedule {schedule}: {problem}", file=sys.stderr)
-    if ticked.problems:
-        raise typer.Exit(1)
-
-
-@schedules.command()
-def enable(schedule: ScheduleId, database: shared.ServedDatabase = None) -> None:
-    """Switch a schedule on."""
-    with _opened(_settings(database=database)) as service:
-        service.schedules.enable(COMMAND_LINE, schedule, True)
-    print(f"enabled {schedule}")
-
-
-@schedules.command()
-def disable(schedule: ScheduleId, database: shared.ServedDatabase = None) -> None:
-    """Switch a schedule off; what it decoded stays."""
-    with _opened(_settings(database=database)) as service:
-        service.schedules.enable(COMMAND_LINE, schedule, False)
-    print(f"disabled {schedule}")
 
 
 @app.command()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +37,9 @@ from decoder_service.schedules.window_rows import WindowState
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings
-from rappor_cli.demo_alarms import listening_alarms
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_core.text import visible
 from rappor_server.serving import bind, listening_problem
 from simulations.experiments.demo_weeks import DAYS, candidates, place_weeks
 
@@ -71,6 +74,31 @@ def check_port(port: int) -> None:
         bind(HOST, port).close()
     except OSError as error:
         raise DemoServiceError(listening_problem(f"{HOST}:{port}", error)) from error
+
+
+@contextmanager
+def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
+    """Listen on this machine for the demo's alarm and print it; yield the URL for it."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            values = ", ".join(map(visible, told.get("values", [])))
+            day = told.get("window", {}).get("first_day", "")
+            say(f"alarm: {told['alarm']}, {day}: {told['text']} ({values})")
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_args: object) -> None:
+            """Write no line of each request to stderr."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/alarms"
+        finally:
+            server.shutdown()
 
 
 @contextmanager

@@ -44,10 +44,7 @@ class MapMethodName(StrEnum):
 
 def density(
     metric: Annotated[str, typer.Argument(help="Its declared name, without slot and level.")],
-    aggregate: Annotated[
-        list[Path] | None,
-        typer.Option("--aggregate", help="Aggregate files of its sub-metrics.", exists=True),
-    ] = None,
+    aggregate: shared.AggregateFiles = None,
     collector: shared.Collector = None,
     database: shared.Database = None,
     first: shared.FirstDay = None,

@@ -21,7 +21,6 @@ from decoder.results.warnings import percent
 from decoder.sources.aggregates import AggregateFiles, AggregateSource, CollectorWindow
 from decoder.workflows.discovery import DiscoverJob, run_discovery
 from rappor_cli import options as shared
-from rappor_cli.decode import Input
 from rappor_cli.numbers import read_day
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
@@ -32,7 +31,7 @@ _REVIEW = "devices chose this text: a person must read it before it is published
 
 def discover(
     metric: Annotated[str | None, typer.Argument(help="Metric to fetch from a collector.")] = None,
-    aggregate: Input = None,
+    aggregate: shared.AggregateFiles = None,
     collector: shared.Collector = None,
     first: shared.FirstDay = None,
     last: shared.LastDay = None,

@@ -23,10 +23,7 @@ from rappor_cli.text import print_note
 
 def flows(
     metric: Annotated[str, typer.Argument(help="Its declared name, of kind flow.")],
-    aggregate: Annotated[
-        list[Path] | None,
-        typer.Option("--aggregate", help="Aggregate files of the metric.", exists=True),
-    ] = None,
+    aggregate: shared.AggregateFiles = None,
     collector: shared.Collector = None,
     database: shared.Database = None,
     first: shared.FirstDay = None,

@@ -73,6 +73,10 @@ NewFile = Annotated[Path, typer.Option("--output", "-o", help="A new file.")]
 NewFolder = Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist.")]
 
 # Where counts come from.
+AggregateFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--aggregate", help="Aggregate file of the metric; may be repeated.", exists=True),
+]
 Collector = Annotated[
     str | None,
     typer.Option("--collector", help="URL of a collector; the key comes from RAPPOR_KEY."),

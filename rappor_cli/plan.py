@@ -86,10 +86,6 @@ Keys = Annotated[
     ),
 ]
 Known = Annotated[Path | None, typer.Option(help="metrics.toml that the device has already.")]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Folder for plan.html, plan.json and metrics.toml."),
-]
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,7 @@ def plan(
     shares: Shares = None,
     keys: Keys = None,
     metrics: Known = None,
-    output: Folder = None,
+    output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
     """Solve for the number that is missing, and say what will be seen and what it costs.

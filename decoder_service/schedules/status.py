@@ -110,7 +110,7 @@ class ScheduleStatuses:
         if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
             why = (
                 f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
-                "starts rappor decoder serve, or runs rappor decoder schedules tick; then it was "
+                "starts rappor decoder serve; then it was "
                 f"{stored.state}: {stored.reason}"
             )
             return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)

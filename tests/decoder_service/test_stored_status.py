@@ -1,8 +1,7 @@
-"""Why a schedule stands is stored: every process and the command line say the same."""
+"""The reason of a schedule's state is stored: every process says the same."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from decoder_service.people.access import COMMAND_LINE
 from decoder_service.schedules.choices import NewSchedule
-from decoder_service.schedules.status import ScheduleState, ScheduleStatus
+from decoder_service.schedules.status import ScheduleState, ScheduleStatus, shown_status
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.service import DecoderService, make_service
-from rappor_cli.main import main
 from tests.decoder_service.live_collector import LiveCollector
 from tests.decoder_service.support import Running, running, set_metrics, settings_of, with_people
 from tests.decoder_service.test_pages import signed_in
@@ -44,45 +43,37 @@ def told(service: Running, schedule: str) -> dict[str, Any]:
     return one
 
 
-def listed(service: Running, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """By the command line."""
-    command = ["decoder", "schedules", "list", "--database", service.service.settings.database]
-    assert main([*command, "--json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    assert main(command) == 0
-    text = capsys.readouterr().out
-    for row in found:
-        assert f"{row['id']}: {row['status']['state']}" in text
-        assert row["status"]["reason"] in text
-    return found
-
-
 def other(service: Running, **settings: Any) -> DecoderService:
     """Another process on the same database, as far as what it knows."""
     return make_service(settings_of(service.service.settings.database, **settings))
 
 
-def test_what_another_process_met_is_told_by_all(
-    served: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
+def listed(service: Running) -> list[dict[str, Any]]:
+    """By another process on the same database."""
+    another = other(service)
+    known = another.schedules.all(COMMAND_LINE)
+    found = list(map(shown_status, another.statuses.of_rows(known)))
+    another.close()
+    return found
+
+
+def test_what_another_process_met_is_told_by_all(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     assert made["status"]["state"] == "ready"
-    assert listed(served, capsys)[0]["status"] == told(served, made["id"]) == made["status"]
+    assert listed(served)[0] == told(served, made["id"]) == made["status"]
     away = other(served, collector="http://127.0.0.1:9", collector_key="k")
     assert list(away.tick().problems) == [made["id"]]
     away.close()
     said = told(served, made["id"])
     assert said["state"] == "blocked"
     assert "no collector answers at http://127.0.0.1:9" in said["reason"]
-    assert listed(served, capsys)[0]["status"] == said
+    assert listed(served)[0] == said
     served.service.tick()  # of a process that reaches the collector
     assert told(served, made["id"])["state"] == "waiting"
-    assert listed(served, capsys)[0]["status"] == told(served, made["id"])
+    assert listed(served)[0] == told(served, made["id"])
 
 
-def test_a_quota_that_a_tick_met_is_told(
-    served: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_quota_that_a_tick_met_is_told(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     settings = {**_collector_of(served), "max_jobs_of_analyst": 1}
     strict = other(served, **settings)
@@ -90,7 +81,7 @@ def test_a_quota_that_a_tick_met_is_told(
     strict.close()
     said = told(served, made["id"])
     assert (said["state"], "you have 1 jobs" in said["reason"]) == ("blocked", True)
-    assert listed(served, capsys)[0]["status"] == said
+    assert listed(served)[0] == said
 
 
 def _collector_of(served: Running) -> dict[str, Any]:
@@ -125,18 +116,16 @@ def test_since_is_kept_while_states_last(served: Running) -> None:
             assert said[name] == at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_pauses_gone_lists_and_owners_are_told(
-    served: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pauses_gone_lists_and_owners_are_told(served: Running) -> None:
     with served.client("ana") as ana:
         words = ana.post("/v1/lists", params={"name": "w"}, content=b"word-0\n").json()["id"]
         _, made = post(served, "/v1/schedules", {**SCHEDULE, "candidates": {"list": words}})
         path = f"/v1/schedules/{made['id']}"
-        database = ["--database", served.service.settings.database]
-        assert main(["decoder", "schedules", "disable", made["id"], *database]) == 0
-        capsys.readouterr()
+        another = other(served)
+        another.schedules.enable(COMMAND_LINE, made["id"], False)
+        another.close()
         assert told(served, made["id"])["state"] == "paused"
-        assert listed(served, capsys)[0]["status"]["state"] == "paused"
+        assert listed(served)[0]["state"] == "paused"
         answer = ana.post(f"{path}/enable", json={"enabled": True}).json()
         assert answer["status"]["state"] == "ready"
         ana.delete(f"/v1/lists/{words}")
@@ -146,13 +135,11 @@ def test_pauses_gone_lists_and_owners_are_told(
     for row in served.service.access.list_keys(served.people["root"]):
         if row.name == "ana":
             served.service.access.revoke_key(served.people["root"], row.key_id)
-    said = listed(served, capsys)[0]["status"]
+    said = listed(served)[0]
     assert (said["state"], "its owner has no key" in said["reason"]) == ("blocked", True)
 
 
-def test_a_schedule_that_no_process_checks_says_so(
-    served: Running, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_schedule_that_no_process_checks_says_so(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     row = served.service.schedules.get(served.people["root"], made["id"])
     at = served.service.clock()
@@ -163,7 +150,7 @@ def test_a_schedule_that_no_process_checks_says_so(
         later.close()
         assert said.state == state
     assert "no process has checked it since" in said.reason
-    assert "rappor decoder schedules tick" in said.reason
+    assert "an operator starts rappor decoder serve" in said.reason
     with served.service.database.change() as connection:
         from decoder_service.schedules.status_models import schedule_statuses
 
@@ -173,7 +160,7 @@ def test_a_schedule_that_no_process_checks_says_so(
     assert told(served, made["id"])["state"] == "waiting"
     with served.client("ana") as ana:
         assert ana.delete(f"/v1/schedules/{made['id']}").status_code == 200
-    assert listed(served, capsys) == []
+    assert listed(served) == []
 
 
 def test_checks_before_a_change_are_not_stored(served: Running) -> None:

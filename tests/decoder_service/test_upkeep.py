@@ -14,7 +14,6 @@ from decoder_service.results.csv_cells import without_formulas
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.models import jobs
 from decoder_service.shell.service import make_service
-from decoder_service.shell.settings import load_settings
 from rappor_cli.main import main
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import STRINGS, Running, decode_spec, running, submit, upload
@@ -119,20 +118,3 @@ def test_a_copy_is_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     wrong.write_bytes(b"no database")
     assert main(["decoder", "restore", str(wrong), "--database", f"{back}2"]) == 1
     assert "not" in capsys.readouterr().err
-
-
-def test_schedules_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    with running(url, tick_seconds=0, collector="http://127.0.0.1:9") as served:
-        with served.client("ana") as ana:
-            given = {"name": "n", "metric": "homepage", "every": "day"}
-            schedule = ana.post("/v1/schedules", json=given).json()["id"]
-        assert main(["decoder", "schedules", "list", "--database", url]) == 0
-        assert schedule in capsys.readouterr().out
-        asked = ["--collector", "http://127.0.0.1:9", "--database", url]
-        assert main(["decoder", "schedules", "tick", *asked]) == 1
-        assert "no collector answers" in capsys.readouterr().err
-        assert main(["decoder", "schedules", "disable", schedule, "--database", url]) == 0
-        assert main(["decoder", "schedules", "tick", *asked]) == 0
-        assert main(["decoder", "schedules", "enable", "0" * 16, "--database", url]) == 1
-    assert load_settings(database=url).tick_seconds == 60
