@@ -10,7 +10,6 @@ import pytest
 from decoder.candidates.files import column_taken, read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
-from decoder.output.number_text import p_text
 from decoder.workflows.decoding import CandidateChoice, chosen_candidates
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
@@ -51,10 +50,3 @@ def test_a_file_that_is_not_gzip_says_so(tmp_path: Path, name: str) -> None:
         Candidates.from_file(file)
     file.write_bytes(gzip.compress(b"home\nhelp\n"))
     assert len(list(read_values(file))) == 2
-
-
-def test_no_p_value_is_written_as_zero() -> None:
-    """`rappor demo` and `rappor decode` write p-values by this one function."""
-    assert p_text(0.0) == "< 1e-300"
-    demo = (Path(__file__).parents[2] / "rappor_cli" / "demo.py").read_text()
-    assert "p_text(row.p_adjusted)" in demo

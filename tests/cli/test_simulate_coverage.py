@@ -24,14 +24,6 @@ mode = "memo"
 epsilon_infinity = 4.0
 epsilon_one = 2.0
 """
-WINDOW = """num_cohorts = 16
-num_bits = 32
-mode = "window"
-period = "week"
-window = 6
-max_reports = 1
-epsilon = 4.0
-"""
 COMMAND = ["simulate", "location-coverage", "--devices", "2000", "--maps", "1", "--seed", "1"]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from rappor_cli.experiments import EXPERIMENTS
-from rappor_cli.main import load, main
+from rappor_cli.main import main
 from simulations.experiments import longitudinal, poisoning, processes
 from tests.simulations.published_support import shrink
 
@@ -85,17 +84,7 @@ def test_a_folder_that_cannot_be_made_is_named(
     assert "file" in told
 
 
-def test_make_simulate_runs_every_experiment() -> None:
-    """`make simulate` itself takes minutes; its lines are checked against the commands."""
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
-    (small,) = re.findall(r"^EXPERIMENTS := (.+)$", makefile, re.M)
-    lines = [f"{name} --small" for name in small.split()]
-    lines += re.findall(r"^\t\$\(SIMULATE\) (.+)$", makefile, re.M)
-    known = load("simulate").commands
-    for name, *words in map(str.split, lines):
-        options = {option for param in known[name].params for option in param.opts}
-        assert {word for word in words if word.startswith("--")} <= options, name
-    assert {line.split()[0] for line in lines} == set(known)
+def test_small_settings_are_settings() -> None:
     for name, entry in EXPERIMENTS.items():
         assert entry.small.keys() <= signature(entry.declare).parameters.keys(), name
 
