@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal
 
-from rappor_core.errors import ParameterError
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import CROWD, cohorts_affordable
 
@@ -160,25 +159,18 @@ _HOMES = {
     "discover": "metric_design.discover_kind",
     "flow": "metric_design.flow_kind",
 }
-_SHARED = KindDesign()
-_LOADED: dict[str, KindDesign] = {}
+_SHARED = KindDesign()  # of listed kinds
 
 
 def kind_designs() -> tuple[str, ...]:
-    """The names of the kinds that have an entry."""
-    return tuple(dict.fromkeys((*LISTED, *_HOMES, *_LOADED)))
-
-
-def register_kind_design(kind: KindDesign) -> None:
-    """Add a kind. Raises ParameterError for a name that has one."""
-    if kind.name in kind_designs():
-        raise ParameterError(f"kind {kind.name!r} is registered already")
-    _LOADED[kind.name] = kind
+    """Return the names of the kinds that have an entry."""
+    return (*LISTED, *_HOMES)
 
 
 def kind_design(name: str) -> KindDesign:
-    """The entry of a kind; of one without, what all kinds share."""
-    home = _HOMES.get(name, "")
-    if home and name not in _LOADED:
-        _LOADED[name] = import_module(home).KIND
-    return _LOADED.get(name, _SHARED)
+    """Return the entry of a kind; of one without, what all kinds share."""
+    home = _HOMES.get(name)
+    if home is None:
+        return _SHARED
+    kind: KindDesign = import_module(home).KIND
+    return kind

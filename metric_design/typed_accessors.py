@@ -131,11 +131,7 @@ def typescript_text(file: MetricsFile) -> str:
     A string metric takes any string, a category one of its categories, a boolean true or false, a
     pair one value of each of its lists, a metric of numbers a number (and `add` of a sum); a metric
     of places or flows takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
-
-    Raises MetricsFileError for a metric of a kind that the TypeScript client does not have.
     """
-    for metric in file.declared:
-        _check_kind(metric)
     methods = [tuple(_typescript_methods(metric)) for metric in file.declared]
     used = "".join(chain(*methods))  # an app's compiler refuses what is not (noUnusedLocals)
     names = "Client, LocalTime" if "LocalTime" in used else "Client"
@@ -145,15 +141,6 @@ def typescript_text(file: MetricsFile) -> str:
     types = "export type Metrics = ReturnType<typeof metricsOf>;\n"
     head = f"{_TYPESCRIPT_HEAD}{imports}\n{point}{_TYPESCRIPT_TYPES}"
     return f"{head}{body}}});\n\n{types}\n{_PARTS}{_parts(file)}"
-
-
-def _check_kind(metric: Metric) -> None:
-    """Raise MetricsFileError for a kind that the TypeScript client does not have."""
-    if metric.kind not in kind_designs():
-        raise MetricsFileError(
-            f"metric {metric.base_name!r}: kind {metric.kind!r} is not in the TypeScript client, "
-            "which opens no file that declares it; declare it in a file for other devices"
-        )
 
 
 def _imports(file: MetricsFile) -> Iterator[str]:

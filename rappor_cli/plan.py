@@ -65,7 +65,7 @@ def _number(*names: str, text: str) -> Any:
 
 Kind = Annotated[
     str,
-    typer.Option(help="string, category, boolean, number, location, flow, discover, or your own."),
+    typer.Option(help="string, category, boolean, number, location, flow or discover."),
 ]
 Devices = Annotated[Number, _number("--devices", "--population", text="Devices that report.")]
 Mode = Annotated[ModeName, typer.Option(help="once: one report for life; memo: one each period.")]

@@ -12,7 +12,6 @@ import pytest
 
 from metric_design.typed_accessors import typescript_text
 from rappor_cli.main import main
-from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from tests.client.conftest import METRICS
 from tests.client.location_support import DECLARED, MEMO
@@ -139,15 +138,6 @@ def test_a_flow_over_h3_is_given_the_library() -> None:
     assert "kinds: [flows({ h3 })]," in text
     assert text.count('import * as h3 from "h3-js";') == 1
     assert "/h3" not in text
-
-
-def test_an_unknown_kind_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """One that an app registered itself."""
-    monkeypatch.setattr("metric_design.typed_accessors.kind_designs", lambda: ())
-    with pytest.raises(MetricsFileError, match="'startup': kind 'number' is not in the Type"):
-        typescript_text(parse_metrics(NUMBER))
 
 
 @pytest.mark.skipif(
