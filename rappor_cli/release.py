@@ -27,11 +27,11 @@ app.command()(diff)
 app.command()(verify)
 app.command()(keygen)
 app.command("co-cluster")(co_cluster_table)
-app.command("anonymise")(anonymise_table)
+app.command("anonymize")(anonymise_table)
 app.command()(ledger)
 app.command()(measure)
 app.command()(series)
-app.add_typer(rows_app, name="synthesise")
+app.add_typer(rows_app, name="synthesize")
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""`rappor release synthesise table|decoded`, and `rappor release ledger`."""
+"""`rappor release synthesize table|decoded`, and `rappor release ledger`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from rappor_core.text import visible
 
 app = command_group(
     "Rows that are of nobody.",
-    "rappor release synthesise table table.csv --domain domain.toml --epsilon 1 "
+    "rappor release synthesize table table.csv --domain domain.toml --epsilon 1 "
     "--ledger ledger.json -o rows",
 )
 
@@ -117,7 +117,7 @@ def table(
     ledger: shared.Ledger,
     output: shared.NewFolder,
     method: Annotated[
-        str, typer.Option("--synthesiser", help="dpcocgen or baseline.")
+        str, typer.Option("--synthesizer", help="dpcocgen or baseline.")
     ] = "dpcocgen",
     partitioner: Annotated[str, typer.Option(help="Of dpcocgen: what groups cells.")] = "kd-tree",
     rows: RowsOption = None,

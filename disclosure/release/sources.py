@@ -22,7 +22,7 @@ _RESULTS = "results.json"  # of a decoding, or of flows
 _DECODED, _DENSITY, _FLOWS = "candidates.csv", "density.csv", "flows.csv"
 JOINT = "joint.csv"
 _UNPUBLISHED = {
-    JOINT: "pairs, which rappor release synthesise decoded publishes in rows",
+    JOINT: "pairs, which rappor release synthesize decoded publishes in rows",
     "curve.csv": "numbers, of which no release is made",
 }  # files of rappor decode -o that no table is made of
 _SIDES = ("origin", "destination")

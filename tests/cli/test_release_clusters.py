@@ -1,4 +1,4 @@
-"""`rappor release co-cluster` and `anonymise` on Iris."""
+"""`rappor release co-cluster` and `anonymize` on Iris."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_anonymise_along_learnt_and_given_trees(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = tmp_path / "made.csv"
-    words = ["release", "anonymise", table, "--k", "5", "-o", str(made)]
+    words = ["release", "anonymize", table, "--k", "5", "-o", str(made)]
     numbers = ",".join(NUMBERS)
     learn = ["--columns", numbers, "--numbers", numbers, "--hierarchies", "learnt"]
     assert main([*words, *learn, "--keep", "Class"]) == 0
@@ -139,7 +139,7 @@ def test_anonymise_along_own_trees_of_other_values(
     tree.write_text("".join(f"{code},{code[:2]},FR\n" for code in codes))
     rows = [(code, plan) for code in codes for plan in (["basic"] * 3 if code < "6" else "abc")]
     table.write_text("code,plan\n" + "".join(f"{a},{b}\n" for a, b in rows))
-    words = ["release", "anonymise", str(table), "--columns", "code", "--k", "3", "-o", str(made)]
+    words = ["release", "anonymize", str(table), "--columns", "code", "--k", "3", "-o", str(made)]
     given = ["--hierarchy", f"code={tree}", "--keep", "plan"]
     assert main([*words, *given]) == 0
     assert "plan: all rows of a class say the same in 50.0% of the classes (6 rows)" in (
@@ -172,7 +172,7 @@ def test_suppressed_rows_are_left_out(tmp_path: Path) -> None:
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
     rows = [("x", "1")] * 10 + [("y", "2")] * 9 + [("z", "3")]
     file.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
-    words = ["release", "anonymise", str(file), "--columns", "a,b", "--k", "2",
+    words = ["release", "anonymize", str(file), "--columns", "a,b", "--k", "2",
              "--hierarchies", "learnt", "-o", str(made)]  # fmt: skip
     assert main([*words, "--suppress", "0.05"]) == 0
     assert len(rows_of(made)) in (20, 21)
@@ -182,7 +182,7 @@ def test_suppressed_rows_are_left_out(tmp_path: Path) -> None:
 def test_values_that_a_spreadsheet_would_compute_are_text(tmp_path: Path) -> None:
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
     file.write_text("a,b\n" + "=1+1,x\n" * 4)
-    assert main(["release", "anonymise", str(file), "--columns", "a,b", "--k", "2",
+    assert main(["release", "anonymize", str(file), "--columns", "a,b", "--k", "2",
                  "--hierarchies", "learnt", "-o", str(made)]) == 0  # fmt: skip
     assert rows_of(made)[1] == ("'=1+1", "x")
 
@@ -203,7 +203,7 @@ def test_anonymous_tables_are_written_whole_or_not(
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
     text = "a,b\n" + "x,y\n" * 4
     file.write_text(text)
-    words = ["release", "anonymise", str(file), "--columns", "a,b", "--k", "2",
+    words = ["release", "anonymize", str(file), "--columns", "a,b", "--k", "2",
              "--hierarchies", "learnt"]  # fmt: skip
     assert main([*words, "-o", str(tmp_path / "." / "table.csv")]) == 1
     assert "is the table itself" in capsys.readouterr().err
@@ -235,7 +235,7 @@ def test_no_published_file_has_one_persons_value(table: str, tmp_path: Path) -> 
     assert main(["release", "co-cluster", str(lone), *CUT, "-o", str(trees)]) == 0
     for how in ("learnt", str(trees / "hierarchies.json")):
         words = ["--k", "5", "--hierarchies", how, "-o", str(made)]
-        assert main(["release", "anonymise", str(lone), *CUT[:4], *words]) == 0
+        assert main(["release", "anonymize", str(lone), *CUT[:4], *words]) == 0
         assert "Zaphod" not in made.read_text()
 
 

@@ -1,4 +1,4 @@
-"""`rappor release synthesise` and `rappor release ledger`."""
+"""`rappor release synthesize` and `rappor release ledger`."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_sets_of_pairs_combine_to_their_estimates(
     pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "rows"
-    command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
+    command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     assert main([*command, "-o", str(out), "--sets", "12", "--rows", "4000"]) == 0
     assert "12 sets of 4,000 rows" in capsys.readouterr().out
     told = json.loads((out / "synthesis.json").read_text())
@@ -100,7 +100,7 @@ def test_rows_of_decodings_are_releases_like_others(
     key, public = (str(tmp_path / name) for name in ("release-key.pem", "release-key.pub.pem"))
     words = ["--policy", str(policy), "--signing-key", key]
     source, rows = str(decoded / "length"), tmp_path / "rows"
-    draw = ["release", "synthesise", "decoded", source, *words, "--sets", "2"]
+    draw = ["release", "synthesize", "decoded", source, *words, "--sets", "2"]
     build = ["release", "build", source, *words]
     assert main([*draw, "-o", str(rows)]) == 0
     assert main(["release", "verify", str(rows), "--public-key", public]) == 0
@@ -134,7 +134,7 @@ def test_rows_of_decodings_are_releases_like_others(
 def test_withheld_decodings_give_no_rows(
     pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
+    command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     text = policy.read_text()
     for old, new, words in (
         ("min_reports = 1000", "min_reports = 60000", "50000 reports, 60000 at least"),
@@ -171,7 +171,7 @@ def test_categories_and_places_give_rows_strings_not(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = ["release", "synthesise", "decoded", "--policy", str(policy), "--sets", "3"]
+    command = ["release", "synthesize", "decoded", "--policy", str(policy), "--sets", "3"]
     assert main([*command, str(decoded / "length"), "-o", str(tmp_path / "length")]) == 0
     (first, *_) = read_sets(tmp_path / "length")
     assert set(first["length"]) == {"2 letters", "3 letters", "*"}
@@ -209,12 +209,12 @@ def test_rows_are_charged_to_the_ledger(
     assert main(["release", "ledger", str(ledger), "--epsilon", "1.5"]) == 0
     command = [
         "release",
-        "synthesise",
+        "synthesize",
         "table",
         str(people),
         "--epsilon",
         "1",
-        "--synthesiser",
+        "--synthesizer",
         method,
     ]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
@@ -241,9 +241,9 @@ def test_wrong_words_are_refused_before_spending(
 ) -> None:
     ledger = tmp_path / "ledger.json"
     assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
-    command = ["release", "synthesise", "table", str(people), "-o", str(tmp_path / "rows")]
+    command = ["release", "synthesize", "table", str(people), "-o", str(tmp_path / "rows")]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
-    assert main([*command, "--epsilon", "1", "--synthesiser", "magic"]) == 2
+    assert main([*command, "--epsilon", "1", "--synthesizer", "magic"]) == 2
     assert main([*command, "--epsilon", "-1"]) == 1
     assert main([*command, "--epsilon", "1", "--partitioner", "none"]) == 1
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
@@ -266,7 +266,7 @@ def test_nothing_is_charged_where_nothing_could_be_written(
     """The charge was on the disk, and the rows were lost."""
     ledger = tmp_path / "ledger.json"
     assert main(["release", "ledger", str(ledger), "--epsilon", "1"]) == 0
-    command = ["release", "synthesise", "table", str(people), "--epsilon", "0.5"]
+    command = ["release", "synthesize", "table", str(people), "--epsilon", "0.5"]
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
     for output, more, words in (
         (tmp_path, [], "exists; rows are never written over"),
@@ -281,6 +281,6 @@ def test_nothing_is_charged_where_nothing_could_be_written(
 def test_more_sets_than_memory_holds_are_refused(
     pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["release", "synthesise", "decoded", str(pairs), "--policy", str(policy)]
+    command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
     assert main([*command, "-o", str(tmp_path / "no"), "--sets", "1000000"]) == 1
     assert "100,000,000 values at most; ask for fewer rows" in capsys.readouterr().err

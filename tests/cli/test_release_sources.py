@@ -223,4 +223,4 @@ def test_results_of_two_kinds_are_refused(
     shutil.move(words / "flows.csv", words / "joint.csv")
     assert "candidates.csv of rappor decode -o and joint.csv" in build(words)
     (words / "candidates.csv").unlink()
-    assert "joint.csv of a metric of pairs, which rappor release synthesise" in build(words)
+    assert "joint.csv of a metric of pairs, which rappor release synthesize" in build(words)
