@@ -9,7 +9,7 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo demo-service test test-long coverage test-js js-built lint bench simulate docs client-wheel release versions constraints clean
+.PHONY: help demo demo-service test test-long test-js js-built lint bench simulate docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with tables and pages in demo-output/"
 	@echo "make demo-service  the same, and then a decoder service to look at, until Ctrl-C"
@@ -17,7 +17,6 @@ help:
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
 	@echo "make lint   lint, types and import rules only"
 	@echo "make test-long  the tests marked long, which make test leaves out"
-	@echo "make coverage   the lines that the long tests run, by package"
 	@echo "make bench  speed and accuracy beside named rivals, on docs/benchmarks.md; BENCH=encode runs one part"
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
 	@echo "make docs   the documentation as a site in site/, with the API reference; works offline"
@@ -53,7 +52,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 # Tests start hundreds of interpreters, which read what the first of them compiled.
-test test-long coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-long: export PYTHONDONTWRITEBYTECODE :=
 # Idle workers take tests from busy ones, a run of one file at a time, so that modules keep their fixtures.
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 AGAIN := $(MAKE) --no-print-directory
@@ -74,11 +73,6 @@ test: $(VENV)/.dev
 test-long: $(VENV)/.dev js-built
 	$(PYTEST) -m long $(PYTEST_ARGS)
 	@if command -v npm >/dev/null; then cd client_js && npm run test:long; fi
-
-# In this process and its workers; no threshold. Apart from test-long: the tracer takes 1.6 times the processor.
-coverage: $(VENV)/.dev
-	$(PYTEST) -m long --cov --cov-report=json:build/coverage.json $(PYTEST_ARGS)
-	$(BIN)/python -m tests.coverage_by_package build/coverage.json
 
 js-built:
 	@if command -v npm >/dev/null; then cd client_js && npm ci --no-audit --no-fund && npm run build; \
