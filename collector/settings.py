@@ -39,7 +39,7 @@ _BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
 _ENVIRONMENT = Environment(
     prefix=PREFIX,
     # read by the command line, and by this project's own long tests
-    others=[f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ", "SOAK_MINUTES")],
+    others=[f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ")],
     other_prefixes=(f"{PREFIX}DECODER_", f"{PREFIX}TEST_"),  # of other programs on this machine
     choices={"log_level": ", ".join(LEVELS)},
     help="rappor serve --help",

@@ -26,18 +26,12 @@ from tests.collector.support import (
     make_bench,
     make_metric,
 )
+from tests.metric_texts import declaration
 
 METRIC = make_metric(min_reports=1)
-TOML = """
-[metrics.theme]
-kind = "boolean"
-description = "Dark theme"
-owner = "ui@example.org"
-expires = 2027-06-30
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-"""
+TOML = declaration(
+    "theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75,
+)  # fmt: skip
 
 
 def keys_for(server: Server, seconds: Seconds) -> dict[str, dict[str, str]]:
@@ -251,29 +245,6 @@ def test_a_retired_metric_is_refused_but_served(bench: Bench) -> None:
     assert refusal.reason == "metric_retired"
     bench.collector.close_day(TODAY, "test")
     assert bench.collector.read_aggregate("test", "homepage").num_reports == 3
-
-
-def test_raw_reports_are_kept_where_asked_and_expire(bench: Bench) -> None:
-    from sqlalchemy import select
-
-    from collector.store.models import raw_reports
-
-    kept = make_metric("kept", keep_raw_days=2, num_bits=64)
-    bench.collector.push_metrics([METRIC, kept], "test")
-    sent = [*bench.sender.reports(kept, 5), *bench.sender.reports(METRIC, 5)]
-    bench.send(sent)
-
-    def stored() -> set[bytes]:
-        with bench.database.read() as connection:
-            return {bytes(bits) for (bits,) in connection.execute(select(raw_reports.c.bits))}
-
-    assert stored() == {report.bits for report in sent[:5]}
-    bench.clock.pass_days(2)
-    bench.collector.close_due()
-    assert len(stored()) == 5
-    bench.clock.pass_days(1)
-    bench.collector.close_due()
-    assert stored() == set()
 
 
 @pytest.mark.parametrize(

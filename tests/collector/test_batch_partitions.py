@@ -18,7 +18,6 @@ from collector.domain.batch_writer import Receipt
 from collector.errors import SettingsError, StorageError
 from collector.settings import Settings
 from collector.store import batch_partitions as partitions
-from collector.store.batches import hash_of_id
 from collector.store.group_commit import _Postgresql
 from rappor_core.calendar import day_of
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric, submission
@@ -144,49 +143,6 @@ def test_a_new_partition_waits_for_the_olds_writers(
     assert is_duplicate(bench, later)
 
 
-def test_many_writers_count_each_batch_once(url: str, bench: Bench, other: Bench) -> None:
-    """Four send the same batches, each in an order and with a clock of its own.
-
-    Meanwhile partitions are opened, and old ones dropped.
-    """
-    old = [batch_of(bench) for _ in range(3)]
-    for one in old:
-        bench.writer.write([one])
-    writers = [make_bench(url, Clock()) for _ in range(4)]
-    bodies = [batch_of(bench, 2) for _ in range(60)]
-    fresh: list[str] = []
-    failures: list[Exception] = []
-
-    def send(slot: int) -> None:
-        own = bodies[slot * 15 :] + bodies[: slot * 15]
-        try:
-            for one in own if slot % 2 else own[::-1]:
-                (receipt,) = writers[slot].writer.write([one])
-                assert isinstance(receipt, Receipt)
-                assert receipt.accepted == 2
-                if not receipt.duplicate:
-                    fresh.append(receipt.batch_id)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=send, args=(slot,)) for slot in range(4)]
-    for thread in threads:
-        thread.start()
-    day = day_of(TODAY) + 8
-    while any(thread.is_alive() for thread in threads):
-        with other.database.change() as connection:
-            partitions.make_room(connection, day := day + WEEK)
-        partitions.drop_expired(other.database.add, day_of(TODAY))
-    for thread in threads:
-        thread.join()
-    for writer in writers:
-        writer.database.close()
-    assert failures == []
-    assert sorted(fresh) == sorted({one.batch.batch_id for one in bodies})
-    assert accepted(bench) == 3 + 120
-    assert len(numbers(bench)) > 5
-
-
 def test_a_missing_partition_is_made_on_need(bench: Bench) -> None:
     """Nobody did the chores for weeks."""
     bench.clock.pass_days(40)
@@ -265,18 +221,6 @@ def test_counting_waits_briefly_for_a_drop(bench: Bench, url: str) -> None:
                 longest = max(longest, waited(partial(bench.writer.write, [body])))
     assert done == [[False] * 5]
     assert longest < PATIENT
-
-
-def test_what_was_counted_is_known_after_a_restart(bench: Bench, other: Bench) -> None:
-    body = batch_of(bench)
-    bench.writer.write([body])
-    bench.database.close()
-    other.clock.pass_days(WEEK)
-    other.collector.close_due(daily=True)
-    assert is_duplicate(other, body)
-    with other.database.read() as connection:
-        kept = connection.execute(text("SELECT batch_hash FROM batches")).scalars().all()
-    assert [bytes(one) for one in kept] == [hash_of_id(bytes.fromhex(body.batch.batch_id))]
 
 
 def test_a_role_without_the_tables_is_refused(url: str, bench: Bench) -> None:

@@ -16,11 +16,11 @@ from collector.broker import consumer
 from collector.broker.client import ends_of
 from collector.broker.counting import BrokerMessage
 from collector.broker.watermark import GRACE
-from collector.domain.batch_writer import Receipt, ReportWriter
+from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
 from collector.domain.submission import Content, decode_groups, read_submission
 from collector.errors import RequestError, SettingsError, StorageError
-from collector.store.broker import leave, positions, read_state
+from collector.store.broker import leave, read_state
 from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
@@ -325,29 +325,3 @@ def test_a_restore_counts_all_again_or_nothing(
     assert accepted(bench) == (36 if keep else 15)
     assert [reason for *_, reason in skipped(again)] == ([] if keep else ["discarded"] * len(new))
     bench.database.close()
-
-
-def test_a_message_holds_the_batch_and_days_alone(line: Line) -> None:
-    body = bodies(line, 1)[0]
-    today = day_of(line.bench.clock.now.date())
-    message = line.message(body, 3)
-    head = bytes([1, 0]) + today.to_bytes(4, "big") * 2 + (3).to_bytes(4, "big")
-    assert message == head + body
-
-
-def test_positions_are_of_a_topic(line: Line, broker: Broker) -> None:
-    line.put(line.message(bodies(line, 1)[0], 3), partition=0)
-    line.count_all()
-    with line.bench.database.read() as connection:
-        assert positions(connection, "another") == {}
-        assert positions(connection, line.topic)[0] == 1
-        assert len(positions(connection, line.topic)) == PARTITIONS
-
-
-def test_the_receipt_of_a_repeat_is_the_first(line: Line) -> None:
-    body = bodies(line, 1)[0]
-    line.put(line.message(body, 3))
-    line.count_all()
-    again = by_http(line, body)
-    assert isinstance(again, Receipt)
-    assert again.accepted == 3

@@ -61,49 +61,6 @@ def test_a_producers_defect_leaves_no_request_waiting(line: Line) -> None:
     assert front.queued_reports == 0
 
 
-def test_a_producer_that_fails_is_made_again(line: Line) -> None:
-    """Until it is there nothing is acknowledged, and nobody waits."""
-    new, failures = FakeProducer(), [StorageError("no file handles"), ZeroDivisionError()]
-    new.answers = [None] * 2
-    front = front_of(line, DefectiveProducer())
-    first = front._make_producer
-
-    def make() -> Any:
-        if failures and front._producer is not None:
-            raise failures.pop()
-        return first() if front._producer is None else new
-
-    front._make_producer = make  # type: ignore[method-assign]
-    front.start()
-    assert isinstance(submit(front, line)[0], StorageError)
-    until(lambda: not failures)
-    until(lambda: front._producer is new)
-    assert submit(front, line)[0].accepted == 2
-    front.stop()
-
-
-def test_an_answer_after_its_loop_ends_nothing(line: Line) -> None:
-    """As after a server that was told twice to end."""
-    producer = FakeProducer()
-    front = front_of(line, producer)
-    front.start()
-
-    async def give_up() -> None:
-        task = asyncio.create_task(front.submit(made()))
-        await asyncio.sleep(0.05)
-        task.cancel()
-
-    def made() -> Any:
-        return read_submission(Content(body_of(line), JSON_CONTENT_TYPE), 9, keep=True)
-
-    asyncio.run(give_up())
-    producer.answers = [None]
-    until(lambda: front.queued_reports == 0)
-    producer.answers = [None]
-    assert submit(front, line)[0].accepted == 2
-    front.stop()
-
-
 def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
     """The same where there is no broker."""
     may_write, writer = threading.Event(), line.bench.writer
@@ -135,8 +92,8 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
 
 
 def test_metrics_are_reread_after_any_failure() -> None:
-    """As a definition of a later version, which this code cannot read."""
-    answers: list[Any] = ["first", ZeroDivisionError(), "later"]
+    """The database is away, or holds a definition of a later version that this code cannot read."""
+    answers: list[Any] = ["first", StorageError("away"), ZeroDivisionError(), "later"]
     crashes: list[BaseException] = []
 
     def load() -> Any:
@@ -146,6 +103,8 @@ def test_metrics_are_reread_after_any_failure() -> None:
         return answer
 
     registry = KnownRegistry(load, on_crash=crashes.append, every=0.01)
+    with pytest.raises(StorageError):
+        registry.current()
     registry.start()
     until(lambda: registry.current() == "later")
     registry.stop()
@@ -179,24 +138,6 @@ def test_bodies_larger_than_messages_are_wrong_settings(sqlite_url: str) -> None
         make_producer(settings, make_log("error"))
 
 
-def test_how_long_messages_are_gathered_is_the_operators(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[dict[str, Any]] = []
-
-    class Library:
-        KafkaException = OSError
-
-        def Producer(self, config: dict[str, Any], **_: Any) -> None:  # noqa: N802
-            given.append(config)
-
-    monkeypatch.setattr("collector.broker.client.load_library", Library)
-    for options in ({}, {"linger.ms": "20"}):
-        settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
-        make_producer(settings, make_log("error"))
-    assert [str(one["linger.ms"]) for one in given] == ["1", "20"]
-
-
 def test_a_consumer_that_cannot_start_marks_no_database(
     sqlite_url: str, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,21 +157,6 @@ def test_a_consumer_that_cannot_start_marks_no_database(
     with bench.database.read() as connection:
         assert read_state(connection) is None
     bench.database.close()
-
-
-def test_a_locked_database_is_asked_again(line: Line) -> None:
-    """Whether all is counted, too, is asked of the database."""
-    line.put(line.message(body_of(line), 2))
-    one, failures = line.consumer(), [StorageError("locked")] * 2
-
-    def is_done() -> bool:
-        if failures:
-            raise failures.pop()
-        return line.is_counted()
-
-    one.run(threading.Event(), is_done)
-    assert one.counted.accepted == 2
-    assert not failures
 
 
 class Unassigned:
@@ -320,3 +246,18 @@ def test_a_fast_clock_closes_no_day_early(line: Line) -> None:
     closed = line.bench.collector.close_due()
     assert closed is not None
     assert closed.folded == 1
+
+
+def test_a_locked_database_is_asked_again(line: Line) -> None:
+    """Whether all is counted, too, is asked of the database."""
+    line.put(line.message(body_of(line), 2))
+    one, failures = line.consumer(), [StorageError("locked")] * 2
+
+    def is_done() -> bool:
+        if failures:
+            raise failures.pop()
+        return line.is_counted()
+
+    one.run(threading.Event(), is_done)
+    assert one.counted.accepted == 2
+    assert not failures

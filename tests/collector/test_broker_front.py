@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.app import create_app
-from collector.broker.broker_queue import BrokerQueue, KnownRegistry
+from collector.broker.broker_queue import BrokerQueue
 from collector.broker.client import make_producer
 from collector.broker.front import make_front
 from collector.broker.message import decode_message
@@ -93,17 +92,6 @@ def test_a_message_tells_the_day_only(line: Line, server: Server) -> None:
     assert found.accepted == 2
     assert found.submission.received is not None
     assert found.submission.received.today == today
-
-
-def test_a_pushed_metric_is_known_a_second_later(line: Line, server: Server) -> None:
-    other = make_metric("other")
-    line.bench.collector.push_metrics([other], "test")
-
-    def is_accepted() -> bool:
-        answer = server.post(server.sender.reports(other, 1)).json()
-        return bool(answer["results"][0]["status"] == "accepted")
-
-    until(is_accepted, every=0.05)
 
 
 def test_a_broker_that_died_gets_nothing_acknowledged(
@@ -195,24 +183,6 @@ def submit(front: BrokerQueue, line: Line, many: int = 1) -> list[Any]:
     return asyncio.run(act())
 
 
-def test_a_broken_producer_is_replaced(line: Line) -> None:
-    """What it held is answered as not stored, and the next batch goes to a new one."""
-    old, new = FakeProducer(), FakeProducer()
-    old.answers = [KafkaError(KafkaError._FATAL, "out of order", True)]
-    old.least = 2
-    new.answers = [None]
-    front = front_of(line, old, new)
-    front.start()
-    first, second = submit(front, line, 2)
-    assert isinstance(first, StorageError)
-    assert isinstance(second, StorageError)
-    until(lambda: front._producer is new)  # what comes before is answered as not stored, too
-    assert submit(front, line)[0].accepted == 2
-    assert not front.is_failing
-    front.stop()
-    assert front.queued_reports == 0
-
-
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -250,28 +220,6 @@ def test_no_more_waits_than_the_bound(line: Line) -> None:
     assert isinstance(submit(front, line)[0], OverloadedError)
 
 
-def test_metrics_hold_on_while_the_database_is_away() -> None:
-    answers: list[Any] = ["first", StorageError("away"), StorageError("away"), "later"]
-
-    def load() -> Any:
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, StorageError):
-            raise answer
-        return answer
-
-    registry = KnownRegistry(load, on_crash=pytest.fail, every=0.01)
-    with pytest.raises(StorageError):
-        registry.current()
-    registry.start()
-    seen = []
-    deadline = time.monotonic() + 10
-    while "later" not in seen and time.monotonic() < deadline:
-        seen.append(registry.current())
-    registry.stop()
-    assert set(seen) <= {"first", "later"}
-    assert registry.current() == "later"
-
-
 def test_what_exactly_once_needs_is_fixed(sqlite_url: str) -> None:
     for name in (
         "acks",
@@ -298,3 +246,21 @@ def test_the_library_is_asked_for_by_name(line: Line, monkeypatch: pytest.Monkey
     monkeypatch.setattr("collector.broker.client.import_module", missing)
     with pytest.raises(SettingsError, match=r"rappor-telemetry\[kafka\]"):
         make_producer(line.settings, make_log("error"))
+
+
+def test_a_broken_producer_is_replaced(line: Line) -> None:
+    """What it held is answered as not stored, and the next batch goes to a new one."""
+    old, new = FakeProducer(), FakeProducer()
+    old.answers = [KafkaError(KafkaError._FATAL, "out of order", True)]
+    old.least = 2
+    new.answers = [None]
+    front = front_of(line, old, new)
+    front.start()
+    first, second = submit(front, line, 2)
+    assert isinstance(first, StorageError)
+    assert isinstance(second, StorageError)
+    until(lambda: front._producer is new)  # what comes before is answered as not stored, too
+    assert submit(front, line)[0].accepted == 2
+    assert not front.is_failing
+    front.stop()
+    assert front.queued_reports == 0

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from sqlalchemy import event, func, select, text
+from sqlalchemy import event, text
 
 from collector.domain import closing
 from collector.domain.batch_writer import Receipt
 from collector.errors import NotServedError, StorageError
 from collector.store.database import FOLD_LOCK
-from collector.store.models import batches, counters
 from collector.store.registry import load_frontiers
 from rappor_core.calendar import day_of
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric
@@ -96,22 +95,6 @@ def test_a_broken_closing_resumes_at_next_look(
         assert other.collector.read_aggregate("test", metric.name).num_reports == 10
     bench.database.close()
     other.database.close()
-
-
-def test_batches_are_forgotten_a_part_at_a_time(sqlite_url: str) -> None:
-    """What expires goes, in short transactions; what does not stays, whatever its hash."""
-    bench = make_bench(sqlite_url)
-    bench.collector.push_metrics(METRICS[:1], "test")
-    for day, count in ((YESTERDAY, 40), (TODAY, 25)):
-        for _ in range(count):
-            bench.send([bench.sender.report(METRICS[0], day)])
-    bench.clock.pass_days(METRICS[0].accept_days)  # yesterday is over, today is not
-    bench.collector.close_due()
-    with bench.database.read() as connection:
-        kept = connection.execute(select(func.count()).select_from(batches)).scalar_one()
-        days = connection.execute(select(func.count(counters.c.day.distinct()))).scalar_one()
-    assert (kept, days) == (25, 1)
-    bench.database.close()
 
 
 def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> None:

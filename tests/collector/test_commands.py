@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,6 +25,12 @@ from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 from tests.metric_texts import declaration
 from tests.waiting import until
+
+NUMBER = declaration(
+    "crashes", "number", unit="crashes", of_period="sum", edges=[1, 2, 5], none="zero",
+    mode="memo", epsilon_infinity=2.0, epsilon_one=1.0,
+)  # fmt: skip
+
 
 ROOT = Path(__file__).parents[2]
 METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75, min_reports=5)
@@ -126,16 +131,8 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-NUMBER = declaration(
-    "crashes", "number", unit="crashes", of_period="sum", edges=[1, 2, 5], none="zero",
-    mode="memo", epsilon_infinity=2.0, epsilon_one=1.0,
-)  # fmt: skip
-
-
 def _send(url: str, key: str) -> None:
     from datetime import date
-
-    from rappor_core.metrics.file import parse_metrics
 
     metric = parse_metrics(METRICS).metrics["theme"]
     reports = Sender().reports(metric, 20, date.fromisoformat(_today()))
@@ -190,14 +187,6 @@ def test_wrong_usage_is_2_a_refusal_1(run: Run, metrics_file: Path) -> None:
         assert done.stderr.startswith(f"rappor {arguments[0]}: ") or "defect" not in done.stderr
 
 
-def test_check_warns_and_fails_on_expired_metrics(run: Run, metrics_file: Path) -> None:
-    assert run("metrics", "check", str(metrics_file), "--population", "100").returncode == 0
-    metrics_file.write_text(METRICS.replace("2099", "2020"))
-    expired = run("metrics", "check", str(metrics_file), "--json")
-    assert expired.returncode == 1
-    assert any(finding["level"] == "error" for finding in json.loads(expired.stdout))
-
-
 def test_settings_come_from_file_or_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,12 +209,12 @@ def test_settings_come_from_file_or_environment(
         load_settings()
 
 
-def test_serving_on_a_taken_port_says_so(run: Run) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = run("serve", "--database", "sqlite:///r.sqlite", "--port", str(port))
-    assert done.returncode == 1
-    assert f"rappor serve: cannot listen on 127.0.0.1:{port}: " in done.stderr
+def test_check_warns_and_fails_on_expired_metrics(run: Run, metrics_file: Path) -> None:
+    assert run("metrics", "check", str(metrics_file), "--population", "100").returncode == 0
+    metrics_file.write_text(METRICS.replace("2099", "2020"))
+    expired = run("metrics", "check", str(metrics_file), "--json")
+    assert expired.returncode == 1
+    assert any(finding["level"] == "error" for finding in json.loads(expired.stdout))
 
 
 def test_new_kinds_are_listed(run: Run, tmp_path: Path) -> None:

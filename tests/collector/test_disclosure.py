@@ -318,23 +318,6 @@ def test_thin_cohorts_show_no_single_report(tmp_path: Path) -> None:
     bench.database.close()
 
 
-def test_an_empty_day_joins_the_block_after(world: World) -> None:
-    world.send(0, day(-3), 10)
-    world.send(0, day(-1), 10)
-    world.bench.collector.close_day(day(-1), "test")
-    assert world.ask(0, day(-2), day(-1)) == frozenset(range(10, 20))
-    assert world.ask(0, day(-1), day(-1)) is None
-
-
-def test_closing_a_day_closes_earlier_ones(world: World) -> None:
-    world.send(0, day(-1), 10)
-    world.bench.collector.close_day(day(-1), "test")
-    world.send(0, day(-3), 5)  # refused: closed with day -1
-    assert len(world.accepted) == 10
-    world.bench.collector.close_day(day(-3), "test")  # changes nothing
-    assert world.ask(0, None, None) == frozenset(range(10))
-
-
 def test_changing_min_reports_never_touches_sealed_blocks(world: World) -> None:
     world.send(1, day(-2), 12)
     world.bench.collector.close_day(day(-2), "test")

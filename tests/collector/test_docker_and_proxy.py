@@ -9,23 +9,18 @@ import shutil
 import socket
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import yaml
 
-from collector.broker.client import largest_message
-from collector.settings import Settings, load_settings
+from collector.settings import Settings
 from decoder_service.shell.settings import ServiceSettings as DecoderSettings
-from rappor_core.metrics.metrics_file import load_metrics
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 from tests.free_ports import free_port
@@ -65,26 +60,6 @@ def environment_of(stage: Instructions) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
-def test_images_are_pinned_unprivileged_and_checked() -> None:
-    found = instructions()
-    assert found[0] == ("ARG", "PYTHON_IMAGE=python:3.12-slim")
-    bases = {rest.split()[0] for name, rest in found if name == "FROM"}
-    assert bases == {"${PYTHON_IMAGE}", "run"}
-    assert list(stages())[-1] == "collector"  # what is built where no target is named
-    assert not any(name == "ADD" for name, _ in found)
-    for image, command in (("collector", ["serve"]), ("service", ["decoder", "serve"])):
-        stage = dict(stages()[image])
-        assert stage["USER"] == "10001:10001"
-        assert json.loads(stage["ENTRYPOINT"]) == ["rappor"]
-        assert json.loads(stage["CMD"]) == command
-        assert f":' + os.environ.get('RAPPOR_{'DECODER_' * (image == 'service')}PORT'" in str(
-            stage["HEALTHCHECK"]
-        )
-    for name, rest in found:
-        if name == "COPY" and not rest.startswith("--from"):
-            assert all((ROOT / part).exists() for part in rest.split()[:-1]), rest
-
-
 def test_image_and_compose_variables_are_settings() -> None:
     text = (DOCKER / "Dockerfile").read_text() + (DOCKER / "compose.yaml").read_text()
     names = {name.lower() for name in re.findall(r"\bRAPPOR_([A-Z_]+)\b", text)} - {"key"}
@@ -94,59 +69,6 @@ def test_image_and_compose_variables_are_settings() -> None:
     assert {
         name.removeprefix("decoder_") for name in names - own
     } <= DecoderSettings.model_fields.keys()
-
-
-def test_compose_names_needs_and_holds_no_secret() -> None:
-    compose: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
-    services = compose["services"]
-    assert services.keys() == {"database", "collector", "service", "worker", "decoder"}
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
-    for name in services.keys() - {"database"}:
-        build = services[name]["build"]
-        assert (DOCKER / build["context"] / build["dockerfile"]).resolve().is_file()
-        assert build["args"]["EXTRA"] in extras
-        assert build.get("target", "collector") in stages()
-        assert services[name]["read_only"]
-        assert services[name]["cap_drop"] == ["ALL"]
-        for port in services[name].get("ports", []):
-            assert port.startswith("127.0.0.1:")
-            exposed = dict(stages()[build.get("target", "collector")])["EXPOSE"]
-            assert port.endswith(f":{exposed}")
-        for word in services[name].get("depends_on", {}):
-            assert word in services
-    assert "?set" in services["database"]["environment"]["POSTGRES_PASSWORD"]
-    assert "CREATE DATABASE decoder" in (DOCKER / "databases.sql").read_text()
-    assert "/databases.sql:/docker-entrypoint-initdb.d/" in str(services["database"]["volumes"])
-    assert load_metrics(DOCKER / "metrics.toml").metrics
-
-
-def test_the_broker_of_compose_keeps_what_it_acknowledges() -> None:
-    """Settings are ours, the topic is the one that is read, and no write is only in memory."""
-    text = (DOCKER / "broker.yaml").read_text()
-    names = {name.lower() for name in re.findall(r"\bRAPPOR_([A-Z_]+):", text)}
-    assert names <= Settings.model_fields.keys()
-    services: dict[str, Any] = yaml.safe_load(text)["services"]
-    assert services["consumer"]["command"] == ["consume"]
-    topic = services["topic"]["entrypoint"]
-    assert Settings.model_fields["broker_topic"].default in topic
-    largest = next(one for one in services["topic"]["command"] if "max.message.bytes" in one)
-    assert int(largest.rpartition("=")[2]) > largest_message(Settings())
-    started = services["broker"]["command"]
-    assert not [one for one in started if "dev-container" in one or "bypass" in one]
-    assert services["consumer"]["environment"]["RAPPOR_BROKER"] == "broker:9092"
-    assert "ports" not in services["broker"]
-
-
-def test_the_image_copies_every_package_of_the_distribution() -> None:
-    copied = {
-        source for name, rest in instructions() if name == "COPY" for source in rest.split()[:-1]
-    }
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    named = {project["project"]["readme"], project["project"]["license"]["file"]}
-    assert {*packages, *named, "pyproject.toml"} <= copied
 
 
 def test_the_images_commands_run_outside_it(tmp_path: Path) -> None:
@@ -181,10 +103,6 @@ def is_healthy(stage: dict[str, str], port: int) -> bool:
     check[0] = sys.executable
     environment = os.environ | {"RAPPOR_PORT": str(port)}
     return subprocess.run(check, env=environment, capture_output=True).returncode == 0
-
-
-def test_the_settings_of_the_image_need_keys(tmp_path: Path) -> None:
-    assert load_settings(host="0.0.0.0", database=f"sqlite:///{tmp_path}/x").require_keys
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from collector.domain.raw_blocks import RawBlocks, find_expiring
 from collector.errors import NotServedError
 from rappor_cli.main import main
 from rappor_core.calendar import day_of
-from rappor_core.wire.json import decode_json, encode_json
-from rappor_core.wire.report import Report, make_batch
-from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_bench, make_metric
+from rappor_core.wire.json import decode_json
+from rappor_core.wire.report import Report
+from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
 from tests.waiting import until
 
 KEPT = make_metric("kept", keep_raw_days=30, accept_days=2, num_bits=20, min_reports=1)
@@ -62,14 +62,6 @@ def test_what_leaves_is_what_came_page_by_page(
         assert Counter(exported(bench, first=YESTERDAY, last=YESTERDAY)) == Counter(reports)
 
 
-def test_lines_have_the_form_of_the_wire(collected: tuple[Bench, list[Report]]) -> None:
-    bench, _ = collected
-    text = export.as_lines(exported(bench)).decode()
-    again = read_lines(text)
-    in_batch = json.loads(encode_json(make_batch(b"0" * 16, again)))["reports"]
-    assert [json.loads(line) for line in text.splitlines()] == in_batch
-
-
 @pytest.mark.parametrize(
     ("name", "window", "reason"),
     [
@@ -89,28 +81,6 @@ def test_what_cannot_be_exported_is_refused_and_noted(
     assert raised.value.details["reason"] == reason
     noted = bench.collector.read_audit(1)[0]
     assert (noted.act, json.loads(noted.detail)["refused"]) == ("export", reason)
-
-
-def test_open_days_alone_are_called_so(bench: Bench) -> None:
-    """Not that keep_raw_days, which is large enough, should be larger."""
-    bench.collector.push_metrics([KEPT], "test")
-    bench.send(bench.sender.reports(KEPT, 40, TODAY))
-    with pytest.raises(NotServedError, match=f"not closed, from {TODAY} on") as raised:
-        bench.collector.export_reports("test", KEPT.name)
-    assert raised.value.details["reason"] == "day_open"
-    with pytest.raises(NotServedError, match="give other days"):
-        bench.collector.export_reports("test", KEPT.name, last=YESTERDAY - timedelta(days=30))
-
-
-def test_raw_days_are_compared_with_the_closing(sqlite_url: str) -> None:
-    """A version that waits for longer keeps days open until no raw report is left."""
-    bench = make_bench(sqlite_url)
-    patient = make_metric("kept", accept_days=40, num_cohorts=3)
-    bench.collector.push_metrics([patient], "test")
-    bench.collector.push_metrics([KEPT], "test", weaken=True)
-    with pytest.raises(NotServedError, match="30 days, and a day closes after 40 days"):
-        bench.collector.export_reports("test", KEPT.name, last=YESTERDAY - timedelta(days=45))
-    bench.database.close()
 
 
 def test_an_export_is_noted_before_it_begins(collected: tuple[Bench, list[Report]]) -> None:

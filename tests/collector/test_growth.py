@@ -51,15 +51,6 @@ def test_a_flood_stands_in_the_list_of_metrics(
     assert said in capsys.readouterr().out
 
 
-def test_closed_days_are_history_too(bench: Bench) -> None:
-    bench.collector.push_metrics([METRIC], "test")
-    for days in (5, 4, 3):
-        bench.send(bench.sender.reports(METRIC, 50, TODAY - timedelta(days)))
-    bench.collector.close_day(TODAY - timedelta(3), "test")
-    bench.send(bench.sender.reports(METRIC, 500, TODAY))
-    assert _growth(bench) == [(str(TODAY), 500, 50)]
-
-
 def test_without_history_nothing_is_told(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 10, TODAY - timedelta(1)))

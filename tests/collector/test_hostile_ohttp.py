@@ -8,7 +8,7 @@ import random
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -177,10 +177,3 @@ def test_a_slow_sender_of_an_encapsulation_is_ended(
             answer = slow.recv(4096)
         assert b" 408 " in answer.splitlines()[0]
         assert opened(Behind(server.http, config).pass_on(sealed), exchange).status == 400
-
-
-def test_each_key_opens_its_own_request(line: Line) -> None:
-    other = replace(line.behind, config=line.behind.config._replace(key_id=9))
-    sealed, _ = other.seal(line.good())
-    assert line.behind.pass_on(sealed).status_code == 422
-    assert line.behind.pass_on(b"\1" + sealed[1:]).status_code == 400  # the number is bound

@@ -7,10 +7,9 @@ import pwd
 import shutil
 import signal
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,7 @@ from tests.collector.crash import (
     senders,
     start,
 )
-from tests.collector.support import Bench, make_bench
-from tests.collector.test_shared_limits import Process
+from tests.collector.support import make_bench
 from tests.free_ports import free_port
 from tests.waiting import until
 
@@ -151,36 +149,6 @@ def sessions_of(url: str) -> int:
     return count - 1
 
 
-def send_20(bench: Bench, day: date) -> None:
-    for _ in range(20):
-        bench.send(bench.sender.reports(METRIC, 5, day))
-
-
-def test_writers_are_alone_though_sessions_change(
-    pooled: tuple[str, str],
-) -> None:
-    """The locks are of transactions: who closes waits for who counts; none is held after."""
-    url, direct = pooled
-    benches = [make_bench(url) for _ in range(2)]
-    benches[0].collector.push_metrics([METRIC], "test")
-    day = benches[0].clock.now.date()
-    threads = [threading.Thread(target=send_20, args=(bench, day)) for bench in benches]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    closed = benches[0].collector.close_day(day, "test")
-    assert closed.folded == 1
-    assert benches[1].collector.read_aggregate("test", METRIC.name).num_reports == 200
-    check = CollectorDatabase(make_engine(direct))
-    with check.read() as connection:
-        held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
-        assert connection.execute(text(held)).scalar_one() == 0
-    for bench in benches:
-        bench.database.close()
-    check.close()
-
-
 def test_behind_a_pooler_backups_are_refused(
     tmp_path: Path, pooled: tuple[str, str], with_pg_programs: None
 ) -> None:
@@ -197,16 +165,3 @@ def test_behind_a_pooler_backups_are_refused(
 def test_a_pooler_that_is_not_known_is_refused(url: str) -> None:
     with pytest.raises(SettingsError, match="pooler"):
         load_settings(database=url)
-
-
-def test_rates_are_shared_through_a_small_pool(pooled: tuple[str, str]) -> None:
-    """Ten processes and three sessions: what all took adds up."""
-    benches = [make_bench(pooled[0]) for _ in range(10)]
-    processes = [Process(bench) for bench in benches]
-    for one in processes:
-        assert one.pass_many("key", 20) == 20
-        one.share()
-    processes[0].share()
-    assert processes[0].pass_many("key", 300) < 200  # what the database's clock gave back
-    for bench in benches:
-        bench.database.close()

@@ -10,12 +10,9 @@ import shutil
 import signal
 import subprocess
 import time
-from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import partial
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,18 +20,15 @@ import httpx
 import pytest
 
 from client_sdk import Client, Delivery, Relay
-from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.ohttp.encapsulation import RESPONSE_TYPE, KeyConfig, encode_keys
-from tests.collector.support import Clock, ServerMaker, make_metric, running_server
+from tests.collector.support import Clock, ServerMaker, make_metric
 from tests.collector.test_docker_and_proxy import DOCKER, await_port
-from tests.end_to_end.browser import open_browser
 from tests.free_ports import free_port
 from tests.http_server import serving_with
 from tests.relay_support import OUTER, Behind, new_keys, opened
 
 METRIC = make_metric(min_reports=1, max_reports_per_period=10_000)
-CLIENT_JS = DOCKER.parent / "client_js"
 IDENTIFYING = {
     "cookie": "s=1",
     "forwarded": "for=192.0.2.1",
@@ -228,54 +222,3 @@ def test_a_killed_relay_counts_each_once(
         text = server.http.get("/metrics").text
     assert f"rappor_reports_accepted_total {float(recorded)}" in text
     assert recorded == 20 * kills
-
-
-PAGE = """
-async ([metrics, url, keys]) => {
-  const { openClient } = await import("/dist/production/browser.js");
-  const { relay } = await import("/dist/production/relay.js");
-  const collector = "https://telemetry.example.org";
-  const client = await openClient({
-    metrics, collector, consent: true, doNotTrack: () => false,
-    delivery: { meanDelay: 0 }, transport: relay({ url, keys, collector }),
-  });
-  for (let i = 0; i < 3; i++)
-    if (!(await client.record("homepage", "x"))) throw new Error(client.lastRefusal);
-  return [await client.flush(20), client.status.sentence];
-}
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("named", [True, False])
-def test_a_browser_page_sends_through_the_relay(named: bool, folder: Path, sqlite_url: str) -> None:
-    """Another origin than the relay's: with its name in the relay's file, and without."""
-    if not (CLIENT_JS / "dist" / "production" / "relay.js").exists():
-        pytest.skip("client_js is not built")
-    now = Clock(datetime.now(UTC))
-    metric = METRIC.replace(platforms=("web",), max_reports=100, lives=2)
-    file, (config,) = new_keys(folder.parent)
-    keys = b64encode(encode_keys([config])).decode()
-    known = json.loads(compiled_text(MetricsFile({metric.name: metric})))
-    files = partial(QuietFiles, directory=str(CLIENT_JS))
-    with (
-        running_server([metric], now, database=sqlite_url, ohttp_keys=file) as server,
-        serving_with(files) as site,
-    ):
-        upstream = server.http.base_url.port or 0
-        with (
-            running_relay("nginx", folder, upstream, origin=site if named else "") as url,
-            open_browser() as browser,
-        ):
-            page = browser.new_page()
-            page.goto(f"{site}/package.json")
-            delivered, sentence = page.evaluate(PAGE, [known, url, keys])
-        text = server.http.get("/metrics").text
-    assert delivered == named, sentence
-    assert ("rappor_reports_accepted_total 3.0" in text) == named
-
-
-class QuietFiles(SimpleHTTPRequestHandler):
-    """The files of a folder."""
-
-    def log_message(self, *_: object) -> None: ...

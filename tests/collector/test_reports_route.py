@@ -13,6 +13,7 @@ from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
+from tests.metric_texts import declaration
 
 METRIC = make_metric()
 
@@ -120,25 +121,12 @@ def _wrong_cohort(server: Server):  # type: ignore[no-untyped-def]
     return server.sender.report(METRIC, cohort=99)
 
 
-LOCATION = """
-[metrics.density]
-kind = "location"
-description = "The usual place of each part of the day"
-owner = "maps@example.org"
-expires = 2027-06-30
-grid = "quadkey"
-box = [40.5, -74.3, 40.95, -73.65]
-levels = [11, 13]
-slots = ["night 22-6", "work 9-17 weekdays"]
-mode = "memo"
-encoding = "symbol"
-num_symbols = 4
-num_cohorts = 2
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-min_reports = 5
-min_reports_per_cohort = 1
-"""
+LOCATION = declaration(
+    "density", "location", grid="quadkey", box=[40.5, -74.3, 40.95, -73.65], levels=[11,
+    13], slots=["night 22-6", "work 9-17 weekdays"], mode="memo", encoding="symbol",
+    num_symbols=4, num_cohorts=2, epsilon_infinity=2.0, epsilon_one=1.0, min_reports=5,
+    min_reports_per_cohort=1,
+)  # fmt: skip
 
 
 def test_sub_metrics_of_places_live_like_metrics(serving: ServerMaker) -> None:

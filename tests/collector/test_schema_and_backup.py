@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, MetaData, make_url, text
+from sqlalchemy import MetaData, make_url, text
 
 from collector.errors import SchemaError, SettingsError, StorageError
 from collector.store.database import (
@@ -29,12 +27,9 @@ from collector.store.database import (
     restore,
 )
 from collector.store.models import metadata, postgresql_metadata
-from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.database import make_engine as make_service_engine
 from rappor_server import schema
 from rappor_server.schema import check_connections, migrate, prepare
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync
-from tests.fast_databases import OWN_UPGRADE, RepeatedUpgrade
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
 METRIC = make_metric(min_reports=1)
@@ -45,31 +40,6 @@ def test_migrations_and_models_say_the_same(bench: Bench) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         found = compare_metadata(context, _tables_of(bench.database))
     assert found == []
-
-
-@pytest.mark.parametrize(
-    ("make", "engine"),
-    [(CollectorDatabase, make_engine), (ServiceDatabase, make_service_engine)],
-    ids=["collector", "service"],
-)
-def test_other_tests_get_the_tables_of_alembic(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    make: Callable[[Engine], CollectorDatabase | ServiceDatabase],
-    engine: Callable[[str], Engine],
-) -> None:
-    """They repeat the statements of the first database of their process."""
-    monkeypatch.setattr(schema, "_upgrade", RepeatedUpgrade(OWN_UPGRADE))
-    made = []
-    for name in ("first", "repeated"):
-        database = make(engine(f"sqlite:///{tmp_path}/{name}.sqlite"))
-        prepare(database)
-        database.close()
-        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as connection:
-            rows = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name")
-            made.append((rows.fetchall(), list(connection.iterdump())))
-    assert made[0] == made[1]
-    assert len(made[0][0]) > 20
 
 
 def _tables_of(database: CollectorDatabase) -> MetaData:

@@ -17,7 +17,7 @@ from collector.domain.shared_limits import SharedLimits, Taken
 from collector.errors import SettingsError, StorageError
 from collector.settings import load_settings
 from collector.store.database import back_up
-from rappor_server.limits import MOST_SHARED, Names, RateLimit, SharedRateLimit
+from rappor_server.limits import MOST_SHARED, Names, SharedRateLimit
 from tests.collector.support import Bench, Clock, Server, make_bench, make_metric, running_server
 from tests.waiting import until
 
@@ -71,15 +71,6 @@ def names_stored(bench: Bench) -> set[bytes]:
         return set(map(bytes, connection.execute(text("SELECT name FROM rate_limits")).scalars()))
 
 
-def test_what_one_took_another_cannot_give(bench: Bench) -> None:
-    one, other = Process(bench), Process(bench)
-    assert one.pass_many("192.0.2.7", 300) == 200
-    one.share()
-    other.share()
-    assert other.pass_many("192.0.2.7", 100) < 60  # what the database's clock gave back meanwhile
-    assert other.pass_many("192.0.2.8", 100) == 100
-
-
 def test_what_was_taken_unknowing_is_paid_back(bench: Bench) -> None:
     processes = [Process(bench) for _ in range(4)]
     assert [one.pass_many("key", 300) for one in processes] == [200] * 4
@@ -90,28 +81,6 @@ def test_what_was_taken_unknowing_is_paid_back(bench: Bench) -> None:
         assert one.pass_many("key", 1) == 0
         one.clock.now += 16.0
         assert one.pass_many("key", 1) == 1
-
-
-@pytest.mark.slow
-def test_all_together_keep_to_the_rate(bench: Bench) -> None:
-    """Three processes, each as fast as it can, for six seconds of the real clock."""
-    processes = [Process(bench) for _ in range(3)]
-    for one in processes:
-        one.pass_many("key", 70)
-        one.share()
-    for one in processes:
-        one.share()
-    passed, began, last = 0, time.monotonic(), 0.0
-    while (elapsed := time.monotonic() - began) < 6:
-        for one in processes:
-            one.clock.now = elapsed
-            passed += one.pass_many("key", 5)
-            if elapsed - last > 0.5:
-                one.share()
-        last = elapsed if elapsed - last > 0.5 else last
-        time.sleep(0.01)
-    most = RATE * elapsed + 3 * RATE  # each may take one round's part at once
-    assert 0.5 * RATE * 6 < passed < most
 
 
 def test_databases_tell_no_address_backups_nothing(
@@ -145,27 +114,6 @@ def test_databases_tell_no_address_backups_nothing(
         assert connection.execute(text(kind)).scalar_one() == "u"  # in no write-ahead log
 
 
-def test_a_bucket_that_is_full_again_is_forgotten(bench: Bench) -> None:
-    process = Process(bench)
-    process.pass_many("192.0.2.7", 4)  # full again in 0.2 s
-    process.share()
-    with bench.database.change() as connection:
-        connection.execute(text("UPDATE rate_limits SET full_at = full_at - 0.3"))
-    process.share()
-    assert names_stored(bench) == set()
-
-
-def test_flooding_addresses_share_the_largest_takers(bench: Bench) -> None:
-    process = Process(bench)
-    for number in range(MOST_SHARED + 500):
-        process.limit.admits(f"address {number}")
-    process.pass_many("heavy", 50)
-    taken = process.limit.take_out()
-    assert len(taken) == MOST_SHARED
-    assert max(taken.values()) == pytest.approx(50 / RATE)
-    assert process.limit.take_out() == {}
-
-
 def test_without_the_database_nothing_is_lost(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,26 +131,6 @@ def test_without_the_database_nothing_is_lost(
 
 def _fail(*_: object) -> Taken:
     raise StorageError("the database is away")
-
-
-def test_what_is_taken_meanwhile_counts_too(bench: Bench) -> None:
-    process = Process(bench)
-    process.pass_many("key", 100)
-    taken = process.limit.take_out()
-    process.pass_many("key", 100)
-    process.limit.set_levels(dict(taken))
-    assert process.pass_many("key", 10) == 0
-
-
-def test_a_shared_limit_refuses_as_a_local() -> None:
-    """Without others the same is admitted, request for request."""
-    clock = Seconds()
-    alone = RateLimit(3.0, seconds=clock)
-    shared = SharedRateLimit(1, 3.0, Names(b"secret"), seconds=clock)
-    for step in range(500):
-        clock.now += 0.1 * (step % 7)
-        amount = 1 + 13 * (step % 3)
-        assert alone.admits("a", amount) == shared.admits("a", amount)
 
 
 def test_two_hosts_share_key_and_address_rates(url: str, clock: Clock) -> None:
@@ -318,3 +246,23 @@ def test_processes_that_share_at_once_lose_nothing(url: str) -> None:
         assert 40 - elapsed - 1 <= float(wait) <= 40
     for bench in benches:
         bench.database.close()
+
+
+def test_what_is_taken_meanwhile_counts_too(bench: Bench) -> None:
+    process = Process(bench)
+    process.pass_many("key", 100)
+    taken = process.limit.take_out()
+    process.pass_many("key", 100)
+    process.limit.set_levels(dict(taken))
+    assert process.pass_many("key", 10) == 0
+
+
+def test_flooding_addresses_share_the_largest_takers(bench: Bench) -> None:
+    process = Process(bench)
+    for number in range(MOST_SHARED + 500):
+        process.limit.admits(f"address {number}")
+    process.pass_many("heavy", 50)
+    taken = process.limit.take_out()
+    assert len(taken) == MOST_SHARED
+    assert max(taken.values()) == pytest.approx(50 / RATE)
+    assert process.limit.take_out() == {}

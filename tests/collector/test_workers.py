@@ -207,22 +207,6 @@ def test_killed_hosts_and_workers_count_each_once(
     tally.assert_counted(bench)
 
 
-def test_a_writer_rereads_what_another_wrote(
-    new_postgresql: Callable[[], str],
-) -> None:
-    url = new_postgresql()
-    benches = [make_bench(url) for _ in range(2)]
-    benches[0].collector.push_metrics([METRIC], "test")
-    for bench in benches:
-        bench.writer._cache = CounterCache(1)
-    for _ in range(5):
-        for bench in benches:
-            bench.send(bench.sender.reports(METRIC, 2))
-    assert benches[0].collector.list_metrics()[0]["accepted"] == 20
-    for bench in benches:
-        bench.database.close()
-
-
 def test_needed_connections_are_said_before_starting(
     new_postgresql: Callable[[], str],
 ) -> None:
@@ -243,3 +227,19 @@ def test_needed_connections_are_said_before_starting(
     with pytest.raises(SettingsError, match=r"gives 5 .CONNECTION LIMIT of the database.; raise"):
         prepare_database(load_settings(database=url, workers=2))
     database.close()
+
+
+def test_a_writer_rereads_what_another_wrote(
+    new_postgresql: Callable[[], str],
+) -> None:
+    url = new_postgresql()
+    benches = [make_bench(url) for _ in range(2)]
+    benches[0].collector.push_metrics([METRIC], "test")
+    for bench in benches:
+        bench.writer._cache = CounterCache(1)
+    for _ in range(5):
+        for bench in benches:
+            bench.send(bench.sender.reports(METRIC, 2))
+    assert benches[0].collector.list_metrics()[0]["accepted"] == 20
+    for bench in benches:
+        bench.database.close()

@@ -19,7 +19,7 @@ from collector.domain.raw_blocks import find_damaged
 from collector.errors import DamagedBlocksError
 from rappor_cli.main import main
 from rappor_server.logs import make_log
-from tests.collector.support import Bench, Clock, make_bench, make_metric, running_server
+from tests.collector.support import Bench, Clock, make_bench, make_metric
 
 KEPT = make_metric("kept", keep_raw_days=30)
 OTHER = make_metric("other", keep_raw_days=30)
@@ -113,18 +113,6 @@ def test_a_damaged_row_is_set_aside(
     assert [what for _, what in blocks if what != "moved"] == ["set aside"]
 
 
-def test_a_row_of_no_series_is_told(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change(tmp_path, "series_id = 'text'", 0)
-    url = f"sqlite:///{tmp_path}/c.sqlite"
-    command = ["archive", "export", str(tmp_path / "archive"), "--database", url]
-    assert main(command) == 1
-    said = capsys.readouterr().err
-    assert said.count("reports moved") == 3
-    assert "1 row of no series; restore a backup" in said
-
-
 @pytest.mark.parametrize("statement", DAMAGE[:11:3])  # a text, a number, a far day, wrong order
 def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, statement: str) -> None:
     """Its open days close and wait; those of others are served; lists go on."""
@@ -140,20 +128,6 @@ def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, stat
     with bench.database.read() as connection:
         found = find_damaged(connection, bench.collector.registry())
     assert [name for name, _, _ in found] == ["kept"]
-
-
-def test_damage_over_http_asks_for_no_retry(bench: Bench, tmp_path: Path) -> None:
-    """What a backup mends does not pass by itself; no row of the database is told."""
-    change(tmp_path, "first_day = 'text'")
-    bench.database.close()
-    with running_server(None, bench.clock, database=f"sqlite:///{tmp_path}/c.sqlite") as server:
-        refused = server.http.get("/v1/metrics/kept/aggregate")
-        assert (refused.status_code, "retry-after" in refused.headers) == (500, False)
-        assert refused.json()["type"].endswith("damaged-days")
-        assert "restores a backup" in refused.json()["detail"]
-        assert "blocks" not in refused.text
-        assert server.http.get("/v1/metrics/other/aggregate").status_code == 200
-        assert server.post(bench.sender.reports(KEPT, 1, bench.clock.now.date())).status_code == 200
 
 
 def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
@@ -195,3 +169,15 @@ def test_days_are_closed_again_after_a_defect(
 
     asyncio.run(asyncio.wait_for(keep_for_a_while(), 10))
     assert '"kind": "TypeError"' in said.getvalue()
+
+
+def test_a_row_of_no_series_is_told(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(tmp_path, "series_id = 'text'", 0)
+    url = f"sqlite:///{tmp_path}/c.sqlite"
+    command = ["archive", "export", str(tmp_path / "archive"), "--database", url]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert said.count("reports moved") == 3
+    assert "1 row of no series; restore a backup" in said

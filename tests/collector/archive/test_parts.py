@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, timedelta
@@ -39,10 +38,8 @@ from tests.collector.archive.support import (
     TODAY,
     FakeBlock,
     FakeSource,
-    as_counter,
     expected,
     make_block,
-    stored_rows,
     summed,
 )
 from tests.collector.support import make_metric
@@ -78,16 +75,6 @@ def test_what_is_summed_is_what_the_collector_counted(tmp_path: Path) -> None:
     assert Aggregate.from_json(summed(tmp_path).to_json()) == expected(one, two)
 
 
-def test_all_reports_are_there_in_another_order(tmp_path: Path) -> None:
-    block = make_block(count=400)
-    move(tmp_path, block)
-    rows = stored_rows(open_store(str(tmp_path)), only_entry(tmp_path).file)
-    assert Counter(rows) == as_counter(block)
-    assert [cohort for cohort, _ in rows] == sorted(cohort for cohort, _ in rows)
-    came = [bits for cohort in sorted(block.rows) for bits in block.rows[cohort]]
-    assert [bits for _, bits in rows] != came  # 130! orders of a cohort
-
-
 def test_random_bytes_order_a_cohort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reversed marks reverse each cohort: nothing of the order in which they came is left."""
     order = parquet._shuffled_within(
@@ -95,22 +82,6 @@ def test_random_bytes_order_a_cohort(tmp_path: Path, monkeypatch: pytest.MonkeyP
         lambda size: b"".join(n.to_bytes(8, "little") for n in range(size // 8, 0, -1)),
     )
     assert order.tolist() == [2, 1, 0, 4, 3]
-
-
-def test_row_groups_split_and_tasks_sum_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parquet, "MOST_ROWS", 16)
-    block = make_block(count=100)
-    move(tmp_path, block)
-    assert only_entry(tmp_path).rows_in_group == 16
-    for reports in (1, 16, 50, 1000):
-        assert summed(tmp_path, task_reports=reports) == expected(block)
-
-
-def test_a_wide_report_has_smaller_row_groups() -> None:
-    assert parquet.rows_in_group(16) == 1_000_000
-    assert parquet.rows_in_group(1 << 16) * (1 << 16) <= parquet.MOST_BYTES
 
 
 def test_an_archive_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -147,31 +118,6 @@ def test_reports_that_contradict_counters_stay(tmp_path: Path) -> None:
     assert "do not give the collector's counters; nothing was moved" in outcome.reason
     assert not source.forgotten
     assert files(tmp_path) == []
-
-
-@pytest.mark.parametrize("damage", [lambda row: b"", lambda row: row + b"x", lambda row: row[:-1]])
-def test_rows_of_another_length_set_their_block_aside(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
-    block, whole = make_block(), make_block(day=NEXT)
-
-    class Damaged(FakeSource):
-        def reports(self, asked: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
-            for piece in super().reports(asked, cohort):
-                yield damage(piece) if asked is block else piece
-
-    source = Damaged([block, whole])
-    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
-    assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
-    assert source.forgotten == [whole]
-
-
-def test_a_damaged_entry_sets_its_own_metric_aside(tmp_path: Path) -> None:
-    other = make_block(metric=make_metric("other", keep_raw_days=30))
-    move(tmp_path, make_block())
-    (tmp_path / only_entry(tmp_path).name).write_text("{}")
-    source = FakeSource([make_block(day=NEXT), other])
-    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
-    assert [one.what for one in outcomes] == [SET_ASIDE, MOVED]
-    assert "not an entry of a manifest" in outcomes[0].reason
 
 
 def test_a_full_disk_moves_all_next_time(tmp_path: Path) -> None:
@@ -251,22 +197,6 @@ def damaged(tmp_path: Path, change: Callable[[bytes], bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: content[: len(content) // 2],
-        lambda content: content[:-9],
-        lambda content: b"",
-        lambda content: b"not parquet",
-        lambda content: content + b"more",
-    ],
-)
-def test_a_truncated_file_is_damage(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
-    damaged(tmp_path, change)
-    with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-        summed(tmp_path)
-
-
 def test_a_misplaced_part_is_found(tmp_path: Path) -> None:
     """Yesterday's file cannot stand for today's."""
     move(tmp_path, make_block(), make_block(day=NEXT))
@@ -330,14 +260,6 @@ def test_only_deletions_at_an_end_go_unnoticed(tmp_path: Path) -> None:
         summed(tmp_path)
 
 
-def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
-    move(tmp_path, make_block())
-    (path,) = files(tmp_path / "entries")
-    path.with_name("2026-11-19.json").write_bytes(path.read_bytes())
-    with pytest.raises(ArchiveDamagedError, match="changed"):
-        summed(tmp_path)
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"digest": 3}', "\x00"])
 def test_what_is_no_entry_is_refused(tmp_path: Path, text: str) -> None:
     move(tmp_path, make_block())
@@ -365,20 +287,6 @@ def test_windows_take_whole_blocks_or_none(tmp_path: Path) -> None:
             summed(tmp_path, window=window)
     assert summed(tmp_path, window=(NEXT, merged.last_day)) == expected(merged)
     assert summed(tmp_path, window=(date(2026, 11, 16), DAY)) == expected(make_block())
-
-
-def test_a_window_with_a_hole_is_refused(tmp_path: Path) -> None:
-    move(tmp_path, make_block(), make_block(day=NEXT + timedelta(days=1)))
-    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
-        summed(tmp_path)
-
-
-def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> None:
-    block = make_block()
-    move(tmp_path, block)
-    assert summed(tmp_path, cohorts={1}) == expected(block).without([0, 2, 3])
-    with pytest.raises(AggregateError, match="cohort 4"):
-        summed(tmp_path, cohorts={1, 4})
 
 
 def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
@@ -411,3 +319,36 @@ def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
     assert summed(tmp_path, metric.name) == expected(slot)
     with pytest.raises(NotArchivedError):
         summed(tmp_path, "density")
+
+
+def test_an_entry_under_another_name_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block())
+    (path,) = files(tmp_path / "entries")
+    path.with_name("2026-11-19.json").write_bytes(path.read_bytes())
+    with pytest.raises(ArchiveDamagedError, match="changed"):
+        summed(tmp_path)
+
+
+def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> None:
+    block = make_block()
+    move(tmp_path, block)
+    assert summed(tmp_path, cohorts={1}) == expected(block).without([0, 2, 3])
+    with pytest.raises(AggregateError, match="cohort 4"):
+        summed(tmp_path, cohorts={1, 4})
+
+
+def test_a_window_with_a_hole_is_refused(tmp_path: Path) -> None:
+    move(tmp_path, make_block(), make_block(day=NEXT + timedelta(days=1)))
+    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
+        summed(tmp_path)
+
+
+def test_row_groups_split_and_tasks_sum_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "MOST_ROWS", 16)
+    block = make_block(count=100)
+    move(tmp_path, block)
+    assert only_entry(tmp_path).rows_in_group == 16
+    for reports in (1, 16, 50, 1000):
+        assert summed(tmp_path, task_reports=reports) == expected(block)

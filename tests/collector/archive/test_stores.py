@@ -59,22 +59,6 @@ def test_the_life_of_an_archive(url: str) -> None:
     assert summed(url) == expected(two)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_of_two_exports_one_commits(url: str) -> None:
-    block = make_block()
-
-    class Second(FakeSource):
-        def reports(self, block, cohort):  # type: ignore[no-untyped-def]
-            if cohort == 0:
-                assert move(url, block) == [MOVED]
-            return super().reports(block, cohort)
-
-    source = Second([block])
-    outcomes = list(export(source, open_store(url), TODAY))
-    assert [one.what for one in outcomes] == [ELSEWHERE]
-    assert len(open_store(url).list("reports")) == 1
-
-
 def test_a_scheme_that_is_not_there_is_named() -> None:
     with pytest.raises(ArchiveError, match="nowhere://"):
         open_store("nowhere://bucket")
@@ -133,3 +117,19 @@ def test_damage_found_by_a_process_is_named(days: Path) -> None:
     next((days / "reports").rglob("*.parquet")).write_bytes(b"")
     with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
         summed(days, pool=LocalPool(count_part, 1))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_of_two_exports_one_commits(url: str) -> None:
+    block = make_block()
+
+    class Second(FakeSource):
+        def reports(self, block, cohort):  # type: ignore[no-untyped-def]
+            if cohort == 0:
+                assert move(url, block) == [MOVED]
+            return super().reports(block, cohort)
+
+    source = Second([block])
+    outcomes = list(export(source, open_store(url), TODAY))
+    assert [one.what for one in outcomes] == [ELSEWHERE]
+    assert len(open_store(url).list("reports")) == 1
