@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +17,6 @@ from tests.decoder_service.support import (
     submit,
     workers,
 )
-from tests.http_server import serving_with
-
-
-@contextmanager
-def collector(status: int, document: object) -> Iterator[str]:
-    """Something that answers every request with one JSON document."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(document).encode())
-
-        def log_message(self, *_: Any) -> None: ...
-
-    with serving_with(Handler) as url:
-        yield url
-
-
-@pytest.mark.long
-def test_unstorable_reasons_stop_no_worker(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    with (
-        collector(500, {"detail": "\ud800 and \x00"}) as address,
-        running(url, collector=address) as served,
-        workers(url, tmp_path, COLLECTOR=address),
-        served.client("ana") as ana,
-    ):
-        source = {"collector": {"metric": "m"}}
-        bad = await_state(ana, submit(ana, {"kind": "decode", "source": source}))
-        good = await_state(ana, submit(ana, decode_spec(ana)))
-    assert (bad["state"], bad["attempt"]) == ("failed", 1)
-    assert bad["reason"] == "the collector answered 500: \\ud800 and \\x00"
-    assert good["state"] == "done"
 
 
 @pytest.mark.long
@@ -116,34 +79,3 @@ def test_signing_out_with_a_key_ends_sessions(served: Running) -> None:
         assert client.delete("/v1/session", headers=bearer).status_code == 200
         client.cookies.update(cookies)
         assert client.get("/v1/session").status_code == 401
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"accepted": "<b>"},
-        {"accepted": None},
-        {"definition": 7},
-        {"definition": {"description": "\ud800"}},
-        {"params_id": "\ud800"},
-        {"state": []},
-        {"served": {}},
-        {"waiting": 7},
-        {},
-        7,
-    ],
-)
-def test_a_collector_that_is_none_breaks_no_page(tmp_path: Path, row: Any) -> None:
-    whole: dict[str, Any] = {
-        "name": "m",
-        "params_id": "0" * 32,
-        "state": "current",
-        "definition": {},
-    }
-    whole |= {"accepted": 0, "closed_through": None, "served": None, "waiting": None}
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    listed = {"metrics": [whole | row if isinstance(row, dict) else row]}
-    with collector(200, listed) as address, running(url, collector=address) as served:
-        for path in ("/metrics", "/metrics/m", "/v1/metrics", "/dictionary"):
-            with served.client("ana") as ana:
-                assert ana.get(path).status_code < 500, path

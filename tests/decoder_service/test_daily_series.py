@@ -132,22 +132,6 @@ def test_other_analysts_see_found_values_alone(followed: Running) -> None:
         assert not any(re.search(rf"{word}\b", text) for text in texts), word
 
 
-def test_the_address_says_values_days_and_axis(followed: Running) -> None:
-    day = MONDAY.isoformat()
-    with signed_in(followed, "ana") as ana:
-        text = ana.get(f"/metrics/homepage/chart.csv?value=word-0&from={day}&to={day}").text
-        (found,) = csv.DictReader(io.StringIO(text))
-        assert (found["first_day"], found["string"]) == (day, "word-0")
-        picture = ana.get("/metrics/homepage/chart.svg?scale=log&value=word-0")
-        assert picture.headers["content-type"] == "image/svg+xml"
-        assert ">100 %</text>" in picture.text
-        assert ">0 %</text>" not in picture.text
-        unknown = page(ana, "/metrics/homepage?value=nothere")
-        assert "nothere was not found in this series" in unknown
-        assert "scale 'round' is not one of" in page(ana, "/metrics/homepage?scale=round", 422)
-        assert "no window of the series" in page(ana, "/metrics/homepage?from=2030-01-01", 422)
-
-
 def test_only_an_admin_switches_it_off_and_on(followed: Running) -> None:
     with signed_in(followed, "ana") as ana:
         off = {"enabled": "0", "list": row(followed).list_id}
@@ -230,3 +214,19 @@ def test_of_two_processes_one_changes_a_row(database: ServiceDatabase) -> None:
     with database.read() as connection:
         assert load_daily_series_of(connection, "homepage") == replace(queued, job_id=None)
         assert load_daily_series_of(connection, "other") == DailySeriesRow("other")
+
+
+def test_the_address_says_values_days_and_axis(followed: Running) -> None:
+    day = MONDAY.isoformat()
+    with signed_in(followed, "ana") as ana:
+        text = ana.get(f"/metrics/homepage/chart.csv?value=word-0&from={day}&to={day}").text
+        (found,) = csv.DictReader(io.StringIO(text))
+        assert (found["first_day"], found["string"]) == (day, "word-0")
+        picture = ana.get("/metrics/homepage/chart.svg?scale=log&value=word-0")
+        assert picture.headers["content-type"] == "image/svg+xml"
+        assert ">100 %</text>" in picture.text
+        assert ">0 %</text>" not in picture.text
+        unknown = page(ana, "/metrics/homepage?value=nothere")
+        assert "nothere was not found in this series" in unknown
+        assert "scale 'round' is not one of" in page(ana, "/metrics/homepage?scale=round", 422)
+        assert "no window of the series" in page(ana, "/metrics/homepage?from=2030-01-01", 422)

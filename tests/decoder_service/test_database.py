@@ -15,11 +15,10 @@ from sqlalchemy import make_url, text
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.shell.database import ServiceDatabase, make_engine
-from decoder_service.shell.errors import SchemaError, SettingsError, StorageError
-from decoder_service.shell.server import running_service
+from decoder_service.shell.errors import SchemaError, StorageError
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
-from rappor_server.schema import check_connections, migrate, prepare
+from rappor_server.schema import migrate, prepare
 from tests.collector.support import set_fsync
 from tests.waiting import until
 
@@ -56,21 +55,6 @@ def test_servers_without_durable_commits_are_refused(
     service.close()
 
 
-def test_commits_always_wait_for_the_disk(
-    new_postgresql: Callable[[], str],
-) -> None:
-    url = new_postgresql()
-    database = ServiceDatabase(make_engine(url))
-    with database.change() as connection:
-        name = make_url(url).database
-        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
-    database.close()
-    prepare(database)
-    with database.change() as connection:
-        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
-    database.close()
-
-
 def test_closing_waits_for_chores_in_transactions(
     new_postgresql: Callable[[], str], postgresql: str
 ) -> None:
@@ -94,30 +78,6 @@ def test_closing_waits_for_chores_in_transactions(
         until(  # the server notes the end of a session a moment later
             lambda: server.execute(mine, [make_url(url).database]).fetchone() == (0,)
         )
-
-
-def test_a_chore_that_begins_after_closing_leaves_nothing_open(database_url: str) -> None:
-    """Its thread was started before, and comes to its transaction later."""
-    database = ServiceDatabase(make_engine(database_url))
-    prepare(database)
-    database.close()
-    with database.read() as connection:
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
-    assert database.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
-
-
-def test_a_chore_that_outlasts_closing_leaves_nothing_open(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rappor_server.database._CLOSE_SECONDS", 0.01)
-    database = ServiceDatabase(make_engine(database_url))
-    prepare(database)
-    pool = database.engine.pool
-    with database.read() as connection:
-        database.close()
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
-    assert pool.checkedin() == 0  # type: ignore[attr-defined]
-    assert database.engine.pool is not pool
 
 
 def test_a_chore_that_begins_while_it_closes_leaves_nothing_open(
@@ -165,20 +125,6 @@ def test_connections_the_server_ended_are_dropped(
     with service.database.read() as connection:
         assert connection.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
     service.close()
-
-
-def test_too_many_connections_are_refused_at_start(
-    new_postgresql: Callable[[], str],
-) -> None:
-    url = new_postgresql()
-    with (
-        pytest.raises(SettingsError, match=r"up to 202 .* gives 97 .* lower database_c"),
-        running_service(ServiceSettings(database=url, database_connections=200, port=0)),
-    ):
-        pass
-    database = ServiceDatabase(make_engine(url))
-    check_connections(database, 97)
-    database.close()
 
 
 @pytest.mark.parametrize(
@@ -238,3 +184,17 @@ def test_foreign_databases_are_refused_with_a_remedy(database_url: str) -> None:
         with pytest.raises(SchemaError, match=r"collector's, .* name a database of the service"):
             act(database)
     database.close()
+
+
+def test_a_chore_that_outlasts_closing_leaves_nothing_open(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rappor_server.database._CLOSE_SECONDS", 0.01)
+    database = ServiceDatabase(make_engine(database_url))
+    prepare(database)
+    pool = database.engine.pool
+    with database.read() as connection:
+        database.close()
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    assert pool.checkedin() == 0  # type: ignore[attr-defined]
+    assert database.engine.pool is not pool

@@ -135,14 +135,3 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
         assert len(seen) > 3
         summary = ana.get(f"/v1/results/{flow}").json()["summary"]
         assert len(json.dumps(summary)) < 10_000
-
-
-@pytest.mark.long
-def test_weeks_of_flows_are_a_series(served: Running, tmp_path: Path) -> None:
-    with served.client("ana") as ana:
-        shas = [upload(ana, week(number)) for number in (0, 1)]
-        spec = {"kind": "series", "source": {"aggregates": shas}, "each": "week"}
-        series = done(served, ana, tmp_path, spec)
-        assert ana.get(f"/v1/results/{series}/data?format=json").json()["changes"]
-        with signed_in(served, "ana") as browser:
-            assert "own cell" in browser.get(f"/results/{series}").text

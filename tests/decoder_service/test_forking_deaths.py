@@ -121,17 +121,6 @@ def test_a_job_whose_start_fails_is_queued_again(bench: Bench, stop: Callable[[]
 
 
 @pytest.mark.long
-def test_a_job_whose_start_fails_always_is_abandoned(
-    bench: Bench, stop: Callable[[], None]
-) -> None:
-    job = bench.submit({"numbers": [0, 50]})
-    found = bench.work(job, stop)
-    assert found.state == "abandoned"
-    assert found.attempt == found.max_attempts == 3
-    assert "died" in found.reason
-
-
-@pytest.mark.long
 def test_running_jobs_are_queued_when_it_dies(bench: Bench) -> None:
     job = bench.submit(SLOW)
     kills = [1]

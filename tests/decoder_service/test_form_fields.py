@@ -89,6 +89,18 @@ def test_policy_fields_are_toml_and_back() -> None:
         fields_of_toml(text + "total = true\n")
 
 
+def test_levels_are_given_in_per_cent() -> None:
+    for typed, share in (("5", "0.05"), ("99.9 %", "0.999"), ("0,1", "0.001")):
+        form = Posted({"alpha_percent": [typed]}, {})
+        assert share_of_percent(form, "alpha") == share
+        assert choices_of_form(form) == {"alpha": share}
+    for share, shown in (("0.05", "5"), ("0.999", "99.9"), ("0.001", "0.1"), ("x", "x")):
+        assert percent_of_share(share) == shown
+    for typed in ("0", "100", "x", "nan", "-1"):
+        with pytest.raises(FieldError, match="Level of the intervals: "):
+            share_of_percent(Posted({"level_percent": [typed]}, {}), "level")
+
+
 def test_release_forms_switch_to_toml_with_content(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         page = text_of(ana.get("/releases/new"))
@@ -101,15 +113,3 @@ def test_release_forms_switch_to_toml_with_content(idle: Running) -> None:
         wrong = text_of(ana.post("/releases", data=given | {"policy_min_low": "x"}), 422)
         assert "Smallest lower end that is shown: 'x' is not a number of per cent" in wrong
         assert 'aria-invalid="true"' in wrong
-
-
-def test_levels_are_given_in_per_cent() -> None:
-    for typed, share in (("5", "0.05"), ("99.9 %", "0.999"), ("0,1", "0.001")):
-        form = Posted({"alpha_percent": [typed]}, {})
-        assert share_of_percent(form, "alpha") == share
-        assert choices_of_form(form) == {"alpha": share}
-    for share, shown in (("0.05", "5"), ("0.999", "99.9"), ("0.001", "0.1"), ("x", "x")):
-        assert percent_of_share(share) == shown
-    for typed in ("0", "100", "x", "nan", "-1"):
-        with pytest.raises(FieldError, match="Level of the intervals: "):
-            share_of_percent(Posted({"level_percent": [typed]}, {}), "level")

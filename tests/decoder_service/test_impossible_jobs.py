@@ -1,11 +1,10 @@
-"""A job that cannot succeed is refused when it is sent: by form, API, `Service` and schedule."""
+"""A job that cannot succeed is refused when it is sent, and so is its schedule."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from datetime import date, timedelta
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from tests.decoder_service.support import (
     submit,
     upload,
 )
-from tests.decoder_service.test_pages import signed_in
 from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 DAY = timedelta(days=1)
@@ -48,32 +46,14 @@ def of_uploads(idle: Running, *contents: bytes) -> dict[str, Any]:
         return {"aggregates": [upload(ana, content) for content in contents]}
 
 
-def form_of(spec: dict[str, Any]) -> dict[str, Any]:
-    """A specification as the form sends it."""
-    form: dict[str, Any] = {"kind": spec["kind"], "each": spec.get("each", "day")}
-    for prefix, source in (("before_", spec.get("before", {})), ("", spec["source"])):
-        asked = source.get("collector", {})
-        form |= {f"{prefix}{name}": asked.get(name) or "" for name in ("first", "last")}
-        form["metric"] = asked.get("metric", form.get("metric", ""))
-        form[f"{prefix}aggregates"] = source.get("aggregates", [])
-    if "candidates" in spec:
-        form["numbers"] = ":".join(map(str, spec["candidates"]["numbers"]))
-    return form
-
-
 def refusal(idle: Running, spec: dict[str, Any]) -> str:
-    """What API and `Service` say, in the same words; the form, too, where it has the fields."""
+    """What the API says, in the words of the rules; nothing is queued."""
     status, said = post(idle, "/v1/jobs", spec)
     assert status == 422, said
     words = str(said["detail"])
     with pytest.raises(RequestError) as refused:
         idle.service.jobs.submit(idle.people["ana"], JobSpec.model_validate(spec))
     assert str(refused.value) == words
-    if "options" not in spec:
-        with signed_in(idle, "ana") as browser:
-            page = browser.post("/jobs", data=form_of(spec))
-        assert page.status_code == 422
-        assert words in unescape(page.text)
     with idle.client("ana") as ana:
         assert ana.get("/v1/jobs?state=queued").json()["jobs"] == []
     return words

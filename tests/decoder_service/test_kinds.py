@@ -22,25 +22,17 @@ from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import STRINGS, Running, running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.discovery_support import small_metric
+from tests.metric_texts import declaration
 from tests.number_draws import aggregate_of
 from tests.pair_support import drawn_pairs
 from tests.prefix_draws import StringPopulation
 
 EVIL = "<script>alert(1)</script>"
-NUMBER = """
-[metrics.startup]
-kind = "number"
-description = "Seconds until the first page"
-owner = "web@example.org"
-expires = 2099-06-30
-unit = "s"
-of_period = "median"
-none = "apart"
-edges = [1, 2, 4, 8]
-mode = "memo"
-epsilon_infinity = 4.0
-epsilon_one = 3.0
-"""
+NUMBER = declaration(
+    "startup", "number", owner="web@example.org", expires="2099-06-30", unit="s",
+    of_period="median", none="apart", edges=[1, 2, 4, 8], mode="memo", epsilon_infinity=4.0,
+    epsilon_one=3.0,
+)  # fmt: skip
 PAIR = f"""
 [metrics.theme_crashed]
 kind = "pair"
@@ -227,29 +219,6 @@ def test_the_tables_are_there_in_their_formats(kinds: Kinds) -> None:
                 assert "news" not in json.dumps(summary)
 
 
-def test_jobs_of_other_kinds_are_refused(kinds: Kinds) -> None:
-    """When it is sent."""
-    with kinds.served.client("ana") as ana:
-        strings = upload(ana, STRINGS)
-        wrong: list[tuple[str, str, str]] = [
-            ("decode", kinds.uploads["number"], "start jobs of kind number"),
-            ("decode", kinds.uploads["pair"], "start jobs of kind pair"),
-            ("series", kinds.uploads["discover"], "start jobs of kind discover"),
-            ("number", kinds.uploads["pair"], "start jobs of kind pair"),
-            ("pair", strings, "does not say of which kind its metric is"),
-            ("discover", kinds.uploads["number"], "start jobs of kind number"),
-        ]
-        for kind, sha, words in wrong:
-            said = ana.post("/v1/jobs", json={"kind": kind, "source": {"aggregates": [sha]}})
-            assert said.status_code == 422
-            assert words in said.json()["detail"]
-        source = {"aggregates": [kinds.uploads["number"]]}
-        for more in ({"candidates": {"numbers": [0, 5]}}, {"find": {"crowd": 5}}, {"each": "week"}):
-            answer = ana.post("/v1/jobs", json={"kind": "number", "source": source, **more})
-            assert answer.status_code == 422
-            assert "not of a number" in answer.text
-
-
 def test_read_strings_are_kept_as_lists(kinds: Kinds) -> None:
     """None of them is released as it is; ticked ones become a list with its source."""
     result = kinds.results["discover"]
@@ -271,18 +240,3 @@ def test_read_strings_are_kept_as_lists(kinds: Kinds) -> None:
         assert ana.get(f"/v1/lists/{listed}").json()["source"].endswith("read by ana")
     with signed_in(kinds.served, "ben") as ben:
         assert ben.post(path, data=form).status_code == 404
-
-
-def test_job_pages_say_what_they_do(kinds: Kinds) -> None:
-    """JSON is folded, for those who write programs."""
-    with kinds.served.client("ana") as ana:
-        sha = kinds.uploads["discover"]
-        spec = {"kind": "discover", "source": {"aggregates": [sha]}, "find": {"crowd": 77}}
-        job = submit(ana, spec)
-        shown = page(kinds, f"/jobs/{job}")
-        words, _, folded = shown.partition("<details>")
-        assert f"<dt>Counts</dt><dd>aggregates: {sha[:16]}</dd>" in words
-        assert "crowd: 77" in words
-        assert "<pre>" not in words
-        assert sha in folded
-        ana.post(f"/v1/jobs/{job}/cancel")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections.abc import Iterator
 from hashlib import sha256
@@ -187,30 +186,6 @@ def test_approvers_learn_of_superseded_or_deleted_results(
     assert f"/results/{gone}" not in text
     assert settle(served, "root", deleted).status_code == 200  # what was built stays as it is
     assert "again. Compare them" not in page(served, "root", f"/releases/{deleted}")
-
-
-def test_two_processes_with_two_keys_sign_once(
-    made: dict[str, bytes], keys: tuple[Path, Path], tmp_path: Path
-) -> None:
-    """Approvals at the same time, one by a process that was given another key."""
-    url, other = f"sqlite:///{tmp_path}/d.sqlite", make_keys(tmp_path / "other")[0]
-    with releasing(url, keys[0]) as one, releasing(url, other) as two:
-        release = propose(one, "ana", proposal("a", stored(one, made, "ana")))["id"]
-        codes, starting = [], threading.Barrier(6)
-
-        def approve(service: Running, who: str) -> None:
-            starting.wait()
-            codes.append(settle(service, who, release).status_code)
-
-        threads = [threading.Thread(target=approve, args=(service, who))
-                   for service in (one, two, two) for who in ("root", "rita")]  # fmt: skip
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(codes) == [200, 409, 409, 409, 409, 409]
-        files = get(one, "vic", f"/v1/releases/{release}").json()["files"]
-        assert [one["name"] for one in files].count("manifest.sig") == 1
 
 
 def test_a_signature_holds_after_restarts_and_another_key(

@@ -25,8 +25,6 @@ from tests.decoder_service.release_support import (
 )
 from tests.decoder_service.support import Running, settings_of
 
-DAY = 86_400.0
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
@@ -86,18 +84,6 @@ def test_approved_releases_are_signed_and_verify(
     assert main(verify) == 1
     page = get(served, "vic", f"/releases/{identity}")
     assert page.status_code in (200, 303)
-
-
-def test_next_releases_build_on_signed_ones(
-    served: Running, made: dict[str, bytes], tmp_path: Path
-) -> None:
-    first = propose(served, "ana", proposal("a", stored(served, made, "ana")))["id"]
-    assert settle(served, "root", first).status_code == 200
-    later = stored(served, decoded(tmp_path, "signed", 1), "ana")
-    second = propose(served, "ana", proposal("a", later))
-    assert (second["base"], second["number"]) == (first, 2)
-    assert settle(served, "root", second["id"]).status_code == 200
-    assert get(served, "vic", f"/v1/releases/{second['id']}").json()["signed"]
 
 
 def test_builds_for_another_key_are_not_approved(

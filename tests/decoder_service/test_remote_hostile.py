@@ -1,4 +1,4 @@
-"""Any answer to `decoder_client` that is wrong is refused in words and held to a size."""
+"""Any answer to `decoder_service.client` that is wrong is refused in words and held to a size."""
 
 from __future__ import annotations
 

@@ -69,21 +69,6 @@ def test_a_release_is_proposed_compared_approved_and_saved(
     assert list(found.to_frame()["change"]) == [one["change"] for one in found.changes]
 
 
-def test_a_proposal_is_rejected_or_withdrawn(served: Running, result: str) -> None:
-    ana, root = of(served, "ana"), of(served, "root")
-    first = ana.propose_release("others", POLICY, [ana.result(result)])
-    assert root.release(first.id).reject("not yet").state == "rejected"
-    second = ana.propose_release("others", POLICY, [ana.result(result)])
-    assert second.withdraw().state == "withdrawn"
-    with pytest.raises(RemoteError, match=r"404: the files of release .* are deleted"):
-        second.file("release.csv")
-    with pytest.raises(RemoteError, match="are deleted; propose the release again"):
-        second.save(Path("never-made"))
-    assert not Path("never-made").exists()
-    with pytest.raises(RemoteError, match="422: "):
-        ana.propose_release("others", "owner = 1", [ana.result(result)])
-
-
 class Hostile:
     """A service that answers what it likes."""
 

@@ -114,29 +114,6 @@ def test_a_schedule_from_form_to_findings(
     do_jobs(served.service, tmp_path)
 
 
-def test_problems_stand_above_forms_that_keep_fields(
-    browser: httpx.Client,
-) -> None:
-    listed = stored_list(browser, "few", ["a"])
-    make(browser, "taken", listed)
-    given = {"name": "new", "metric": "homepage", "every": "day", "list": listed}
-    for wrong, said in (
-        ({"every": "year"}, "One window a: "),
-        ({"name": ""}, "1 to 200 printable characters"),
-        ({"name": "taken"}, "there is a schedule 'taken' of this person already"),
-        ({"alpha": "2"}, "Level of the correction: "),
-        ({"first_day": "soon"}, "From day: "),
-        ({"list": "0" * 16}, "there is no list"),
-        ({"numbers": "1:5"}, "give one of list, numbers and dates"),
-    ):
-        answer = browser.post("/schedules", data=given | wrong)
-        assert answer.status_code in (404, 422), (wrong, answer.status_code)
-        text = html.unescape(answer.text)
-        assert said in text, wrong
-        assert 'value="homepage"' in text
-        assert "Make the schedule" in text
-
-
 def test_alarms_show_their_secret_once(
     served: Running, browser: httpx.Client, tmp_path: Path
 ) -> None:
@@ -172,10 +149,7 @@ def test_alarms_show_their_secret_once(
     assert "on call" not in browser.get(path).text
 
 
-def test_another_site_and_another_person_change_nothing(
-    served: Running, browser: httpx.Client
-) -> None:
-    """Every form of a schedule asks for the service's own Origin, and for its owner."""
+def test_another_person_changes_nothing(served: Running, browser: httpx.Client) -> None:
     path = make(browser, "mine", stored_list(browser, "mine", ["a"]))
     forms = {
         "/schedules": {"name": "x", "metric": "homepage", "every": "day"},
@@ -185,10 +159,6 @@ def test_another_site_and_another_person_change_nothing(
         f"{path}/alarms": {"name": "x", "channel": "webhook", "target": "http://127.0.0.1:9/"},
         f"{path}/alarms/{'0' * 16}/delete": {"sure": "1"},
     }
-    for target, data in forms.items():
-        for origin in ("https://evil.example", "null"):
-            answer = browser.post(target, data=data, headers={"Origin": origin})
-            assert answer.status_code == 403, (target, origin, answer.text)
     with signed_in(served, "ben") as ben:
         for target, data in list(forms.items())[1:]:
             assert ben.post(target, data=data).status_code == 404, target
@@ -214,3 +184,26 @@ def test_a_schedule_is_changed_over_http(served: Running, browser: httpx.Client)
         assert ben.put(f"/v1{path}", json=body).status_code == 404
         assert ana.put(f"/v1{path}", json=body | {"metric": "other"}).status_code == 422
     assert 'value="api, version 1"' in browser.get(f"{path}/edit").text
+
+
+def test_problems_stand_above_forms_that_keep_fields(
+    browser: httpx.Client,
+) -> None:
+    listed = stored_list(browser, "few", ["a"])
+    make(browser, "taken", listed)
+    given = {"name": "new", "metric": "homepage", "every": "day", "list": listed}
+    for wrong, said in (
+        ({"every": "year"}, "One window a: "),
+        ({"name": ""}, "1 to 200 printable characters"),
+        ({"name": "taken"}, "there is a schedule 'taken' of this person already"),
+        ({"alpha": "2"}, "Level of the correction: "),
+        ({"first_day": "soon"}, "From day: "),
+        ({"list": "0" * 16}, "there is no list"),
+        ({"numbers": "1:5"}, "give one of list, numbers and dates"),
+    ):
+        answer = browser.post("/schedules", data=given | wrong)
+        assert answer.status_code in (404, 422), (wrong, answer.status_code)
+        text = html.unescape(answer.text)
+        assert said in text, wrong
+        assert 'value="homepage"' in text
+        assert "Make the schedule" in text

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
@@ -13,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from decoder_service.metrics.rules import Metrics
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import (
@@ -58,26 +54,6 @@ def status_of(service: Running, schedule: str) -> dict[str, str]:
     return found
 
 
-def test_schedules_of_unknown_metrics_are_refused(
-    served: Running,
-) -> None:
-    status, said = post(served, "/v1/schedules", {**SCHEDULE, "metric": "hompage"})
-    assert status == 422
-    assert said["detail"] == "the collector has no metric 'hompage'; it has 'homepage'"
-    status, made = post(served, "/v1/schedules", SCHEDULE)
-    assert (status, made["status"]["state"]) == (201, "ready")
-
-
-def test_metrics_declared_just_now_are_known(served: Running) -> None:
-    """What was listed is kept for half a minute; it is asked again before a metric is refused."""
-    listed: list[dict[str, Any]] = []
-    metrics = Metrics(served.service.database, lambda: list(listed))
-    assert metrics.versions_of("homepage") == ([], [], "")
-    listed += as_listed(served)
-    metrics._memory.asked -= 2
-    assert len(metrics.versions_of("homepage")[0]) == 1
-
-
 @pytest.mark.parametrize("kind", ["location", "number", "pair", "discover"])
 def test_a_metric_that_another_job_decodes_is_refused(served: Running, kind: str) -> None:
     definition = as_listed(served)[0]["definition"]
@@ -87,13 +63,6 @@ def test_a_metric_that_another_job_decodes_is_refused(served: Running, kind: str
     assert status == 422
     assert f"is of kind '{kind}'" in said["detail"]
     assert f"start jobs of kind {job}" in said["detail"]
-
-
-def test_absent_collectors_do_not_refuse_schedules(served: Running) -> None:
-    set_metrics(served, None)
-    status, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "any"})
-    assert (status, made["status"]["state"]) == (201, "blocked")
-    assert "no collector answers at" in made["status"]["reason"]
 
 
 BACKWARDS = [
@@ -191,13 +160,6 @@ def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
 
 
-def test_ticks_tell_of_gone_metrics(served: Running) -> None:
-    set_metrics(served, None)  # so that it is taken
-    _, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
-    ticked = served.service.tick()
-    assert ticked.problems == {made["id"]: "the collector has no metric 'gone'; it has 'homepage'"}
-
-
 def test_refused_collector_keys_block_with_a_remedy(
     collector: LiveCollector, tmp_path: Path
 ) -> None:
@@ -211,31 +173,6 @@ def test_refused_collector_keys_block_with_a_remedy(
             assert "answered 401" in said
             assert words in said
             assert list(service.service.tick().problems) == [made["id"]]
-
-
-@pytest.mark.long
-def test_missing_collector_keys_warn_at_start(tmp_path: Path) -> None:
-    for extra, warned in ((["--collector", "http://127.0.0.1:9"], True), ([], False)):
-        url = f"sqlite:///{tmp_path}/{len(extra)}.sqlite"
-        command = ["-m", "rappor_cli", "decoder", "serve", "--database", url, "--port", "0"]
-        server = subprocess.Popen(
-            [sys.executable, *command, *extra, "--slots", "0"], stderr=subprocess.PIPE, text=True
-        )
-        seen: list[dict[str, Any]] = []
-        try:
-            assert server.stderr is not None
-            for line in server.stderr:
-                seen.append(json.loads(line))
-                if seen[-1]["event"] == "listening":
-                    break
-        finally:
-            server.terminate()
-            server.communicate(timeout=30)
-        told = [one for one in seen if one["event"] == "no_collector_key"]
-        assert bool(told) == warned, seen
-        if warned:
-            assert "RAPPOR_DECODER_COLLECTOR_KEY" in told[0]["way_out"]
-            assert "rappor keys create --scope aggregate" in told[0]["way_out"]
 
 
 def test_a_schedule_without_a_collector_is_blocked(
@@ -254,3 +191,10 @@ def test_a_schedule_without_a_collector_is_blocked(
     said = alone.statuses.of(person, made["id"])
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()
+
+
+def test_ticks_tell_of_gone_metrics(served: Running) -> None:
+    set_metrics(served, None)  # so that it is taken
+    _, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
+    ticked = served.service.tick()
+    assert ticked.problems == {made["id"]: "the collector has no metric 'gone'; it has 'homepage'"}

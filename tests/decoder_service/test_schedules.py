@@ -188,17 +188,6 @@ def test_new_list_versions_decode_all_windows_again(service: Running) -> None:
     assert len({one["digest"] for one in windows_of(service, schedule)}) == 2
 
 
-def test_schedules_stop_without_their_owners_key(service: Running) -> None:
-    schedule = create(service)
-    with service.client("root") as root:
-        for key in root.get("/v1/keys").json()["keys"]:
-            if key["name"] == "ana":
-                root.post(f"/v1/keys/{key['key_id']}/revoke")
-    ticked = service.service.tick()
-    assert ticked.queued == 0
-    assert "no key that holds" in ticked.problems[schedule]
-
-
 def test_the_level_holds_over_a_series(service: Running, tmp_path: Path) -> None:
     schedule = create(service, family="series", options={"alpha": 0.01})
     service.service.tick()
@@ -303,3 +292,14 @@ def test_periods(every: str, first: str, last: str) -> None:
     assert period_start(Every(every), day).isoformat() == first
     assert period_end(Every(every), day).isoformat() == last
     assert period_end(Every.MONTH, date(2028, 2, 1)) == date(2028, 2, 29)
+
+
+def test_schedules_stop_without_their_owners_key(service: Running) -> None:
+    schedule = create(service)
+    with service.client("root") as root:
+        for key in root.get("/v1/keys").json()["keys"]:
+            if key["name"] == "ana":
+                root.post(f"/v1/keys/{key['key_id']}/revoke")
+    ticked = service.service.tick()
+    assert ticked.queued == 0
+    assert "no key that holds" in ticked.problems[schedule]

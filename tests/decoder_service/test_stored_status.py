@@ -116,29 +116,6 @@ def test_since_is_kept_while_states_last(served: Running) -> None:
             assert said[name] == at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_pauses_gone_lists_and_owners_are_told(served: Running) -> None:
-    with served.client("ana") as ana:
-        words = ana.post("/v1/lists", params={"name": "w"}, content=b"word-0\n").json()["id"]
-        _, made = post(served, "/v1/schedules", {**SCHEDULE, "candidates": {"list": words}})
-        path = f"/v1/schedules/{made['id']}"
-        another = other(served)
-        another.schedules.enable(COMMAND_LINE, made["id"], False)
-        another.close()
-        assert told(served, made["id"])["state"] == "paused"
-        assert listed(served)[0]["state"] == "paused"
-        answer = ana.post(f"{path}/enable", json={"enabled": True}).json()
-        assert answer["status"]["state"] == "ready"
-        ana.delete(f"/v1/lists/{words}")
-        assert "there is no list" in told(served, made["id"])["reason"]
-        changed = {"name": "a", "candidates": {"numbers": [0, 9]}}
-        assert ana.put(path, json=changed).json()["status"]["state"] == "ready"
-    for row in served.service.access.list_keys(served.people["root"]):
-        if row.name == "ana":
-            served.service.access.revoke_key(served.people["root"], row.key_id)
-    said = listed(served)[0]
-    assert (said["state"], "its owner has no key" in said["reason"]) == ("blocked", True)
-
-
 def test_a_schedule_that_no_process_checks_says_so(served: Running) -> None:
     _, made = post(served, "/v1/schedules", SCHEDULE)
     row = served.service.schedules.get(served.people["root"], made["id"])

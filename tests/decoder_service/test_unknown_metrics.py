@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decoder.errors import RemoteError
-from decoder_service.client import Service
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import STRINGS, Running, as_listed, running, set_metrics, upload
-from tests.decoder_service.test_pages import signed_in
 from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
@@ -52,33 +49,6 @@ def test_earlier_windows_of_comparisons_are_checked(idle: Running) -> None:
     spec = {**job("compare", "homepage"), "before": TYPED}
     status, said = post(idle, "/v1/jobs", spec)
     assert (status, said["detail"]) == (422, UNKNOWN)
-
-
-def test_the_form_says_so_and_keeps_fields(idle: Running) -> None:
-    with signed_in(idle, "ana") as browser:
-        form = {"kind": "decode", "metric": "hompage", "numbers": "0:9"}
-        answer = browser.post("/jobs", data=form, headers={"Origin": idle.url})
-    assert answer.status_code == 422
-    page = unescape(answer.text)
-    assert UNKNOWN in page
-    assert 'value="hompage"' in page
-    assert 'value="0:9"' in page
-
-
-def test_from_python_it_is_a_call_error(idle: Running) -> None:
-    ana, before = Service(idle.url, idle.keys["ana"]), count_jobs(idle)
-    with pytest.raises(RemoteError, match="answered 422: the collector has no metric 'hompage'"):
-        ana.decode("hompage", ana.upload_list("w", ["word-0"]))
-    assert count_jobs(idle) == before
-
-
-def test_a_metric_that_is_there_is_decoded(idle: Running, tmp_path: Path) -> None:
-    with idle.client("ana") as ana:
-        spec = {**job("decode", "homepage"), "candidates": {"numbers": [0, 9]}}
-        asked = ana.post("/v1/jobs", json=spec)
-        assert asked.status_code == 202
-        assert do_jobs(idle.service, tmp_path) == 1
-        assert ana.get(f"/v1/jobs/{asked.json()['id']}").json()["state"] == "done"
 
 
 def test_counts_that_are_here_ask_no_collector(idle: Running, tmp_path: Path) -> None:
@@ -167,10 +137,3 @@ def test_missing_collectors_are_told(tmp_path: Path) -> None:
         status, said = post(one, "/v1/jobs", job("decode"))
     assert status == 503
     assert "no collector is set up here" in said["detail"]
-
-
-def test_who_may_start_no_job_learns_no_names(idle: Running) -> None:
-    with idle.client("vic") as vic:
-        answer = vic.post("/v1/jobs", json=job("decode"))
-    assert answer.status_code == 403
-    assert "homepage" not in answer.text

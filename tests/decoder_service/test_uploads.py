@@ -10,11 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import RequestError, UnavailableError
 from decoder_service.worker.uploads import MOST_WAITING, SMALL_BYTES, Reader
-from rappor_core.errors import RapporError
 from tests.decoder_service.reading_functions import await_go, endless, many_lists, process_of
 from tests.decoder_service.support import Running, running
 from tests.waiting import until
@@ -34,19 +31,6 @@ def test_memory_and_time_are_bounded() -> None:
         Reader(memory=64 << 20).read(many_lists, b"a" * LARGE)
     with pytest.raises(RequestError, match="takes more than 1 seconds to read"):
         Reader(seconds=1).read(endless, b"a" * LARGE)
-
-
-@pytest.mark.long
-def test_either_process_gives_the_same_content() -> None:
-    values = b"".join(b"%d\n" % number for number in range(100_000))
-    assert len(values) > SMALL_BYTES
-    given = (ListKind.CANDIDATES, "txt", None, 200_000)
-    assert Reader().read(content_of, values, *given) == content_of(values, *given)
-    with pytest.raises(RapporError) as there:
-        Reader().read(content_of, values, ListKind.CANDIDATES, "txt", None, 10)
-    with pytest.raises(RapporError) as here:
-        content_of(values, ListKind.CANDIDATES, "txt", None, 10)
-    assert (type(there.value), str(there.value)) == (type(here.value), str(here.value))
 
 
 def read_until(folder: Path, reader: Reader, number: int, ends: list[object]) -> None:

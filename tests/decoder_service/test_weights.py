@@ -244,6 +244,47 @@ def test_missing_weights_and_deleted_lists_are_told(served: Running, tmp_path: P
         ana.post(f"/v1/jobs/{job}/cancel")
 
 
+def test_questions_without_weights_are_what_they_were() -> None:
+    """No window is decoded again, and no result made again, because weights came into being."""
+    spec = JobSpec.model_validate(
+        {"kind": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
+    )
+    known = "9da6d342aeef5cbbf93a3a0b85da0d18c35178a92c8a2857f3b3711fe0cbeae5"
+    assert spec_digest_of(ResolvedSpec(spec, None, None)) == known
+    assert spec_digest_of(ResolvedSpec(spec, None, "0" * 64)) != known
+
+
+def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
+    set_metrics(served, as_listed(served))
+    with served.client("ana") as ana:
+        listed = store(ana, "scheduled", "word-0,30\n,1\n")["id"]
+        given = store(ana, "scheduled words", "word-0\nword-1\n", "candidates")["id"]
+        lists = {"candidates": {"list": given}, "weights": {"list": listed}}
+        status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": "weighted", **lists})
+        assert (status, made["weights"]) == (201, {"list": listed, "version": None})
+        assert served.service.tick().queued == 2
+        do_jobs(served.service, tmp_path)
+        served.service.tick()
+        result = ana.get(f"/v1/schedules/{made['id']}").json()["windows"][0]["result_id"]
+        manifest = ana.get(f"/v1/results/{result}").json()["manifest"]
+        assert manifest["spec"]["weights"] == {"list": listed, "version": 1}
+        ana.post(f"/v1/lists/{listed}/versions", content=b"word-0,40\n,1\n")
+        assert served.service.tick().queued == 2  # a new version decodes all windows again
+
+
+def test_from_python(served: Running, tmp_path: Path) -> None:
+    ana = Service(served.url, served.keys["ana"])
+    values = ana.upload_list("values of python", ["word-0", "word-1"])
+    weights = ana.upload_weights("weights of python", {"word-0": 30, "a,b": 2.5}, others=1)
+    assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
+    assert "Weights" in weights._repr_html_()
+    job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
+    do_jobs(served.service, tmp_path)
+    result = job.wait().result()
+    written = json.loads(result.file("manifest.json"))["weights"]
+    assert written["most"] == pytest.approx(30 * written["least"])
+
+
 def test_series_and_comparisons_take_them(served: Running, tmp_path: Path) -> None:
     with served.client("ana") as ana:
         listed = store(ana, "series", "word-0,30\n,1\n")["id"]
@@ -261,83 +302,3 @@ def test_series_and_comparisons_take_them(served: Running, tmp_path: Path) -> No
             assert written["most"] == pytest.approx(30 * written["least"])
             with signed_in(served, "ana") as browser:
                 assert LATE in browser.get(f"/results/{result}").text
-
-
-def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
-    set_metrics(served, as_listed(served))
-    with served.client("ana") as ana:
-        listed = store(ana, "scheduled", "word-0,30\n,1\n")["id"]
-        given = store(ana, "scheduled words", "word-0\nword-1\n", "candidates")["id"]
-        lists = {"candidates": {"list": given}, "weights": {"list": listed}}
-        status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": "weighted", **lists})
-        assert (status, made["weights"]) == (201, {"list": listed, "version": None})
-        assert served.service.tick().queued == 2
-        do_jobs(served.service, tmp_path)
-        served.service.tick()
-        path = f"/v1/schedules/{made['id']}"
-        first = ana.get(path).json()["windows"]
-        assert [one["state"] for one in first] == ["done", "done"]
-        manifest = ana.get(f"/v1/results/{first[0]['result_id']}").json()["manifest"]
-        assert manifest["spec"]["weights"] == {"list": listed, "version": 1}
-        assert served.service.tick().queued == 0
-        ana.post(f"/v1/lists/{listed}/versions", content=b"word-0,40\n,1\n")
-        assert served.service.tick().queued == 2  # a new version decodes all windows again
-        assert len(ana.get(path).json()["windows"]) == 4
-        kept = {"name": "weighted", **lists, "weights": {"list": listed, "version": 1}}
-        assert ana.put(path, json=kept).json()["weights"] == kept["weights"]
-        assert served.service.tick().queued == 0  # those of version 1 are decoded
-        with signed_in(served, "ana") as browser:
-            form = browser.get(f"/schedules/{made['id']}/edit").text
-            assert 'value="scheduled, version 1"' in form
-            posted = {"name": "weighted", "list": given, "weights": listed, "alpha": "0.01"}
-            headers = {"Origin": served.url}
-            browser.post(f"/schedules/{made['id']}/edit", data=posted, headers=headers)
-            changed = ana.get(path).json()
-            assert changed["weights"] == {"list": listed, "version": None}
-            page = browser.get(f"/schedules/{made['id']}").text
-            assert "<dt>Weights</dt><dd>list: scheduled; version: the latest</dd>" in page
-            assert "<dd>list: scheduled words; version: the latest</dd>" in page
-        ana.delete(path)
-
-
-def test_questions_without_weights_are_what_they_were() -> None:
-    """No window is decoded again, and no result made again, because weights came into being."""
-    spec = JobSpec.model_validate(
-        {"kind": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
-    )
-    known = "9da6d342aeef5cbbf93a3a0b85da0d18c35178a92c8a2857f3b3711fe0cbeae5"
-    assert spec_digest_of(ResolvedSpec(spec, None, None)) == known
-    assert spec_digest_of(ResolvedSpec(spec, None, "0" * 64)) != known
-
-
-def test_the_form_of_a_job_offers_them(served: Running, tmp_path: Path) -> None:
-    with served.client("ana") as ana, signed_in(served, "ana") as browser:
-        headers = {"Origin": served.url}
-        typed = {"name": "typed", "kind": "weights", "values": "word-0,30\r\n,1"}
-        stored = browser.post("/lists", data=typed, headers=headers, follow_redirects=True)
-        assert stored.status_code == 200
-        assert "1 value with its weight" in stored.text
-        listed = stored.url.path.rpartition("/")[2]
-        form = browser.get(f"/jobs/new?weights={listed}").text
-        assert '<option value="typed">version 1, 1 value<' in form
-        assert 'list="weight-names" autocomplete="off" value="typed"' in form
-        given = {"kind": "decode", "aggregates": upload(ana), "numbers": "0:9", "weights": listed}
-        answer = browser.post("/jobs", data={**given, "correction": "none"}, headers=headers)
-        assert (answer.status_code, "none has none to divide" in answer.text) == (422, True)
-        assert 'value="typed" placeholder="none: all values alike" aria-invalid' in answer.text
-        answer = browser.post("/jobs", data=given, headers=headers, follow_redirects=True)
-        assert answer.status_code == 200
-        assert "<dt>Weights</dt>" in answer.text
-        assert do_jobs(served.service, tmp_path) >= 1
-
-
-def test_from_python(served: Running, tmp_path: Path) -> None:
-    ana = Service(served.url, served.keys["ana"])
-    values = ana.upload_list("values of python", ["word-0", "word-1"])
-    weights = ana.upload_weights("weights of python", {"word-0": 30, "a,b": 2.5}, others=1)
-    assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
-    job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
-    do_jobs(served.service, tmp_path)
-    result = job.wait().result()
-    written = json.loads(result.file("manifest.json"))["weights"]
-    assert written["most"] == pytest.approx(30 * written["least"])

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import signal
 import time
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
-from pyarrow import parquet
 
-from tests.decoder_service.live_collector import MONDAY, live_collector
-from tests.decoder_service.live_collector import WORDS as LIVE_WORDS
 from tests.decoder_service.support import (
     PLACES,
     SLOW,
@@ -67,63 +61,6 @@ def test_each_kind_of_job_leaves_one_result(url: str, tmp_path: Path) -> None:
         assert check["state"] == "done"
         assert check["reason"] == "decoded again: all 6 files have the same bytes"
     assert list(tmp_path.glob("rappor-job-*")) == []
-
-
-@pytest.mark.slow
-def test_jobs_over_days_ask_a_live_collector(url: str, tmp_path: Path) -> None:
-    """Series, comparison and decoding over HTTP with an aggregate key; each downloaded."""
-    last = MONDAY + timedelta(days=1)
-    days = {MONDAY: {"word-0": 600, "word-1": 400}, last: {"word-0": 100, "=1+1": 900}}
-    with live_collector(tmp_path, days) as collector:
-        options = {"COLLECTOR": collector.url, "COLLECTOR_KEY": collector.key}
-        with (
-            running(url, **collector.settings, tick_seconds=0) as served,
-            workers(url, tmp_path, **options),
-            served.client("ana") as ana,
-        ):
-            words = "\n".join([*LIVE_WORDS, "=1+1"]).encode() + b"\n"
-            listed = ana.post("/v1/lists?name=words", content=words).json()["id"]
-
-            def window(first: date, last: date) -> dict[str, Any]:
-                asked = {"metric": "homepage", "first": str(first), "last": str(last)}
-                return {"collector": asked}
-
-            common = {"candidates": {"list": listed}}
-            both = window(MONDAY, last)
-            specs = {
-                "decode": {"source": both},
-                "series": {"source": both},
-                "compare": {"before": window(MONDAY, MONDAY), "source": window(last, last)},
-            }
-            ids = {k: submit(ana, {"kind": k, **common, **spec}) for k, spec in specs.items()}
-            done = {kind: await_state(ana, job) for kind, job in ids.items()}
-            assert {one["state"] for one in done.values()} == {"done"}, done
-            for kind, job in done.items():
-                _downloads(ana, kind, job["result_id"])
-            checked = ana.post(f"/v1/results/{done['series']['result_id']}/check").json()["id"]
-            assert await_state(ana, checked)["state"] == "done"
-
-
-def _downloads(client: Any, kind: str, result: str) -> None:
-    """CSV, JSON and Parquet hold the same values, and the CSV no formula."""
-    path = f"/v1/results/{result}/data"
-    table = list(csv.DictReader(io.StringIO(client.get(f"{path}?format=csv").text)))
-    exact = client.get(f"{path}?format=csv&exact=true").text
-    assert "'=1+1" not in exact
-    assert client.get(f"{path}?format=geojson").status_code == 404
-    found = client.get(f"{path}?format=json").json()
-    column = "value" if kind == "decode" else "string"
-    frame = parquet.read_table(io.BytesIO(client.get(f"{path}?format=parquet").content))
-    assert "=1+1" in frame[column].to_pylist()
-    assert "'=1+1" in {row["string"] for row in table}
-    if kind == "decode":
-        assert {row["value"] for row in found["detected"]} == {"word-0", "word-1", "=1+1"}
-    else:
-        assert {row["string"] for row in found["rows"]} >= {"word-0", "=1+1"}
-    if kind == "compare":
-        (moved,) = [row for row in found["rows"] if row["string"] == "=1+1"]
-        assert moved["low"] <= 0.9 <= moved["high"]
-        assert moved["p_adjusted"] < 0.001
 
 
 def _same_again(served: Running, decode: dict[str, Any], words: bytes, result: str) -> None:
