@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decoder.model.design_matrix import design_matrix, same_positions
+from decoder.model.design_matrix import design_matrix
 from decoder.numerics import bit_tensor
 
 M, COHORTS, BITS = 40, 11, 7  # more than one tile of rows
@@ -62,35 +62,6 @@ def test_quadratic_sums_are_the_diagonal_of_the_sandwich(positions, matrix):
         np.einsum("ri,rs,si->i", matrix, symmetric, matrix),
         rtol=1e-10,
     )
-
-
-@pytest.mark.parametrize("hashes", [1, 2])
-def test_sums_over_no_candidate_are_zero(hashes):
-    nobody = np.empty((0, 3, hashes), dtype=np.uint8)
-    assert not bit_tensor.pair_sums(nobody, np.empty(0), BITS).any()
-    assert bit_tensor.quadratic_sums(nobody, np.eye(3 * BITS), BITS).shape == (0,)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
-def test_positions_may_be_of_any_type(positions, dtype):
-    """The cohorts that have reports are picked from a tensor of all."""
-    apart = np.repeat(positions, 2, axis=1).astype(dtype)[:, ::2]
-    weights, square = np.random.default_rng(5).random(M), np.eye(COHORTS * BITS)
-    for sums, last in ((bit_tensor.pair_sums, weights), (bit_tensor.quadratic_sums, square)):
-        assert (sums(apart, last, BITS) == sums(positions, last, BITS)).all()
-
-
-def test_positions_take_the_bytes_that_the_sentinel_needs():
-    widths = {255: np.uint8, 256: np.uint16, 2**16 - 1: np.uint16, 2**16: np.uint32}
-    assert {k: bit_tensor.position_type(k).type for k in widths} == widths
-
-
-def test_grouping_ignores_the_order_of_hashes():
-    tensor = np.array(
-        [[[0, 1], [2, 3]], [[1, 0], [3, 2]], [[0, 4], [2, 3]], [[0, 1], [2, 4]], [[4, 0], [3, 2]]],
-        dtype=np.int16,
-    )
-    assert same_positions(tensor, 4).tolist() == [0, 0, 2, 3, 2]
 
 
 def test_kernels_compile_where_no_folder_can_keep_them(monkeypatch):

@@ -1,6 +1,5 @@
 """Maps of more cells than deviations can be had for: blocks of cells deviate in their place."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,16 +7,13 @@ import pytest
 
 from decoder.density import map_series
 from decoder.density.blocks import Blocks
-from decoder.density.cells import Places, places_of
+from decoder.density.cells import Places
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.map_check import MapCheck
-from decoder.density.map_series import WindowMap, map_windows
+from decoder.density.map_series import map_windows
 from decoder.density.maps import DensityOptions, estimate_density_series
 from decoder.density.slots import slot_readings
-from rappor_core.aggregate import Aggregate
 from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
-from tests.map_draws import cell_distance, draw_windows, true_shares, whole_map
-from tests.map_moves import Setting, draw_moves
 
 
 def shared_map(places: Places) -> np.ndarray:
@@ -74,32 +70,6 @@ def test_readings_and_prior_are_of_joined_cells() -> None:
     field = np.random.default_rng(4).normal(size=10)
     together = field[blocks.of_cell]
     assert field @ (blocks.precision(prior) @ field) == pytest.approx(together @ (prior @ together))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("bound", ["cells", pytest.param("numbers", marks=pytest.mark.long)])
-def test_many_cells_are_mapped_as_well_as_few(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half move to a district: as near as with deviations of cells, not as far as all weeks are."""
-    rng, setting = np.random.default_rng(3), Setting("window", 14, 60_000, "district", 0.5)
-    metric = setting.metric()
-    assert metric.location is not None
-    places, values = places_of([metric.location]), draw_moves(setting, rng)
-    windows, true = draw_windows(metric, places, values, rng), true_shares(values, 197)[-1]
-
-    def last(series: Sequence[Sequence[Aggregate]]) -> tuple[WindowMap, float]:
-        found = map_windows(series, places, None, None)[-1]
-        return found, cell_distance(found.shares, true)
-
-    by_cell, fine = last(windows)
-    monkeypatch.setattr(map_series, "MOST_CELLS_POOLED", 80 if bound == "cells" else 196)
-    monkeypatch.setattr(map_series, "MOST_NUMBERS_POOLED", 81 * 2048 if bound == "numbers" else 1e9)
-    by_block, coarse = last(windows)
-    whole = cell_distance(whole_map(windows, places), true)
-    assert by_cell.changes is not None
-    assert by_block.changes is None
-    assert by_cell.source == by_block.source == "series"
-    assert coarse < fine + 0.02
-    assert coarse < whole - 0.05
 
 
 def test_single_windows_are_fitted_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

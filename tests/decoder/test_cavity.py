@@ -15,9 +15,8 @@ from decoder.estimation.ep_iterations import FitProblem, _cavity, _leave_one_out
 from decoder.estimation.ep_sites import DAMPING, Sites
 from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
-from decoder.estimation.leave_one_out import REFIT_ROUNDS, REFIT_TOLERANCE, fit_cavity
+from decoder.estimation.leave_one_out import REFIT_TOLERANCE, fit_cavity
 from decoder.inference.multiple_testing import decide, decide_apart
-from decoder.model.fit_work import MOST_WORK, most_active, work_of_all
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.model.null_distribution import null_tail
 from decoder.numerics.bit_tensor import mark_repeated
@@ -54,27 +53,6 @@ def test_scores_are_of_fits_without_the_candidate(problem, make):
         rest = y - Z[:, others] @ mean[others]
         assert scores.estimates[i] == pytest.approx(weighted @ rest / information, rel=1e-6)
         assert scores.std_errors[i] == pytest.approx(information**-0.5, rel=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_wrong_strings_have_standard_scores_whatever_is_missing():
-    """2,000 wrong strings, nothing true listed: mean square within 5 standard errors of 1."""
-    rng, cohorts, bits = np.random.default_rng(2), 128, 8
-    noise = BitNoise(1.0, 0.0, 0.775, 0.225)
-    random = RandomString(bits, 2)
-    reports = np.full(cohorts, 8000.0)
-    held = mark_repeated(rng.integers(0, bits, (20, cohorts, 2), dtype=np.int16), bits)
-    wrong = mark_repeated(rng.integers(0, bits, (2000, cohorts, 2), dtype=np.int16), bits)
-    shares = rng.dirichlet(np.ones(20))
-    truth = (gls.dense_columns(held, bits) @ shares).reshape(cohorts, bits)
-    counts = rng.binomial(8000, noise.p_star + noise.gap * truth)
-    centred = (counts / 8000 - noise.p_star) / noise.gap - random.mean
-    cohort = CohortNoise(noise, random, reports, 1.0)
-    with threadpool_limits(1):
-        fit = fit_cavity(FitProblem(centred, wrong, random, lambda b: cohort.covariance(wrong, b)))
-    assert abs((fit.scores.z**2).mean() - 1) < 5 * np.sqrt(2 / 2000)
-    assert fit.balance.missing == pytest.approx((shares**2).sum(), rel=0.3)
 
 
 @pytest.mark.parametrize("make", [gls.row_solver, gls.candidate_solver])
@@ -225,18 +203,6 @@ def unconverged(*, full: bool):
     return fit
 
 
-@pytest.mark.long
-def test_unconverged_fits_fall_back_to_probable_ones(crowded, monkeypatch):
-    alone = fit_cavity(replace(crowded, may_be_full=False))
-    assert crowded.full
-    assert alone.converged
-    monkeypatch.setattr(cavity, "run_ep", unconverged(full=True))
-    fit = fit_cavity(crowded)
-    assert fit.converged
-    assert not fit.full
-    np.testing.assert_array_equal(fit.z, alone.z)
-
-
 def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
     asked = []
     monkeypatch.setattr(cavity, "run_ep", unconverged(full=False))
@@ -248,103 +214,6 @@ def test_a_fit_that_has_not_converged_is_told(crowded, monkeypatch):
     assert {(one.full, one.damping < DAMPING) for one in attempts} == {
         (full, slower) for full in (True, False) for slower in (True, False)
     }
-
-
-@pytest.mark.long
-def test_nameable_candidates_are_tested_by_unseen_fits(crowded):
-    """Each p below .001 is that of a fit on the list without the candidate."""
-    fit = fit_cavity(crowded)
-    named = np.flatnonzero(norm.sf(fit.tail.deviate(fit.z)) < 1e-3)
-    assert len(named) >= 5
-    for i in named[:5]:
-        rest = replace(crowded, positions=np.delete(crowded.positions, i, axis=0))
-        rest = replace(rest, may_be_full=fit.full)
-        last = rounds.run_ep(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
-        residual = last.solution.residual
-        score = gls.centred_sums(crowded.positions[[i]], residual, crowded.random)
-        score *= last.slack / np.sqrt(gls.null_variance(residual, crowded.random))
-        expected = null_tail(residual, crowded.random).deviate(score)[0]
-        assert fit.tail.deviate(fit.z[i]) == pytest.approx(expected, abs=0.01)
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_errors_widen_with_rival_values():
-    """350 equal values on 400 rows, of which 200 take part: coverage .71 without, .9 to 1 with."""
-    rng, cohorts, bits, count = np.random.default_rng(4), 50, 8, 425
-    random, reports = RandomString(bits, 2), np.full(50, 200_000.0)
-    noise = CohortNoise(BitNoise(1.0, 0.0, 0.775, 0.225), random, reports, 1.0)
-    covered = []
-    for _ in range(2):
-        positions = mark_repeated(rng.integers(0, bits, (count, cohorts, 2), dtype=np.int16), bits)
-        shares = np.where(np.arange(count) < 350, 1 / 350, 0.0)
-        truth = (gls.dense_columns(positions, bits) @ shares).reshape(cohorts, bits)
-        shown = rng.binomial(200_000, noise.bits.p_star + noise.bits.gap * truth) / 200_000
-        centred = (shown - noise.bits.p_star) / noise.bits.gap - random.mean
-
-        def noise_of(held, positions=positions):
-            return noise.covariance(positions, held)
-
-        with threadpool_limits(1):
-            asked = FitProblem(centred, positions, random, noise_of, may_be_full=False)
-            assert asked.crammed(rounds.run_ep(asked).last.sites)
-            scores = fit_cavity(asked).scores
-        covered.append((np.abs(scores.estimates - shares) < 1.96 * scores.std_errors).mean())
-    assert 0.88 < np.mean(covered) <= 1
-
-
-@pytest.fixture
-def one_cohort():
-    """One cohort of 160 bits, 60 candidates; an unlisted value of .2 and ten listed of .02."""
-    rng, bits, count = np.random.default_rng(31), 160, 60
-    random, noise = RandomString(bits, 2), np.broadcast_to(1e-5 * np.eye(bits), (1, bits, bits))
-    positions = mark_repeated(rng.integers(0, bits, (count, 1, 2), dtype=np.int16), bits)
-    columns = gls.dense_columns(positions, bits) - random.mean
-    seen = columns @ np.where(np.arange(count) < 10, 0.02, 0.0) + 0.003 * rng.normal(size=bits)
-    seen[positions[40, 0]] += 0.2  # candidate 40, a wrong string, shares both bits with it
-    seen[positions[50, 0, 0]] += 0.2
-    with threadpool_limits(1):
-        yield FitProblem(seen.reshape(1, bits), positions, random, lambda _: noise)
-
-
-@pytest.mark.parametrize(
-    "work", [pytest.param(cavity.MOST_REFIT_WORK, marks=pytest.mark.long), 0.0]
-)
-def test_candidates_do_not_shape_their_own_law(one_cohort, monkeypatch, work):
-    """More than 128 rows, most of them left over: one fit for each, or one for all doubtful."""
-    monkeypatch.setattr(cavity, "MOST_REFIT_WORK", work)
-    groups, unseen = [], cavity._unseen
-    monkeypatch.setattr(cavity, "_unseen", lambda q, g: groups.append(g) or unseen(q, g))
-    fit = fit_cavity(one_cohort)
-    assert np.isin([40, 50], np.concatenate(groups)).all()
-    assert all(len(group) == 1 for group in groups) is (work > 0)
-    for group in groups:
-        rest = replace(one_cohort, positions=np.delete(one_cohort.positions, group, axis=0))
-        last = rounds.run_ep(rest, tolerance=REFIT_TOLERANCE, most=REFIT_ROUNDS).last.fitted
-        columns = gls.centred_columns(one_cohort.positions[group], RandomString(160, 2))
-        for at, i in enumerate(group):
-            others = np.delete(columns, at, axis=1)
-            weighed = last.solution.weigh(others)
-            target = last.solution.residual.ravel()
-            ridge = others.T @ weighed + np.eye(len(group) - 1)
-            target = target - weighed @ np.linalg.pinv(ridge) @ (others.T @ target)
-            residual = target.reshape(1, 160)
-            score = columns[:, at] @ target * last.slack
-            score /= np.sqrt(gls.null_variance(residual, one_cohort.random))
-            expected = null_tail(residual, one_cohort.random).deviate(np.array([score]))[0]
-            assert fit.tail.deviate(fit.z[[i]])[0] == pytest.approx(expected, abs=1e-6)
-
-
-def test_full_fits_are_made_where_rounds_are_quick():
-    """617 cohorts of 6 bits and 2,048 candidates: 9 s a round on their 3,702 rows."""
-    positions = np.zeros((2_048, 617, 2), dtype=np.int16)
-    asked = FitProblem(np.zeros((617, 6)), positions, RandomString(6, 2), lambda _: np.zeros(0))
-    assert not asked.full
-    active = most_active(3_702)
-    assert active > 2_048 / 4
-    assert work_of_all(active, (617, 6), 2) < 2 * MOST_WORK
-    shorter = replace(asked, positions=positions[:600])
-    assert shorter.full
 
 
 @pytest.mark.parametrize("cohorts", [1, cavity.FEW_COHORTS, cavity.FEW_COHORTS + 1])

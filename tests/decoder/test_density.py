@@ -179,27 +179,6 @@ def test_windows_repeat_less_often() -> None:
     assert location_repetition(aggregate, *location_of(aggregate), 2.5) == 2.5
 
 
-@pytest.mark.parametrize(
-    ("period", "first", "last", "most"),
-    [
-        ("month", date(2026, 11, 1), date(2026, 11, 30), 1),
-        ("month", date(2026, 9, 30), date(2026, 11, 30), 3),
-        ("month", date(2026, 11, 1), date(2026, 11, 29), 1),
-        ("week", date(2026, 11, 2), date(2026, 11, 29), 4),
-        ("week", date(2026, 11, 1), date(2026, 11, 29), 5),
-        ("day", date(2026, 11, 1), date(2026, 11, 30), 30),
-    ],
-)
-def test_windows_hold_a_report_a_period_end(
-    period: str, first: date, last: date, most: int
-) -> None:
-    """A map by month of a report a month has one of each device: its errors are those of one."""
-    metric = parts(f'period = "{period}"\n' + BOTH + ONE_HOT)[0]
-    aggregate = drawn(metric, 1_000, np.random.default_rng(0), first_day=first, last_day=last)
-    assert location_repetition(aggregate, *location_of(aggregate), None) == most
-    assert estimate_density([aggregate], DensityOptions("simplex")).repetition == most
-
-
 def two_windows(
     movers: float, shift: bool, seed: int, options: DensityOptions | None = None
 ) -> tuple[Density, Density, np.ndarray]:
@@ -218,24 +197,6 @@ def two_windows(
     shares = [np.bincount(v[:, 0], minlength=len(values))[:-1] for v in (people, after)]
     first, second = estimate_density_series(windows, options)
     return first, second, shares[1] / shares[1].sum() - shares[0] / shares[0].sum()
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-@pytest.mark.parametrize("movers", [0.0, 0.5])
-def test_differences_vary_as_movers_make_them(movers: float) -> None:
-    """False alarms below 1 in 1,000 (12 crowds of 64 cells); independent windows must fail."""
-    squares, naive = [], []
-    for seed in range(12):
-        before, after, truth = two_windows(movers, False, seed)
-        found = after.since_first
-        assert found is not None
-        away, size = found.difference[:-1] - truth, after.num_cells
-        squares.append(((away / found.std_error[:-1]) ** 2).mean())
-        naive.append(((away / np.hypot(before.std_error, after.std_error)[:size]) ** 2).mean())
-    assert 0.6 < np.mean(squares) < 1.25
-    if movers == 0:
-        assert np.mean(naive) < 0.75
 
 
 def test_a_real_change_is_found_and_named() -> None:
@@ -262,25 +223,6 @@ def test_two_windows_have_one_decision(alpha: float) -> None:
     assert not before.changes.detected.any()
 
 
-@pytest.mark.long
-def test_series_map_as_their_windows_in_any_order() -> None:
-    """The estimates are nearly the same; maps differ by less than from the truth."""
-    rng, metric = np.random.default_rng(6), parts(BOTH + BLOOM)[0]
-    days = [DAY + timedelta(days=number) for number in (2, 0, 1)]
-    windows = [[drawn(metric, 20_000, rng, first_day=day, last_day=day)] for day in days]
-    for one, window in zip(estimate_density_series(windows), windows, strict=True):
-        alone = estimate_density(window)
-        assert one.first_day == window[0].first_day
-        moved = np.abs(one.estimate - alone.estimate) / alone.std_error
-        assert moved.max() < 0.3
-        assert one.std_error == pytest.approx(alone.std_error, rel=0.05)
-        truth = hill(one.cells)
-        off, off_alone = (np.abs(m.shares - truth).sum() / 2 for m in (one, alone))
-        assert off < off_alone + 0.02
-    overlapping = [windows[0], [replace(windows[1][0], first_day=days[0], last_day=days[0])]]
-    assert len(list(estimate_density_series(overlapping))) == 2
-
-
 def test_what_does_not_belong_together_is_refused() -> None:
     rng = np.random.default_rng(0)
     night_part, day_part = parts(BOTH + ONE_HOT)
@@ -296,16 +238,6 @@ def test_what_does_not_belong_together_is_refused() -> None:
     zero = replace(empty, reports_per_cohort=(0,), bit_counts=((0,) * 65,))
     with pytest.raises(DecodeError, match="no reports"):
         estimate_density([zero])
-
-
-def test_pairs_are_listed_up_to_a_bound() -> None:
-    metric = parts(BOTH + BLOOM + "pairs = true\n", "0")[0]
-    assert metric.location is not None
-    places = places_of([metric.location])
-    assert len(places.finest) == 16**2 + 1
-    assert places.laplacian is None
-    with pytest.raises(DecodeError, match="1,048,576 pairs"):
-        places_of([parts(BOTH + BLOOM + "pairs = true\n", "3")[0].location])  # type: ignore[list-item]
 
 
 def test_a_known_belief_gives_the_map_alone() -> None:
@@ -351,28 +283,6 @@ def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> No
     assert "is detected 8 times in 10, a smaller one less often" in visible_text(night)
 
 
-def test_a_metric_of_strings_has_no_map() -> None:
-    text = parts(BOTH + BLOOM)[0]
-    definition = parse_metrics(
-        '[metrics.a]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
-        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
-    ).metrics["a"]
-    aggregate = drawn(text, 100, np.random.default_rng(0), definition=definition.to_dict())
-    with pytest.raises(DecodeError, match="'boolean'"):
-        location_of(aggregate)
-
-
-def test_more_cells_than_symbols_is_told() -> None:
-    """Two symbols in 16 cohorts are 16 numbers for 17 cells: the second is the rest."""
-    keys = BOTH + 'encoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
-    found = estimate_density(
-        [drawn(parts(keys, "0")[0], 30_000, np.random.default_rng(1))], DensityOptions("simplex")
-    )
-    told = "17 cells are read from 16 numbers"
-    assert any(text.startswith(told) for text in found.warnings)
-    assert any(text.startswith("With 16 cohorts") for text in found.warnings)
-
-
 @pytest.mark.parametrize(
     ("period", "days", "text"),
     [
@@ -390,3 +300,35 @@ def test_monthly_reports_are_not_of_the_last_day(
     told = replace(night, metric=metric, first_day=first, last_day=last)
     assert window_text(told) == text
     assert window_text(replace(told, first_day=None, last_day=None)) == ""
+
+
+def test_more_cells_than_symbols_is_told() -> None:
+    """Two symbols in 16 cohorts are 16 numbers for 17 cells: the second is the rest."""
+    keys = BOTH + 'encoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
+    found = estimate_density(
+        [drawn(parts(keys, "0")[0], 30_000, np.random.default_rng(1))], DensityOptions("simplex")
+    )
+    told = "17 cells are read from 16 numbers"
+    assert any(text.startswith(told) for text in found.warnings)
+    assert any(text.startswith("With 16 cohorts") for text in found.warnings)
+
+
+def test_a_metric_of_strings_has_no_map() -> None:
+    text = parts(BOTH + BLOOM)[0]
+    definition = parse_metrics(
+        '[metrics.a]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
+        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
+    ).metrics["a"]
+    aggregate = drawn(text, 100, np.random.default_rng(0), definition=definition.to_dict())
+    with pytest.raises(DecodeError, match="'boolean'"):
+        location_of(aggregate)
+
+
+def test_pairs_are_listed_up_to_a_bound() -> None:
+    metric = parts(BOTH + BLOOM + "pairs = true\n", "0")[0]
+    assert metric.location is not None
+    places = places_of([metric.location])
+    assert len(places.finest) == 16**2 + 1
+    assert places.laplacian is None
+    with pytest.raises(DecodeError, match="1,048,576 pairs"):
+        places_of([parts(BOTH + BLOOM + "pairs = true\n", "3")[0].location])  # type: ignore[list-item]

@@ -13,13 +13,13 @@ from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.inference.multiple_testing import decide
 from decoder.options import DecodeOptions
-from decoder.output.density_text import MAP_APART, NOT_APART, row_notes
 from decoder.pipeline import decode
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
 from simulations.location.coverage import true_shares
 from simulations.populations.draws import draw_aggregate
 from tests.map_draws import square_metric
+from tests.metric_texts import declaration
 
 MEMO = 'mode = "memo"\nepsilon_infinity = 3.0\nepsilon_one = 1.5\n'
 CAP = 'mechanism = "l-osue"\nmax_memoized_values = 3\n'
@@ -34,23 +34,11 @@ CROWDED = {
     "bloom": MEMO + CAP + "num_bits = 8\nnum_cohorts = 16\n",
     "symbol": MEMO + 'encoding = "symbol"\nnum_symbols = 3\nnum_cohorts = 64\n',
 }
-USUAL_PLACE = """
-[metrics.usual_place]
-kind = "location"
-description = "The usual cell of each part of a week"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "quadkey"
-box = [42.0, -72.8, 42.5, -72.4]
-levels = [13]
-period = "week"
-encoding = "symbol"
-num_symbols = 2
-num_cohorts = 64
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.8
-"""
+USUAL_PLACE = declaration(
+    "usual_place", "location", grid="quadkey", box=[42.0, -72.8, 42.5, -72.4], levels=[13],
+    period="week", encoding="symbol", num_symbols=2, num_cohorts=64, mode="memo",
+    epsilon_infinity=2.0, epsilon_one=1.8,
+)  # fmt: skip
 MAPS_CROWDED = 8
 LEAST_HEAVY = 0.90  # of about 90 cells
 DAY, MAPS, REPORTS = date(2026, 11, 2), 12, 30_000
@@ -132,23 +120,6 @@ def test_heavy_cells_are_in_their_intervals() -> None:
     assert len(held) > 60
     assert np.mean(held) > LEAST_HEAVY
     assert np.mean(narrow) < LEAST_HEAVY
-
-
-@pytest.mark.long
-def test_rows_of_crowded_maps_are_consistent() -> None:
-    one, _ = next(drawn(CROWDED["symbol"], 10 * REPORTS))
-    seen = one.detected
-    assert seen.any()
-    assert (one.low[seen] > 0).all()
-    assert ((one.low <= one.estimate) & (one.estimate <= one.high))[seen].all()
-    outside = (one.shares < one.low) | (one.shares > one.high)
-    for visible, apart, note in zip(seen, outside, row_notes(one), strict=True):
-        assert (NOT_APART in note) == (not visible)
-        assert (MAP_APART in note) == bool(apart)
-    assert not any("88 to 93" in text for text in one.warnings)
-    again, _ = next(drawn(CROWDED["symbol"], 10 * REPORTS))
-    assert again.low.tobytes() == one.low.tobytes()
-    assert again.high.tobytes() == one.high.tobytes()
 
 
 def test_a_cell_told_from_zero_excludes_it() -> None:

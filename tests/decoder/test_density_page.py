@@ -1,11 +1,9 @@
 """What an analyst sees: colours, the land around, names, and the first view."""
 
-import gzip
 import itertools
 import json
 from dataclasses import replace
 from datetime import timedelta
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +17,10 @@ from decoder.density.map_check import MapCheck
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
 from decoder.output.base_layer import BaseLayer, place_name, read_base
-from decoder.output.basemap import View, surroundings
 from decoder.output.density_html import first_view, render_page
 from decoder.output.density_png import write_picture
 from decoder.output.density_text import (
     NONE_DETECTED,
-    grouped_warnings,
     visible_notes,
     visible_text,
     window_text,
@@ -103,16 +99,6 @@ def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     assert drawn_shares(one)[told] == one.low[told] > 0
 
 
-@pytest.mark.parametrize("share", [0.0, -1.3e-15])
-def test_maps_without_shares_are_drawn_empty(night: Density, share: float) -> None:
-    shares = np.full_like(night.shares, share)
-    shares[-1] = 1.0
-    one = replace(night, shares=shares, detected=np.zeros_like(night.detected))
-    data = data_of(render_page([one]))
-    assert set(data["maps"][0]["shade"]) == {0}
-    assert data["top"] > 0
-
-
 def test_pictures_with_nothing_told_have_no_scale(
     night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,29 +110,6 @@ def test_pictures_with_nothing_told_have_no_scale(
     texts = [[text.get_text() for text in figure.findobj(Text)] for figure in drawn]
     assert [NONE_DETECTED in said for said in texts] == [False, True]
     assert [len(figure.axes) for figure in drawn] == [2, 1]  # the second is the scale
-
-
-def test_the_background_is_small_and_its_own(night: Density) -> None:
-    packed = files("decoder.output").joinpath("data/basemap.json.gz").read_bytes()
-    assert len(packed) < 250_000
-    known = json.loads(gzip.decompress(packed))
-    assert known["licence"] == "public domain"
-    assert "Natural Earth" in known["source"]
-    assert not any("?" in name for name, _, _ in known["cities"])
-    page = render_page([night])
-    assert "://" not in page
-    assert "src=" not in page
-    assert len(page) < 160_000  # a picture without a script among it
-
-
-def test_land_is_cut_out_past_180_degrees() -> None:
-    york = surroundings(View(-74.3, 40.5, -73.6, 41.0))
-    assert [city[0] for city in york["cities"]] == ["New York"]
-    corners = np.concatenate([np.array(ring) for ring in york["land"]])
-    assert corners.min(axis=0).tolist() == pytest.approx([-74.3, 40.5])
-    assert corners.max(axis=0).tolist() == pytest.approx([-73.6, 41.0])
-    fiji = surroundings(View(176, -20, 184, -15))
-    assert any(x > 180 for ring in fiji["land"] for x, _ in ring)
 
 
 def feature(name: str, kind: str, coordinates: Any) -> dict[str, Any]:
@@ -204,20 +167,6 @@ def test_the_first_view_is_not_the_empty_window(night: Density) -> None:
     assert first_view([night, night]) == 1
     data = data_of(render_page([night, late]))
     assert data["first"] == data["maps"][0]["window"] != data["maps"][1]["window"]
-
-
-def test_a_warning_comes_once_and_names_its_windows(night: Density) -> None:
-    assert night.first_day is not None
-    said = ("Only 3 reports.", "Only 4 reports.", "")
-    maps = [
-        replace(night, warnings=(text,) if text else (), first_day=day, last_day=day)
-        for i, text in enumerate(said)
-        for day in [night.first_day + timedelta(days=i)]
-    ]
-    told = f"{night.slot_text}, 2026-11-02; {night.slot_text}, 2026-11-03: Only 4 reports."
-    assert grouped_warnings(maps) == [told]
-    assert grouped_warnings(maps[:2]) == ["In all 2 maps: Only 4 reports."]
-    assert render_page(maps).count("Only 4 reports.") == 1
 
 
 def test_each_slot_has_its_own_figures(night: Density) -> None:

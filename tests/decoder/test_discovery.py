@@ -309,12 +309,6 @@ def test_the_command_refuses_what_does_not_go_together(
     assert "rappor discover" in capsys.readouterr().err
 
 
-def test_cut_strings_end_in_dots() -> None:
-    row = FoundString("abc", False, 0.1, 0.01, 0.08, 0.12, 1e-9, 1e-7)
-    assert shown_string(row) == "abc..."
-    assert shown_string(replace(row, whole=True)) == "abc"
-
-
 @pytest.fixture(scope="module")
 def few() -> Discovery:
     """20 strings that are told from chance in 20,000 reports, and that no crowd holds."""
@@ -336,21 +330,6 @@ def test_nameable_shares_count_the_crowd(few: Discovery) -> None:
     assert "the crowd of 1,000 decides" in reach
     (reach,) = statement(replace(few, options=DiscoverOptions(crowd=30_000)))[1:]
     assert reach.startswith("No string can be named: there are 20,000 reports")
-
-
-def test_one_statement_in_page_file_and_terminal(
-    few: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
-    write_discovery(few, tmp_path)
-    sentences = statement(few)
-    page = (tmp_path / "discovery.html").read_text(encoding="utf-8")
-    assert all(sentence in page for sentence in sentences)
-    assert json.loads((tmp_path / "discovered.json").read_text())["statement"] == [*sentences]
-    monkeypatch.setattr("rappor_cli.discover.run_discovery", lambda *_: few)
-    counts = tmp_path / "counts.json"
-    counts.write_text("{}")
-    assert main(["discover", "--aggregate", str(counts)]) == 0
-    assert capsys.readouterr().out.splitlines() == [*sentences]
 
 
 def test_strings_are_named_at_the_stated_shares() -> None:

@@ -19,10 +19,8 @@ from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.formats.known_flows import read_known_flows
 from decoder.output.flows_geojson import flow_lines
 from decoder.sources.aggregates import AggregateFiles
-from decoder.sources.windows import Each
-from decoder.workflows.decoding import DecodeJob
 from decoder.workflows.flows import KIND, FlowsJob, run_flows
-from decoder.workflows.kinds import FetchedCounts, KindAnswer, run_own
+from decoder.workflows.kinds import FetchedCounts
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
 from simulations.flows.city import city_matrix, city_metric, draw_flows
@@ -102,25 +100,6 @@ def test_a_note_says_where_the_guess_lies_outside(folder: Path) -> None:
         assert ("not detected" in row["note"]) == (row["detected"] == "false")
 
 
-def test_zones_cells_and_bands_hold_the_truth(folder: Path) -> None:
-    """At least four of five of the 38 intervals at 95 %."""
-    matrix = city_matrix(METRIC.details, np.random.default_rng(1))
-    side = METRIC.details.num_sides
-    origins = matrix.reshape(side, side).sum(axis=1)
-    cells = table(folder / "cells.csv")
-    held = [
-        float(row["origin_low"]) <= share <= float(row["origin_high"])
-        for row, share in zip(cells, origins, strict=True)
-    ]
-    assert np.mean(held) > 0.8
-    assert [row["cell"] for row in cells] == list(METRIC.details.side_names)
-    assert cells[-1]["own_estimate"] == ""
-    assert len(table(folder / "zones.csv")) == 11**2
-    bands = table(folder / "bands.csv")
-    assert [row["band"] for row in bands][:2] == ["own cell", "up to 2 km"]
-    assert sum(float(row["estimate"]) for row in bands) == pytest.approx(1, abs=0.05)
-
-
 def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
     features = json.loads((folder / "flows.geojson").read_text())["features"]
     told = [row for row in table(folder / "flows.csv") if row["detected"] == "true"]
@@ -134,17 +113,6 @@ def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
         assert 1 <= known["width"] <= 12
     wide = max((one["properties"] for one in features), key=lambda one: one["width"])
     assert wide["width"] == 12
-
-
-def test_a_line_is_cut_at_180_degrees() -> None:
-    row = {"origin": "a", "destination": "b", "detected": True, "flow_share": 0.1, "low": 0.05,
-           "high": 0.2}  # fmt: skip
-    centres = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
-    found = json.loads("".join(flow_lines([row], centres, "m")))["features"][0]["geometry"]
-    assert found == {
-        "type": "MultiLineString",
-        "coordinates": [[[179.5, 10.0], [180.0, 11.0]], [[-180.0, 11.0], [-179.5, 12.0]]],
-    }
 
 
 def test_the_page_says_first_what_is_told(folder: Path) -> None:
@@ -229,25 +197,6 @@ def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: s
         read_known_flows(bad, METRIC.details)
 
 
-@pytest.mark.long
-def test_a_census_brings_the_guess_nearer(tiny: AggregateFiles, tmp_path: Path) -> None:
-    flow = TINY.details
-    truth = city_matrix(flow, np.random.default_rng(1))
-    cells = len(flow.cells)
-    inside = truth.reshape(flow.num_sides, -1)[:cells, :cells]
-    lines = [f"{flow.cells[o]},{flow.cells[d]},{1e6 * inside[o, d]}"
-             for o in range(cells) for d in range(cells)]  # fmt: skip
-    path = census(tmp_path, *lines)
-
-    def off(prior: Path | None) -> float:
-        run_flows(FlowsJob(tiny, prior=prior, output=tmp_path / "out"))
-        rows = table(tmp_path / "out" / "flows.csv")
-        guess = np.array([float(row["flow_share"]) for row in rows])
-        return float(0.5 * np.abs(guess - truth).sum())
-
-    assert off(path) < 0.75 * off(None)
-
-
 def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> None:
     source = AggregateFiles((counts,))
     with pytest.raises(DecodeError, match="the counts are of metric 'commute', not of 'walks'"):
@@ -258,27 +207,6 @@ def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> Non
     other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
     with pytest.raises(DecodeError, match="is of kind 'string', not 'flow'"):
         run_flows(FlowsJob(FetchedCounts((other,))))
-
-
-@pytest.fixture
-def series() -> KindAnswer:
-    days = [(date(2026, 11, 2), date(2026, 11, 8)), (date(2026, 11, 9), date(2026, 11, 15))]
-    windows = tuple(counts_of(day, seed, TINY) for seed, day in enumerate(days, start=2))
-    answer = run_own(DecodeJob(FetchedCounts(windows)), Each.WEEK)
-    assert isinstance(answer, KindAnswer)
-    return answer
-
-
-@pytest.mark.long
-def test_windows_are_a_series_of_distance_bands(series: KindAnswer) -> None:
-    found = KIND.series(series.content)
-    assert [one["reports"] for one in found.windows] == [100_000] * 2
-    names = [row["string"] for row in found.rows if row["first_day"] == "2026-11-02"]
-    assert names == ["own cell", "up to 2 km", "2 to 4 km", "4 to 8 km", "8 to 16 km",
-                     "over 16 km", "other or no_data", "two different cells"]  # fmt: skip
-    assert all(one["p_adjusted"] > 0.001 for one in found.changes)  # nothing changed
-    assert len(found.changes) == len(names)
-    assert series.content["num_reports"] == 200_000
 
 
 def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
@@ -315,3 +243,14 @@ def test_questions_without_reports_leave_a_page(tmp_path: Path, asked: tuple[str
     assert answer.content["forged_shift"] <= 1
     ends = [(row["low"], row["high"]) for row in answer.content["bands"]]
     assert (set(ends) == {(0.0, 1.0)}) == ("distance" not in asked)
+
+
+def test_a_line_is_cut_at_180_degrees() -> None:
+    row = {"origin": "a", "destination": "b", "detected": True, "flow_share": 0.1, "low": 0.05,
+           "high": 0.2}  # fmt: skip
+    centres = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
+    found = json.loads("".join(flow_lines([row], centres, "m")))["features"][0]["geometry"]
+    assert found == {
+        "type": "MultiLineString",
+        "coordinates": [[[179.5, 10.0], [180.0, 11.0]], [[-180.0, 11.0], [-179.5, 12.0]]],
+    }

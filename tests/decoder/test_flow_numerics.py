@@ -12,15 +12,13 @@ from scipy import sparse, stats
 
 from decoder.errors import ConvergenceError
 from decoder.flows import fit as fit_module
-from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
-from decoder.flows.decoding import fit_answers
+from decoder.flows.answers import Answers, SymbolCounts, answers_of
 from decoder.flows.fit import FlowData, FlowFit, fit_flows
 from decoder.flows.gravity import Gravity
 from decoder.flows.moments import FlowMoments
 from decoder.flows.ratios import ratios
 from decoder.flows.space import COARSE, FlowSpace, indicator
 from rappor_core.metrics.flow import QUESTIONS
-from simulations.flows.city import city_matrix, draw_flows
 from tests.decoder.flow_support import flow_metric, noisy
 
 SMALL = FlowSpace(
@@ -240,19 +238,6 @@ def test_ratios_of_what_is_known_are_exact() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.all(low <= found)
     assert np.all(found <= high)
-
-
-@pytest.mark.long
-def test_few_reports_end_in_a_fit() -> None:
-    """Three draws of 2,000 devices, where t0 is most curved."""
-    metric = flow_metric(cohorts=20)
-    rng = np.random.default_rng(5)
-    truth = city_matrix(metric.details, rng)
-    space = FlowSpace.of(metric.details)
-    for _ in range(3):
-        counts = symbol_counts(draw_flows(metric, truth, 2_000, rng), metric.details)
-        moments, _ = fit_answers(space, counts)
-        assert np.isfinite(moments.fit.mean).all()
 
 
 def test_what_does_not_converge_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,20 +24,12 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
 from simulations.location.coverage import true_shares
 from simulations.populations.draws import draw_aggregate
+from tests.metric_texts import declaration
 
-HEAD = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2028-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = 10
-columns = 10
-levels = [0]
-period = "month"
-"""
+HEAD = declaration(
+    "places", "location", expires="2028-12-31", grid="square", box=[0, 0, 8, 8], rows=10,
+    columns=10, levels=[0], period="month",
+)  # fmt: skip
 SYMBOLS = (
     'mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\nnum_cohorts = 16\n'
     "epsilon_infinity = 1.0\nepsilon_one = 0.9\n"

@@ -82,16 +82,6 @@ def test_no_share_of_a_level_is_negative(size: int, below: float) -> None:
         assert found.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_levels_with_many_reports_are_the_truth() -> None:
-    rng, parents = np.random.default_rng(5), (np.arange(60) // 6,)
-    truth = softmax(rng.normal(0, 2, size=60))
-    truth[:6] = 0.0, 0.0, *(truth[2:6] + truth[:2].sum() / 4)
-    above = np.bincount(parents[0], truth)
-    found = reconcile([LevelEstimate(x, np.full(len(x), 1e-7)) for x in (above, truth)], parents)
-    assert found[0] == pytest.approx(above, abs=1e-6)
-    assert found[1] == pytest.approx(truth, abs=1e-6)
-
-
 @pytest.mark.statistical
 def test_families_beat_the_finest_level_alone() -> None:
     """Two hills on 24 x 24 cells, in families of 4 and of 9; the finest level has all reports.
@@ -211,25 +201,6 @@ def test_weakly_seen_crowds_are_not_made_even() -> None:
         assert np.abs(found.shares - truth).sum() / 2 < most
 
 
-def test_smoothers_find_crowds_that_flat_starts_lose() -> None:
-    """Two hills on 48 x 48 cells, of 40,000 reports of one of three symbols: one draw, fixed."""
-    grid = Grid("square", Box(0, 0, 1, 1), (0,), 48, 48)
-    cells = [*grid.cells(0), OTHER]
-    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in cells[:-1]])
-    hills = sum(np.exp(-((at - middle) ** 2).sum(axis=1) / 8) for middle in ((16, 20), (24, 17)))
-    truth, laplacian = np.append(0.98 * hills / hills.sum(), 0.02), cell_laplacian(grid, cells)
-    params = RapporParams(3, 1, 64, TwoRoundMechanism.symbols(3, 1.0, 0.5), "symbol")
-    drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
-    design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
-    readings = [read_aggregate(drawn, design, 1.0)]
-    even = even_map(readings, 2305, reserved=1)
-    prior = Prior.of("neighbours", laplacian, 2305, reserved=1)
-    lost, found = next(field._walks(Misfit(readings, even), "neighbours", prior, even)[0])
-    assert np.abs(found.shares - truth).sum() / 2 < 0.75
-    assert np.abs(lost.shares - truth).sum() / 2 > 0.9
-    assert found.loss < lost.loss - 1
-
-
 def test_a_descent_finds_what_scipy_finds() -> None:
     rng = np.random.default_rng(3)
     root = rng.normal(size=(12, 12))
@@ -256,18 +227,6 @@ def test_descent_ends_where_nothing_is_lower() -> None:
     found, value, _ = descend(lambda x: (np.nan, x - 1), start, lambda slope: slope / 3, 1e-12, 200)
     assert np.isnan(value)
     assert found.tolist() == [0.0] * 5
-
-
-def test_a_field_with_many_reports_is_the_truth() -> None:
-    truth = softmax(np.random.default_rng(2).normal(size=30))
-    found = fit_field([reading(truth, 1e12)], chain(30), Belief("neighbours", 0.1))
-    assert found.shares == pytest.approx(truth, abs=1e-4)
-
-
-def test_two_readings_weigh_as_their_reports() -> None:
-    one, other = softmax(np.linspace(0, 2, 10)), softmax(np.linspace(2, 0, 10))
-    mixed = fit_field([reading(one, 3e9), reading(other, 1e9)], None, Belief("alike", 0.01)).shares
-    assert mixed == pytest.approx((3 * one + other) / 4, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -301,3 +260,22 @@ def test_the_field_works_across_the_antimeridian() -> None:
     grid = Grid("quadkey", Box(-5, 178, 5, -178), (7,))
     laplacian = cell_laplacian(grid, grid.cells(7))
     assert (laplacian.diagonal() >= 2).all()
+
+
+def test_smoothers_find_crowds_that_flat_starts_lose() -> None:
+    """Two hills on 48 x 48 cells, of 40,000 reports of one of three symbols: one draw, fixed."""
+    grid = Grid("square", Box(0, 0, 1, 1), (0,), 48, 48)
+    cells = [*grid.cells(0), OTHER]
+    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in cells[:-1]])
+    hills = sum(np.exp(-((at - middle) ** 2).sum(axis=1) / 8) for middle in ((16, 20), (24, 17)))
+    truth, laplacian = np.append(0.98 * hills / hills.sum(), 0.02), cell_laplacian(grid, cells)
+    params = RapporParams(3, 1, 64, TwoRoundMechanism.symbols(3, 1.0, 0.5), "symbol")
+    drawn, _ = draw_aggregate(cells, truth, 40_000, params, np.random.default_rng(2))
+    design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
+    readings = [read_aggregate(drawn, design, 1.0)]
+    even = even_map(readings, 2305, reserved=1)
+    prior = Prior.of("neighbours", laplacian, 2305, reserved=1)
+    lost, found = next(field._walks(Misfit(readings, even), "neighbours", prior, even)[0])
+    assert np.abs(found.shares - truth).sum() / 2 < 0.75
+    assert np.abs(lost.shares - truth).sum() / 2 > 0.9
+    assert found.loss < lost.loss - 1

@@ -208,35 +208,6 @@ def test_a_change_is_found_and_named(tmp_path: Any) -> None:
     assert {path.name for path in paths} >= {"changes.csv", "report.html"}
 
 
-@pytest.mark.parametrize(("alpha", "told"), [(0.05, True), (0.01, False)])
-def test_pages_list_changes_at_the_own_level(alpha: float, told: bool, tmp_path: Any) -> None:
-    metric = metric_with()
-    counts = expected(metric, falling(metric))
-    series = decode_numbers_over_time([counts] * 2, DecodeOptions(alpha=alpha))
-    (change,) = series.changes
-    row = replace(change.rows[3], difference=0.0591, low=0.0012, high=0.117, p_adjusted=0.043)
-    series = replace(series, changes=(replace(change, rows=(row,)),))
-    write_numbers(series.windows[0], tmp_path, series)
-    page = (tmp_path / "report.html").read_text()
-    assert f"corrected level of {100 * alpha:g} %" in page
-    assert ("<td>+5.91 points</td><td>+0.120 to +11.7 points</td><td>0.043</td>" in page) is told
-    assert json.loads((tmp_path / "results.json").read_text())["alpha"] == alpha
-
-
-@pytest.mark.parametrize(
-    ("quantity", "said"),
-    [
-        ("400", ("at or above 400 ms", "-0.120 points", "-0.300 to +0.060 points")),
-        ("any data", ("any data", "-0.120 points", "-0.300 to +0.060 points")),
-        ("mean", ("mean", "-0.0012 ms", "-0.0030 to +0.0006 ms")),
-        ("mean logarithm", ("mean logarithm", "-0.0012", "-0.0030 to +0.0006")),
-    ],
-)
-def test_changes_are_in_points_or_the_unit(quantity: str, said: tuple[str, str, str]) -> None:
-    row = ChangeRow(quantity, -0.0012, 0.001, -0.003, 0.0006, 0.2)
-    assert change_text(row, "ms") == said
-
-
 def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
     metric = metric_with()
     decoding = decode_numbers(expected(metric, falling(metric)))
@@ -261,3 +232,32 @@ def test_means_have_the_digits_of_their_interval(
     three: tuple[float, float, float], said: tuple[str, str, str]
 ) -> None:
     assert tuple(known(one, *three[1:]) for one in three) == said
+
+
+@pytest.mark.parametrize(
+    ("quantity", "said"),
+    [
+        ("400", ("at or above 400 ms", "-0.120 points", "-0.300 to +0.060 points")),
+        ("any data", ("any data", "-0.120 points", "-0.300 to +0.060 points")),
+        ("mean", ("mean", "-0.0012 ms", "-0.0030 to +0.0006 ms")),
+        ("mean logarithm", ("mean logarithm", "-0.0012", "-0.0030 to +0.0006")),
+    ],
+)
+def test_changes_are_in_points_or_the_unit(quantity: str, said: tuple[str, str, str]) -> None:
+    row = ChangeRow(quantity, -0.0012, 0.001, -0.003, 0.0006, 0.2)
+    assert change_text(row, "ms") == said
+
+
+@pytest.mark.parametrize(("alpha", "told"), [(0.05, True), (0.01, False)])
+def test_pages_list_changes_at_the_own_level(alpha: float, told: bool, tmp_path: Any) -> None:
+    metric = metric_with()
+    counts = expected(metric, falling(metric))
+    series = decode_numbers_over_time([counts] * 2, DecodeOptions(alpha=alpha))
+    (change,) = series.changes
+    row = replace(change.rows[3], difference=0.0591, low=0.0012, high=0.117, p_adjusted=0.043)
+    series = replace(series, changes=(replace(change, rows=(row,)),))
+    write_numbers(series.windows[0], tmp_path, series)
+    page = (tmp_path / "report.html").read_text()
+    assert f"corrected level of {100 * alpha:g} %" in page
+    assert ("<td>+5.91 points</td><td>+0.120 to +11.7 points</td><td>0.043</td>" in page) is told
+    assert json.loads((tmp_path / "results.json").read_text())["alpha"] == alpha

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decoder.numerics.simplex import project_simplex
 from decoder.options import DecodeOptions
 from decoder.pairs.decoding import _counts, decode_pairs
 from decoder.pairs.model import fit_pair
 from decoder.pairs.table import nearest_table
-from decoder.typing import Floats
 from tests.pair_support import coupled_table, drawn_pairs, pair_metric
 
 
@@ -41,27 +39,3 @@ def test_one_report_of_a_device_that_is_alone() -> None:
     table = decode_pairs(drawn_pairs(pair_metric(2, 2, 2.0), shares, 1, np.random.default_rng(4)))
     assert (table.cells.high - table.cells.low).min() > 0.5
     assert not table.independence.rejected
-
-
-@pytest.mark.parametrize(
-    "shares",
-    [
-        [[0.999, 0.0], [0.0, 0.001]],
-        pytest.param([[1.0, 0.0], [0.0, 0.0]], marks=pytest.mark.long),
-        [[0.3, 0.7], [0.0, 0.0]],
-    ],
-    ids=["skewed", "all of one pair", "a margin of nothing"],
-)
-def test_intervals_hold_at_the_edge(shares: list[list[float]]) -> None:
-    """60 draws of 4 cells of 2,000 reports: .95 within 5 standard errors of correlated cells."""
-    truth: Floats = np.array(shares)
-    rng, covered, refused = np.random.default_rng(6), [], 0
-    for _ in range(60):
-        table = decode_pairs(drawn_pairs(pair_metric(2, 2, 2.0), truth, 2_000, rng))
-        cells = table.cells
-        covered.append(((cells.low <= truth) & (truth <= cells.high)).mean())
-        refused += table.independence.rejected
-    assert abs(np.mean(covered) - 0.95) < 5 * np.std(covered) / 60**0.5 + 0.01
-    if truth[0, 0] != 0.999:
-        assert refused < 12  # of 60 at .05: as many by chance in 1 of 10,000 seeds
-    assert project_simplex(table.estimate.ravel()).sum() == pytest.approx(1)

@@ -6,12 +6,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from decoder import Candidates, DecodeOptions, metric_candidates
+from decoder import Candidates, DecodeOptions
 from decoder.comparison.windows import compare_windows
 from decoder.errors import DecodeError
-from decoder.output.series_files import series_content, write_series
-from decoder.output.series_view import series_view
-from decoder.output.tables import TableQuery
+from decoder.output.series_files import write_series
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
@@ -61,17 +59,6 @@ def test_windows_compare_in_their_shared_cohorts(windows, values):
     pair = without(windows[0], 3), without(windows[2], 7)
     change = compare_windows(*pair, Candidates.from_strings(values[:10]))
     assert change.p_value[0] < 1e-6
-
-
-def test_one_bit_metrics_have_series_too(boolean):
-    windows = [
-        Aggregate("on", boolean, (10_000,), ((ones,),), first_day=d, last_day=d)
-        for ones, d in zip((4_000, 4_000, 6_000), DAYS, strict=True)
-    ]
-    series = decode_over_time(windows, metric_candidates(windows[0]))
-    assert set(series.values) == {"true", "false"}
-    assert series.changes[0].p_adjusted.min() == pytest.approx(1.0)
-    assert series.changes[1].p_adjusted.max() < 1e-6
 
 
 def test_values_that_share_symbols_have_series_too(values, shares):
@@ -142,29 +129,6 @@ def test_nothing_found_is_a_series_without_values(windows, tmp_path):
     assert series.values == ()
     write_series(series, tmp_path)
     assert "No value was found" in (tmp_path / "series.html").read_text()
-
-
-def test_pages_of_series_warn_of_what_is_left(windows, values, tmp_path, monkeypatch):
-    monkeypatch.setattr("decoder.output.series_view.MOST_PANELS", 2)
-    latin = [*values, "caf\u00e9".encode("latin-1")]
-    series = decode_over_time(windows, Candidates.from_strings(latin))
-    write_series(series, tmp_path)
-    page = (tmp_path / "series.html").read_text()
-    assert f"The 2 largest of {len(series.values)} values are shown" in page
-    assert "that are not UTF-8 were left out (1)" in page
-    assert b"\r" not in (tmp_path / "series.csv").read_bytes()
-
-
-def test_pages_search_in_all_values(windows, values, monkeypatch):
-    """Those beyond the panels of the page are found, too."""
-    monkeypatch.setattr("decoder.output.series_view.MOST_PANELS", 2)
-    series = decode_over_time(windows, Candidates.from_strings(values))
-    last = len(series.values) - 1
-    shown = series_view(series_content(series), TableQuery(q=series.values[last].upper()))
-    panel = {one.value: one for one in shown["panels"]}[series.values[last]]
-    assert [one[0] for one in panel.windows] == series.shares[:, last].tolist()
-    assert panel.smallest_p == min(change.p_adjusted[last] for change in series.changes)
-    assert shown["names"] == tuple(map(str, DAYS))
 
 
 def test_rising_unlisted_values_are_no_listed_one():

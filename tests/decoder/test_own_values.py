@@ -11,44 +11,20 @@ from decoder.errors import CandidatesError
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
+from tests.metric_texts import declaration
 
-TOML = """
-[metrics.theme]
-kind = "category"
-description = "Colour theme"
-owner = "web-team@example.org"
-expires = 2027-06-30
-categories = ["light", "dark", "none"]
-epsilon_infinity = 3.0
-epsilon_one = 2.0
-max_memoized_values = 3
-[metrics.crashed]
-kind = "boolean"
-description = "Crash today"
-owner = "web-team@example.org"
-expires = 2027-06-30
-epsilon_infinity = 3.0
-epsilon_one = 2.0
-"""
-CELLS = """
-[metrics.places]
-kind = "location"
-description = "The usual cell of a day"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "quadkey"
-box = [42.0, -72.8, 42.5, -72.4]
-levels = [13]
-period = "week"
-mode = "memo"
-num_bits = 16
-num_cohorts = 1
-mechanism = "l-osue"
-epsilon_infinity = 1.0
-epsilon_one = 0.75
-max_memoized_values = 3
-no_data = "no_data"
-"""
+TOML = declaration(
+    "theme", "category", categories=["light", "dark", "none"], epsilon_infinity=3.0,
+    epsilon_one=2.0, max_memoized_values=3,
+) + declaration(
+    "crashed", "boolean", epsilon_infinity=3.0, epsilon_one=2.0,
+)  # fmt: skip
+CELLS = declaration(
+    "places", "location", owner="maps@example.org", expires="2099-12-31", grid="quadkey",
+    box=[42.0, -72.8, 42.5, -72.4], levels=[13], period="week", mode="memo", num_bits=16,
+    num_cohorts=1, mechanism="l-osue", epsilon_infinity=1.0, epsilon_one=0.75,
+    max_memoized_values=3, no_data="no_data",
+)  # fmt: skip
 SHARES = {"theme": (0.7, 0.25, 0.05), "crashed": (0.03,)}
 
 
@@ -98,22 +74,11 @@ def test_a_candidate_of_no_value_is_refused(name: str, value: str) -> None:
         decode(aggregate_of(name), Candidates.from_strings([value]))
 
 
-PLACES = """
-[metrics.places]
-kind = "location"
-description = "The usual place"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 8, 8]
-rows = 2
-columns = 2
-levels = [1]
-slots = ["night 22-6"]
-mode = "memo"
-epsilon_infinity = 4.0
-epsilon_one = 3.0
-"""
+PLACES = declaration(
+    "places", "location", owner="maps@example.org", expires="2099-12-31", grid="square",
+    box=[0, 0, 8, 8], rows=2, columns=2, levels=[1], slots=["night 22-6"], mode="memo",
+    epsilon_infinity=4.0, epsilon_one=3.0,
+)  # fmt: skip
 ENCODINGS = {
     "one_hot": 'encoding = "one_hot"\nmechanism = "l-osue"\nmax_memoized_values = 3\n',
     "bloom": 'num_bits = 16\nnum_cohorts = 32\nmechanism = "l-osue"\nmax_memoized_values = 3\n',

@@ -89,34 +89,6 @@ def test_unhashed_decodings_agree_with_categories() -> None:
     assert (np.sqrt(table.variances.ravel()) < 1.02 * errors).all()
 
 
-@pytest.mark.parametrize("more", ["", pytest.param(HASHED, marks=pytest.mark.long)])
-def test_the_covariance_is_that_of_many_draws(more: str) -> None:
-    """800 draws: each variance within 5 sd (25 %) of the stated one, correlations within .15."""
-    one = metric(more)
-    rng = np.random.default_rng(3)
-    texts, estimates = one.details.texts(), []
-    for _ in range(800):
-        found, _ = draw_aggregate(texts, SHARES.ravel(), 2_000, one.params, rng)
-        found = replace(found, definition=one.to_dict())
-        fit = fit_pair(_counts(found, one.details, DecodeOptions()))
-        estimates.append(fit.estimate)
-    observed = np.cov(np.array(estimates).T)
-    stated = fit.covariance(SHARES.ravel())
-    ratio = np.diag(observed) / np.diag(stated)
-    assert np.abs(ratio - 1).max() < 5 * np.sqrt(2 / 800)
-    scale = np.sqrt(np.outer(np.diag(stated), np.diag(stated)))
-    assert np.abs((observed - stated) / scale).max() < 0.2
-    mean = np.mean(estimates, axis=0)
-    assert np.abs(mean - SHARES.ravel()).max() < 5 * np.sqrt(np.diag(stated).max() / 800)
-
-
-def test_repeated_reports_widen_the_intervals() -> None:
-    aggregate = drawn(metric(), SHARES, 20_000, 4)
-    once = decode_pairs(aggregate, DecodeOptions(repeats=1)).variances
-    ten = decode_pairs(aggregate, DecodeOptions(repeats=10)).variances
-    assert (ten > 2 * once).all()
-
-
 def test_the_covariance_holds_for_devices_that_report_again() -> None:
     """600 draws of 400 devices of six reports: each variance within 6 sd of a chi-squared.
 

@@ -252,20 +252,6 @@ def test_options_name_the_bad_value(wrong, message):
         DecodeOptions(**wrong)
 
 
-@pytest.mark.long
-def test_more_candidates_than_the_full_fit_takes(make_aggregate, values):
-    wrong = [f"absent-{i}" for i in range(13_000)]
-    decoding = decode(
-        make_aggregate(seed=1),
-        Candidates.from_strings(values + wrong),
-        DecodeOptions(correction="bonferroni"),
-    )
-    assert not decoding.diagnostics.full_fit
-    assert {row.value for row in decoding.detected} >= set(values[:8])
-    wrong_found = {row.value for row in decoding.detected} - set(values[:10])
-    assert not wrong_found  # this seed is one of the 19 in 20
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_progress_tells_every_stage_to_its_end(make_aggregate, candidates, method):
     told = []
@@ -293,29 +279,6 @@ def test_more_candidates_than_bits_is_told(values):
         "are read from" in text
         for text in decode(aggregate, Candidates.from_strings(values[:30])).warnings
     )
-
-
-@pytest.mark.long
-def test_found_values_of_crowded_lists_are_sampled(values, monkeypatch):
-    """60 candidates read from 32 numbers; with no room for samples the conditional ones remain."""
-    params = RapporParams.rappor(
-        num_bits=8, num_hashes=2, num_cohorts=4, prob_f=0.25, prob_p=0.25, prob_q=0.75
-    )
-    shares = np.append([0.7, 0.2, 0.1], np.zeros(57))
-    aggregate, _ = draw_aggregate(values, shares, 2_000_000, params, np.random.default_rng(2))
-    listed = Candidates.from_strings(values)
-    sampled, again = (decode(aggregate, listed) for _ in range(2))
-    table, found = sampled.candidates, sampled.candidates.detected
-    assert found[0]
-    assert "intervals of values found allow for it" in " ".join(sampled.warnings)
-    np.testing.assert_array_equal(table.selected_low, again.candidates.selected_low)
-    reaches = found & (table.selected_low == 0)
-    assert set(table.note[reaches]) <= {4, 5}  # told from 0 by their tests alone
-    assert (table.selected_low <= table.shrunken)[found].all()
-    assert (table.shrunken <= table.selected_high)[found].all()
-    monkeypatch.setattr("decoder.results.selective_intervals.MOST_ROWS", 31)
-    conditional = decode(aggregate, listed).candidates
-    assert not np.array_equal(table.selected_high[found], conditional.selected_high[found])
 
 
 @pytest.mark.parametrize(
@@ -368,21 +331,6 @@ def test_hashes_that_do_not_collide_are_still_hashes():
     assert decoding.diagnostics.method == "cavity"
 
 
-def test_candidates_alike_in_reports_are_one_group():
-    params = RapporParams.rappor(
-        num_bits=8, num_hashes=1, num_cohorts=2, prob_f=0.0, prob_p=0.25, prob_q=0.75
-    )
-    values = [f"v{i}" for i in range(12)]
-    shares = np.repeat([0.5, 0.0], [2, 10])
-    full, _ = draw_aggregate(values, shares, 20_000, params, np.random.default_rng(0))
-    one = full.without([1])
-    positions = Candidates.from_strings(values).positions(params)[:, 0, 0]
-    decoding = decode(one, Candidates.from_strings(values))
-    assert decoding.summary.num_groups == len(set(positions.tolist()))
-    for i, leader in enumerate(decoding.candidates.group):
-        assert positions[i] == positions[leader]
-
-
 def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params):
     full = make_aggregate()
     made_up = list(full.bit_counts)
@@ -396,13 +344,6 @@ def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params
     assert without.summary.num_reports == full.num_reports - full.reports_per_cohort[5]
     with pytest.raises(AggregateError, match="cohort 32 is not one of 0 to 31"):
         decode(full, candidates, DecodeOptions(without_cohorts=(32,)))
-
-
-def test_entries_that_are_not_utf8_are_told(make_aggregate, values):
-    latin = [*values, "caf\u00e9".encode("latin-1"), "\u00fcber".encode("latin-1")]
-    decoding = decode(make_aggregate(), Candidates.from_strings(latin))
-    (told,) = decoding.warnings
-    assert "that are not UTF-8 were left out (2)" in told
 
 
 def test_noiseless_single_answers_have_no_variance():
@@ -462,20 +403,6 @@ def test_an_unconverged_fit_names_nothing(make_aggregate, values, monkeypatch):
         assert "No fit converged" in decoding.warnings[0]
 
 
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("left", [0.5, 0.9])
-def test_a_partial_fit_says_who_took_no_part(make_aggregate, values, monkeypatch, full, left):
-    fit, rows = estimators.fit_cavity, 32 * 32
-
-    def some(*given, **choices):
-        return replace(fit(*given, **choices), full=full, freedom=left * rows)
-
-    monkeypatch.setattr(estimators, "fit_cavity", some)
-    decoding = decode(make_aggregate(), Candidates.from_strings(values))
-    told = any("took no part" in text for text in decoding.warnings)
-    assert told is (left < 0.6 and not full)
-
-
 OF_THE_SUM = "more than all reports"
 
 
@@ -504,3 +431,24 @@ def test_a_sum_above_1_beyond_chance_is_told():
     counts = [round(100_000 * (low + gap * share)) for share in (0.7, 0.4, 0.3)]
     decoding = decode(replace(aggregate, bit_counts=(counts,)), Candidates.from_strings(values))
     assert OF_THE_SUM in " ".join(decoding.warnings)
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("left", [0.5, 0.9])
+def test_a_partial_fit_says_who_took_no_part(make_aggregate, values, monkeypatch, full, left):
+    fit, rows = estimators.fit_cavity, 32 * 32
+
+    def some(*given, **choices):
+        return replace(fit(*given, **choices), full=full, freedom=left * rows)
+
+    monkeypatch.setattr(estimators, "fit_cavity", some)
+    decoding = decode(make_aggregate(), Candidates.from_strings(values))
+    told = any("took no part" in text for text in decoding.warnings)
+    assert told is (left < 0.6 and not full)
+
+
+def test_entries_that_are_not_utf8_are_told(make_aggregate, values):
+    latin = [*values, "caf\u00e9".encode("latin-1"), "\u00fcber".encode("latin-1")]
+    decoding = decode(make_aggregate(), Candidates.from_strings(latin))
+    (told,) = decoding.warnings
+    assert "that are not UTF-8 were left out (2)" in told

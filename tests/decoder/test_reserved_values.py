@@ -15,7 +15,6 @@ from decoder.density.field_misfit import (
     LEAST_RESERVED,
     Misfit,
     even_evidence,
-    even_map,
     with_reserved,
 )
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
@@ -191,15 +190,6 @@ def test_the_check_sees_swapped_reserved_values() -> None:
     assert not check_map(readings, wrong, 2).agrees
 
 
-def test_windows_start_from_their_own_reserved_shares() -> None:
-    misfit = misfit_of(np.append(np.full(20, 0.025), [0.4, 0.1]), 5)
-    assert misfit.reserved_shares(np.full(22, 1 / 22), 2)[0] == pytest.approx([0.4, 0.1], abs=0.06)
-    rng, (metric, places) = np.random.default_rng(8), declared(WINDOW + APART, side=6)
-    values = people(places, 20_000, np.full(1, 0.5), rng, np.full(1, 0.3))
-    readings = slot_readings(windows_of(metric, places, values, rng)[0], places, None)
-    assert even_map(readings, 38, 2)[-2:] == pytest.approx([0.35, 0.3], abs=0.08)
-
-
 @pytest.fixture(scope="module")
 def maps() -> list:  # type: ignore[type-arg]
     """Two windows of 36 cells; of all answers .28 are `other`, .3 `no_data`."""
@@ -269,16 +259,6 @@ def test_box_shares_of_the_page_exclude_both(maps: list) -> None:  # type: ignor
         '"no data" (a slot and period without a fix)' in page
     )
     assert "outside the box, no data, or past" not in page
-
-
-def test_a_metric_without_it_says_what_it_said() -> None:
-    rng, (metric, places) = np.random.default_rng(9), declared(WINDOW, side=6)
-    values = people(places, 20_000, np.full(1, 0.4), rng)
-    one = estimate_density(windows_of(metric, places, values, rng)[0])
-    data = map_data([one])
-    assert "no_data" not in data["maps"][0]
-    assert data["maps"][0]["other"] == one.shares[-1]
-    assert "(outside the box, no data, or past a device's cap)" in render_page([one])
 
 
 def test_windows_weigh_by_those_in_a_cell() -> None:

@@ -189,29 +189,6 @@ def test_a_row_says_why_its_interval_reaches_0(make_aggregate, values, shares):
     assert below.any()
 
 
-@pytest.mark.long
-def test_few_found_values_tell_their_error_cost():
-    """Two held values of 42 candidates: where fdr names more, the decoding says what it costs."""
-    rng = np.random.default_rng(2)
-    params = RapporParams.rappor(
-        num_bits=16, num_hashes=2, num_cohorts=32, prob_f=0.0, prob_p=0.225, prob_q=0.775
-    )
-    listed = ["a", "b", *(f"wrong-{i}" for i in range(40))]
-    said, more = [], []
-    for _ in range(25):
-        aggregate, _ = draw_aggregate(["a", "b"], np.array([0.7, 0.3]), 20_000, params, rng)
-        for rule in ("fdr", "bonferroni"):
-            made = decode(
-                aggregate, Candidates.from_strings(listed), DecodeOptions(correction=rule)
-            )
-            beyond = made.candidates.p_value[made.candidates.detected] * len(listed) > 0.05
-            said.append(any("Bonferroni's rule" in one for one in made.warnings))
-            more.append(bool(beyond.any()))
-    assert said == more
-    assert 2 <= sum(more[::2]) <= 12
-    assert not any(more[1::2])
-
-
 def test_intervals_of_candidates_are_not_cut_at_0(make_aggregate, values):
     """Of wrong strings, as many intervals lie above 0 as below it: 1 in 40, of 2,000."""
     wrong = Candidates.from_strings([f"wrong-{i}" for i in range(2_000)])

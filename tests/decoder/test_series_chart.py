@@ -77,13 +77,6 @@ def test_names_beside_lines_do_not_cover_each_other() -> None:
     assert places[-1] <= drawn.bottom
 
 
-def test_days_on_the_axis_have_room() -> None:
-    drawn = series_chart(content({"a": [0.1] * 30}), ["a"])
-    places = [tick.at for tick in drawn.across]
-    assert min(b - a for a, b in pairwise(places)) >= 64
-    assert drawn.across[0].text == "2 Nov"  # a Monday, where a step is a week
-
-
 def test_lists_tell_the_largest_value_and_change() -> None:
     found = content({"a": [0.1, 0.2], "b": [0.3, 0.1]})
     change = {"difference": 0.1, "low": 0.05, "high": 0.15, "p_adjusted": 0.01}
@@ -93,3 +86,10 @@ def test_lists_tell_the_largest_value_and_change() -> None:
     assert (told["string"], told["shares"], told["change"]) == ("a", [0.1, 0.2], change)
     assert values_by_share(found) == ["a", "b"]
     assert latest({**found, "rows": []}) is None
+
+
+def test_days_on_the_axis_have_room() -> None:
+    drawn = series_chart(content({"a": [0.1] * 30}), ["a"])
+    places = [tick.at for tick in drawn.across]
+    assert min(b - a for a, b in pairwise(places)) >= 64
+    assert drawn.across[0].text == "2 Nov"  # a Monday, where a step is a week

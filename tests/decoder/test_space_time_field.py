@@ -8,7 +8,7 @@ import pytest
 from decoder.density import map_series
 from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
-from decoder.density.maps import estimate_density, estimate_density_series
+from decoder.density.maps import estimate_density_series
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import (
@@ -36,27 +36,6 @@ EMPTY = 11  # a cell in a corner
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)],
-    ids=["window", "symbols"],
-)
-def test_no_window_is_lost_where_other_moves(keys: str) -> None:
-    """`other` from .2 to .95 over 26 windows: each near its truth, and near the best of its own."""
-    rng, (metric, places) = np.random.default_rng(4), declared(keys)
-    values = people(places, 30_000, np.linspace(0.2, 0.95, 26), rng)
-    windows, true = windows_of(metric, places, values, rng), truths(values, places)
-    maps = map_windows(windows, places, None, None)
-    off = np.array([cell_distance(one.shares, t) for one, t in zip(maps, true, strict=True)])
-    assert off.max() < 0.25
-    assert max(abs(one.shares[-1] - t[-1]) for one, t in zip(maps, true, strict=True)) < 0.03
-    for index in (0, 25):
-        (alone,) = map_windows(windows[index : index + 1], places, None, None)
-        assert off[index] < cell_distance(alone.shares, true[index]) + 0.03
-    assert all(one.check.agrees for one in maps)
-    assert {one.source for one in maps} == {"series"}
-
-
-@pytest.mark.parametrize(
     "keys", [WINDOW, pytest.param(SYMBOLS, marks=pytest.mark.long)], ids=["window", "symbols"]
 )
 def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
@@ -79,28 +58,6 @@ def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
     assert changes[5] is not None
     change, error = (part[EMPTY] for part in changes[5].from_others)
     assert abs(change - true[EMPTY] / (1 - true[-1])) < 4 * error
-
-
-def test_tables_tell_how_maps_were_made() -> None:
-    rng, (metric, places) = np.random.default_rng(5), declared(WINDOW, side=6)
-    values = people(places, 20_000, EVEN[:3], rng)
-    values[rng.random(len(values)) < 0.1, 1] = 5
-    windows = windows_of(metric, places, values, rng)
-    maps = list(estimate_density_series(windows, places=places))
-    rows = density_table(maps).to_pylist()
-    changed = [row for row in rows if row["changed"]]
-    assert {str(row["last_day"]) for row in changed} == {"2024-02-29"}
-    (row,) = [row for row in changed if row["change"] > 0]  # the others lost people to it
-    assert row["cell"] == places.finest[5]
-    assert 0.06 < row["change_low"] < row["change"] < row["change_high"] < 0.2
-    assert row["map_source"] == "series"
-    assert row["check_p"] > 1e-6
-    assert rows[36]["cell"] == "other"
-    assert rows[36]["change"] is None
-    few = density_table([maps[1].showing(places.finest[4:6])]).to_pylist()
-    assert [row["changed"] for row in few] == [False, True, None, None]  # `other`, unlisted
-    alone = density_table([estimate_density(windows[0], places=places)]).to_pylist()[0]
-    assert (alone["map_source"], alone["change"]) == ("field", None)
 
 
 @pytest.mark.long
@@ -207,14 +164,6 @@ def test_windows_without_a_cohort_are_pooled() -> None:
     assert cell_distance(maps[2].shares, true[2]) < 0.1
 
 
-def test_two_windows_and_capped_answers_make_a_series() -> None:
-    rng, (metric, places) = np.random.default_rng(10), declared(CAPPED, side=8)
-    values = people(places, 20_000, np.full(2, 0.3), rng)
-    windows, true = windows_of(metric, places, values, rng), truths(values, places)
-    for one, t in zip(map_windows(windows, places, None, None), true, strict=True):
-        assert cell_distance(one.shares, t) < 0.15
-
-
 @pytest.mark.parametrize("variance", [0.02, 0.15, 2.0])
 def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None:
     """Drawn from the model, with uneven windows; beyond .3 the linear step is too far."""
@@ -260,3 +209,11 @@ def test_the_noise_of_few_repeats_less(fading: float) -> None:
     turned = (noise / series.scale) @ contrasts.turn.T
     scores = turned @ each.T / np.sqrt((each**2).sum(axis=1))
     assert scores.std(axis=0) == pytest.approx(1, abs=0.05)
+
+
+def test_two_windows_and_capped_answers_make_a_series() -> None:
+    rng, (metric, places) = np.random.default_rng(10), declared(CAPPED, side=8)
+    values = people(places, 20_000, np.full(2, 0.3), rng)
+    windows, true = windows_of(metric, places, values, rng), truths(values, places)
+    for one, t in zip(map_windows(windows, places, None, None), true, strict=True):
+        assert cell_distance(one.shares, t) < 0.15

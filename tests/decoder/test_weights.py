@@ -14,11 +14,9 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.formats.analyst_tables import read_weights
 from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, null_share
 from decoder.output.decoding_files import write_outputs
-from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from simulations.experiments.calibration import CalibrationRun, draw, fit
 from simulations.populations.draws import draw_aggregate
 
 LEVEL = 0.05
@@ -154,31 +152,6 @@ def test_heavy_candidates_are_tested_by_fits_without_them() -> None:
     )
 
 
-@pytest.mark.long
-@pytest.mark.statistical
-def test_wrong_weights_keep_the_level() -> None:
-    """One value of 90 %, 60 others, 150 wrong strings that get the weights of what is held.
-
-    Wrong lists by Bonferroni are .05 at most: 5 or more of 20 have a chance below .3 %.
-    """
-    false, proportions = 0, []
-    for run in range(20):
-        sample = draw(CalibrationRun("dominant 0.90", "loose", "one 0.90", 900 + run))
-        held, rng = sample.true_shares > 0, np.random.default_rng([900 + run, 1])
-        known = sample.true_shares[held] * np.exp(0.5 * rng.normal(size=held.sum()))
-        weights = np.full(len(held), 0.1)  # what nobody knew of: a tenth of the mean
-        wrong = rng.choice(np.flatnonzero(~held), len(known), replace=False)
-        weights[wrong] += rng.permutation(known / known.mean())
-        weights /= weights.mean()
-        estimate = fit(sample, "cavity", weights)
-        given, nulls = (estimate.p_values, estimate.local_fdr), estimate.null_p_values
-        false += (decide(*given, "bonferroni", 0.05, 1.0, weights, nulls).detected & ~held).any()
-        found = decide(*given, "fdr", 0.05, 1.0, weights, nulls).detected
-        proportions.append((found & ~held).sum() / max(found.sum(), 1))
-    assert false < 5
-    assert np.mean(proportions) < 0.08
-
-
 def test_a_rule_without_a_level_takes_none() -> None:
     for rule in ("fdr-eb", "none"):
         with pytest.raises(DecodeError, match=f"{rule}.*takes no weights.*{WEIGHTED[0]}"):
@@ -214,20 +187,6 @@ def test_files_of_weights(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(CandidatesError, match=why):
             read_weights(path)
-
-
-def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a.json").write_text(aggregate().to_json())
-    (tmp_path / "list.txt").write_text("\n".join(VALUES))
-    (tmp_path / "w.csv").write_text("site-0.example,5\n,1\n")
-    command = ["decode", "--aggregate", str(tmp_path / "a.json"), "--set",
-               f"weights={tmp_path / 'w.csv'}"]  # fmt: skip
-    listed = ["--candidates", str(tmp_path / "list.txt")]
-    assert main([*command, *listed, "-o", str(tmp_path / "out")]) == 0
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["weights"]["most"] > 4
-    capsys.readouterr()
-    assert main([*command, *listed, "--correction", "fdr-eb"]) == 1
-    assert "takes no weights" in capsys.readouterr().err
 
 
 def test_weights_have_one_text_and_digest(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tests.architecture.test_docs_contents import anchor
 
 ROOT = Path(__file__).parents[2]

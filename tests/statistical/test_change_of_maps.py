@@ -23,23 +23,16 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from tests.map_draws import PeriodCounts, draw_memo, draw_window
+from tests.metric_texts import declaration
 
 DEVICES, PERIODS, PAIRS, STRONG_PAIRS = 5_000, 3, 40, 15
 LEVEL = 0.05
 HIGHEST = LEVEL + 4.5 * 0.011
 MOVED_TO = 2  # index of the cell
-DECLARED = """
-[metrics.places]
-kind = "location"
-description = "x"
-owner = "x"
-expires = 2099-01-01
-grid = "square"
-box = [0, 0, 4, 4]
-rows = 3
-columns = 3
-levels = [0]
-"""
+DECLARED = declaration(
+    "places", "location", description="x", owner="x", grid="square", box=[0, 0, 4, 4],
+    rows=3, columns=3, levels=[0],
+)  # fmt: skip
 DIALS = "epsilon_infinity = 3.0\nepsilon_one = 2.0\nmax_memoized_values = 4\n"
 FILTER = "num_bits = 16\nnum_cohorts = 16\n"
 BITS = 'mode = "memo"\nmechanism = "l-osue"\n' + DIALS

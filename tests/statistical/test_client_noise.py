@@ -55,21 +55,6 @@ def test_report_bits_have_the_stated_probabilities(name: str) -> None:
         assert z_score(share, stated * 1.1) > Z_LIMIT
 
 
-def test_two_metrics_permanent_responses_agree_by_chance() -> None:
-    mechanism = MECHANISMS["paper"]
-    same = 0
-    for device in range(SAMPLE):
-        secret = device.to_bytes(32, "big")
-        one = PermanentRound(secret, "a", "00" * 16, mechanism, NUM_BITS)(0)
-        other = PermanentRound(secret, "b", "00" * 16, mechanism, NUM_BITS)(0)
-        same += NUM_BITS - (one ^ other).bit_count()
-    q1 = mechanism.q1 / 65536
-    independent = q1 * q1 + (1 - q1) * (1 - q1)
-    share = same / (SAMPLE * NUM_BITS)
-    assert z_score(share, independent) < Z_LIMIT
-    assert z_score(share, independent * 1.1) > Z_LIMIT
-
-
 def test_bits_of_a_report_are_independent() -> None:
     """Carries of the Horner scheme must not leak from a bit to the next."""
     mechanism = MECHANISMS["odd"]

@@ -5,16 +5,13 @@ in docs/evaluation/lists.md), so that a correct decoder fails less than once in 
 shows that the usual mistakes do fail.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
-from decoder.estimation.estimate import by_cavity
 from decoder.estimation.least_squares import Balance
 from decoder.numerics.threads import one_thread
 from simulations.experiments.calibration import CalibrationRun, draw, fit, run_cell
-from simulations.experiments.calibration_settings import DISTRIBUTIONS, SIZES, STRESS
+from simulations.experiments.calibration_settings import DISTRIBUTIONS
 from simulations.experiments.calibration_table import summarise
 
 RUNS = 3
@@ -40,38 +37,6 @@ def test_promises(configuration):
     assert 0.935 < row.coverage.value < 0.965
     assert 0.90 < row.coverage_detected["bh"].value <= 1.0
     assert 0.75 < row.wrong_z_squared.value < 1.25
-
-
-def _covered_of_a_complete_list(monkeypatch, distribution: str, seeds: Sequence[int]) -> float:
-    """Part of the plain intervals that hold the truth: 420 values, 90 wrong strings, 480 rows."""
-    size = STRESS["dense rows"]._replace(
-        reports=15_000_000, values=420, num_cohorts=60, distributions=(distribution,)
-    )
-    monkeypatch.setitem(SIZES, "complete", size)
-    monkeypatch.setattr("decoder.estimation.leave_one_out.MOST_REFIT_WORK", 0)  # of tests alone
-    inside = []
-    for seed in seeds:
-        sample = draw(CalibrationRun("complete", "loose", distribution, seed))
-        estimate = by_cavity(sample.observed, 0.95)
-        inside.append(np.abs(estimate.shares - sample.true_shares) < 1.96 * estimate.std_errors)
-    return float(np.mean(inside))
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_errors_are_as_narrow_as_residuals(monkeypatch):
-    """Values of one share, which the prior takes for unlike: .98 and more were covered.
-
-    Of these two lists the ratio is .58; fixed seeds. The bound is 2.5 errors above .95.
-    """
-    assert 0.92 < _covered_of_a_complete_list(monkeypatch, "uniform", (5, 8)) < 0.97
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_errors_survive_a_residual_quiet_by_chance(monkeypatch):
-    """Unlike values, a ratio of .75, 1.6 standard errors below 1: by its root .89 are covered."""
-    assert 0.92 < _covered_of_a_complete_list(monkeypatch, "zipf1", (4,)) < 0.97
 
 
 def _forgetful(solve, random, start, steps):

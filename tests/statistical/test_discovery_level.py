@@ -25,35 +25,6 @@ def population() -> StringPopulation:
     return StringPopulation.of(METRIC, NAMES)
 
 
-@pytest.mark.long
-@pytest.mark.statistical
-def test_small_null_populations_name_strings_seldom(
-    population: StringPopulation,
-) -> None:
-    """The two tests below in a form for every commit: 20 null populations, 4 with frequent strings.
-
-    A rate of 5 % names a wrong string in 6 or more of 20 in 1 of 3,000 seeds; one of 50 % in 5 or
-    fewer in 1 of 48. Of 20 or more accepted strings, covered at .95, fewer than .75 are covered in
-    less than 1 of 3,000 seeds.
-    """
-    rng, equal = np.random.default_rng(47), np.full(len(NAMES), 1 / len(NAMES))
-    wrong = 0
-    for _ in range(20):
-        found = discover(population.draw(equal, 100_000, rng)[0], ONE).found
-        wrong += any(row.string not in NAMES for row in found)
-    assert wrong <= 5
-    shares = falling_shares(len(NAMES))
-    truth = dict(zip(NAMES, shares.tolist(), strict=True))
-    covered = [
-        row.low <= truth[row.string] <= row.high
-        for _ in range(4)
-        for row in discover(population.draw(shares, 200_000, rng)[0], ONE).found
-        if row.string in truth
-    ]
-    assert len(covered) >= 20
-    assert np.mean(covered) >= 0.75
-
-
 @pytest.mark.statistical
 @pytest.mark.long
 def test_null_populations_name_in_5_percent(population: StringPopulation) -> None:

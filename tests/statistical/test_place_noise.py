@@ -141,24 +141,6 @@ def test_repeated_permanent_bits_are_not_fresh(name: str) -> None:
     assert z_scores(seen, fresh)[1] > Z_LIMIT
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("reports", [1, 6])
-def test_symbols_of_one_device_exclude_each_other(reports: int) -> None:
-    """Covariance of its own symbol and another; none, as between bits, and 10 % off must fail."""
-    noise, seen = BitNoise.of(MECHANISMS["loloha"]), drawn("loloha", reports)
-    products = (seen.held - seen.held.mean()) * (seen.other - seen.other.mean())
-    own = np.array([[1.0, 0.0, 0.0, 0.0]])
-    said = noise.symbol_covariance(own, reports)[0, 0, 1] * reports * noise.gap**2
-
-    def z_score(covariance: float) -> float:
-        error = float(products.std()) / math.sqrt(len(products))
-        return abs(float(products.mean()) - covariance) / error
-
-    assert z_score(said) < Z_LIMIT
-    for wrong in (0.0, *(factor * said for factor in OFF)):
-        assert z_score(wrong) > Z_LIMIT
-
-
 def one_report(mechanism: TwoRoundMechanism) -> float:
     """n Var of an estimated share near 0: p* (1 - p*) / (q* - p*)^2."""
     noise = BitNoise.of(mechanism)
