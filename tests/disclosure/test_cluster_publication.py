@@ -96,11 +96,6 @@ def test_clusters_grow_until_their_parts_meet_a_rule(rule: DiversityRule) -> Non
         merge_until_diverse(model, 10, "town", rule)
 
 
-def test_the_order_of_synthetic_rows_tells_no_cluster() -> None:
-    drawn = synthesise(figure_grid(), np.random.default_rng(1))["Class"]
-    assert 5 < drawn[:50].count("setosa") < 30
-
-
 # --- Learnt trees ----------------------------------------------------------------------------
 
 
@@ -278,30 +273,6 @@ def test_pools_of_rare_values_are_not_small() -> None:
     assert few.parts["v"].labels == ("other values",)
 
 
-@given(
-    st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 30), st.integers(1, 20)
-)
-def test_every_part_reaches_the_floor_of_rows(
-    values: list[int], floor: int, intervals: int
-) -> None:
-    column = list(map(str, values))
-    made = recode(
-        {"v": column, "w": column}, ["v", "w"], numbers=["v"], intervals=intervals, floor=floor
-    )
-    assert made.part_counts.sum() == 2 * len(values)
-    assert made.part_counts.min() >= min(floor, len(values))
-
-
-def test_trees_with_a_pool_are_written_and_read(tmp_path: Path) -> None:
-    table = with_a_lone_value()
-    learnt = learn_hierarchies(co_cluster(recode(table, list(table), floor=20)))
-    learnt.save(tmp_path / "trees.json")
-    assert "Zaphod" not in (tmp_path / "trees.json").read_text()
-    read = LearntHierarchies.load(tmp_path / "trees.json")
-    assert read == learnt
-    assert read.recode({**table, "name": ["Marvin"] * 240})["name"] == ["other values"] * 240
-
-
 def test_trees_are_written_and_read(tmp_path: Path) -> None:
     learnt = learn_hierarchies(co_cluster(iris_pairs()))
     learnt.save(tmp_path / "hierarchies.json")
@@ -384,3 +355,13 @@ def test_micro_aggregation_takes_the_most_frequent_part() -> None:
         for cluster in range(3):
             own = Counter(v for v, c in zip(column, made.of_row, strict=True) if c == cluster)
             assert own[made.labels[name][cluster]] == max(own.values())
+
+
+def test_trees_with_a_pool_are_written_and_read(tmp_path: Path) -> None:
+    table = with_a_lone_value()
+    learnt = learn_hierarchies(co_cluster(recode(table, list(table), floor=20)))
+    learnt.save(tmp_path / "trees.json")
+    assert "Zaphod" not in (tmp_path / "trees.json").read_text()
+    read = LearntHierarchies.load(tmp_path / "trees.json")
+    assert read == learnt
+    assert read.recode({**table, "name": ["Marvin"] * 240})["name"] == ["other values"] * 240

@@ -23,7 +23,7 @@ from disclosure.co_clustering import (
     synthesise,
 )
 from disclosure.co_clustering.cost import GridCost, log_partitions
-from disclosure.co_clustering.engine import MOST_GROUPS, MOST_PARTS, Search
+from disclosure.co_clustering.engine import MOST_PARTS, Search
 from disclosure.errors import TableError
 from disclosure.utility import predict_column
 from tests.disclosure.adult import adult
@@ -190,21 +190,6 @@ def test_planted_groups_are_found() -> None:
     assert alone.finest.information == 0.0
 
 
-@pytest.mark.long
-def test_many_distinct_rows_are_gathered_first() -> None:
-    rng = np.random.default_rng(5)
-    kind = np.repeat([0, 1, 2], [900, 500, 200])
-    table = {name: [f"{name}{k}{rng.integers(4)}" for k in kind] for name in "abcdef"}
-    recoded = recode(table, "abcdef")
-    assert len(recoded.classes[2]) > MOST_GROUPS
-    model = co_cluster(recoded, seed=1)
-    assert sorted(model.finest.cluster_sizes.tolist()) == [200, 500, 900]
-    assert model.finest.counts.shape == (3, 3)
-    assert model.finest.information == 1.0
-    again = co_cluster(recoded, seed=1, starts=2)
-    assert again.cost <= model.cost + 1e-9
-
-
 def test_too_many_pairs_for_memory_are_refused() -> None:
     many = {"a": [f"v{n}" for n in range(MOST_PARTS)], "b": ["x"] * MOST_PARTS}
     with pytest.raises(TableError, match=r"column 'a' out, which has 1500, or cut it"):
@@ -313,17 +298,6 @@ def test_what_cannot_be_is_refused(make, message) -> None:
 
 NINE = ["sex", "age", "race", "marital_status", "education", "native_country", "workclass",
         "occupation", "income"]  # fmt: skip
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_some_thousand_rows_take_seconds() -> None:
-    table = adult(3_000)
-    start = time.process_time()
-    model = co_cluster(recode(table, NINE, numbers=["age"]))
-    assert time.process_time() - start < 20
-    assert model.cost < model.null_cost - 1_000
-    assert min(model.finest.counts.shape) >= 3
 
 
 # of Table 3.5, the AUC of models trained on synthetic rows at k = 461, 816 and 1,042

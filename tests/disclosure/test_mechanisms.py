@@ -95,14 +95,6 @@ def test_the_ledger_adds_releases() -> None:
     ledger.spend("rest", Charge(0.3))
 
 
-def test_ten_tenths_fit_in_one() -> None:
-    ledger = BudgetLedger(Charge(1.0))
-    for _ in range(10):
-        ledger.spend("tenth", Charge(0.1))
-    with pytest.raises(BudgetError):
-        ledger.spend("more", Charge(1e-6))
-
-
 SERIES = 50 + 20 * np.sin(np.arange(96) / 12) + np.random.default_rng(0).normal(0, 2, 96)
 
 
@@ -178,10 +170,3 @@ def test_kept_slots_of_persons_are_random() -> None:
 def test_what_cannot_be_private_is_refused(call) -> None:
     with pytest.raises((BudgetError, TableError)):
         call(np.random.default_rng(0))
-
-
-def test_one_age_and_one_patient() -> None:
-    """Sensitivities of the thesis: 1 for a count of patients, 130 for a sum of ages to 130."""
-    for sensitivity in (1, 130):
-        ratio = geometric_probability(np.array([0, sensitivity]), sensitivity, 0.7)
-        assert math.log(ratio[0] / ratio[1]) == pytest.approx(0.7)

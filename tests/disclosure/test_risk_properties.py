@@ -1,7 +1,6 @@
 """OPTA, PESA and the orthodox rule against their definitions, on small random tables."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -126,19 +125,3 @@ def test_endless_searches_are_given_up_with_a_remedy(monkeypatch: pytest.MonkeyP
         with pytest.raises(TableError, match="orthodox, which needs no search"):
             assess_risk(columns, domain, method)
     assert assess_risk(columns, domain, "orthodox").minimum >= 1
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        pytest.param([2, 4, 6, 10, 12, 20], id="115200 keys"),
-        pytest.param([2, 8, 20, 50, 100, 300], id="480 M keys", marks=pytest.mark.long),
-    ],
-)
-def test_a_million_rows_and_six_identifiers_take_seconds(sizes) -> None:
-    columns, domain = large_table(1_000_000, sizes, 0.03)
-    start = time.process_time()
-    assert assess_risk(columns, domain, "pesa").minimum >= 1
-    assert time.process_time() - start < 60

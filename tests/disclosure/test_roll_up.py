@@ -105,15 +105,6 @@ def test_what_does_not_fit_is_refused(changes: dict[str, object], told: str) -> 
             prefix_tree([str(value) for value in bad[0]], bad[1])
 
 
-@pytest.mark.long
-def test_a_hundred_thousand_values_take_seconds() -> None:
-    values = [f"{i:06d}" for i in range(100_000)]
-    rng = np.random.default_rng(0)
-    made = roll_up(values, rng.normal(0.02, 1, len(values)), np.ones(len(values)),
-                   cell_tree(values, 3), alone=np.zeros(len(values), dtype=bool))  # fmt: skip
-    assert (made.height[made.of_value[made.of_value >= 0]] > 0).all()
-
-
 def test_both_reserved_values_are_under_the_root_alone() -> None:
     cells = ["000", "001", "other", "no_data"]
     made = roll_up(

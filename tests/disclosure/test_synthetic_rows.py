@@ -37,7 +37,7 @@ from disclosure.synthetic_rows import (
     project_to_total,
     without_negatives,
 )
-from disclosure.utility import column_shares, hellinger
+from disclosure.utility import hellinger
 from tests.disclosure.adult import adult
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
@@ -210,22 +210,6 @@ def test_projection_is_that_of_the_decoder() -> None:
     assert project_to_total(values, 0.0).tolist() == [0.0] * 200
 
 
-def test_merging_cells_lowers_noise_as_derived() -> None:
-    """Tables 5.1 and 5.2: 18 / eps^2 fine, 4.5 / eps^2 merged, and 605 of approximation."""
-    cells = np.array([[10.0, 21, 37], [20, 0, 0], [53, 0, 0]])
-    blocks = np.array([[0, 0, 1], [2, 3, 3], [2, 3, 3]])
-    sums, sizes = np.bincount(blocks.ravel(), cells.ravel()), np.bincount(blocks.ravel())
-    assert sums.tolist() == [31, 37, 73, 0]
-    spread = (sums / sizes)[blocks]
-    assert ((spread - cells) ** 2).sum() == pytest.approx(605)
-    variance = 2.0  # Laplace noise of scale 1
-    assert (variance * 9, (variance / sizes).sum()) == (
-        18,
-        pytest.approx(2 * (0.5 + 1 + 0.5 + 0.25)),
-    )
-    assert math.sqrt((18 - 4.5) / 605) == pytest.approx(0.149, abs=5e-4)
-
-
 def test_trees_find_blocks_and_leave_noise() -> None:
     rng, epsilon = np.random.default_rng(1), 0.5
     counts = np.zeros((12, 10, 8))
@@ -348,10 +332,6 @@ def test_a_partitioner_that_gives_no_partition_is_refused(blocks: np.ndarray) ->
         estimate_histogram({"x": ["a"]}, SMALL, 1.0, ledger(), method=DPCocGen(Wrong()))
 
 
-def test_registered_partitioners_can_be_had_by_name() -> None:
-    assert hasattr(partitioner_named("kd-tree"), "partition")
-
-
 def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
     path = tmp_path / "domain.toml"
     path.write_text('[columns]\nplan = ["a", "b"]\nage = { low = 0, high = 9, bins = 5 }\n')
@@ -409,14 +389,6 @@ def test_rows_beyond_all_memory_are_refused() -> None:
             draw_rows(found, SMALL, wanted)
 
 
-def test_column_shares_are_near_the_histograms() -> None:
-    table = {"x": ["a"] * 600 + ["b"] * 300 + ["c"] * 100}
-    rng = np.random.default_rng(3)
-    found = estimate_histogram(table, SMALL, 5.0, ledger(), rng=rng)
-    p, q = column_shares(table, draw_rows(found, SMALL, 1000, rng), ["x"])
-    assert abs(p - q).max() < 0.08
-
-
 def test_blank_lines_of_one_column_are_kept(tmp_path: Path) -> None:
     """It may be a row whose value is missing; of several columns it is no row."""
     path = tmp_path / "people.csv"
@@ -452,3 +424,7 @@ def test_tiny_epsilons_still_make_a_partition() -> None:
         found = estimate_histogram(table, domain, 1e-8, BudgetLedger(Charge(1)), num_rows=1000,
                                    rng=np.random.default_rng(seed))  # fmt: skip
         assert found.counts.sum() == pytest.approx(1000)
+
+
+def test_registered_partitioners_can_be_had_by_name() -> None:
+    assert hasattr(partitioner_named("kd-tree"), "partition")

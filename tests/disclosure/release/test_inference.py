@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -13,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from disclosure.errors import ReleaseError
-from disclosure.release import ReleasedTable, ReleasePolicy, audit_releases, build_release
+from disclosure.release import ReleasedTable, ReleasePolicy, audit_releases
 from disclosure.release.inference.atoms import TableScope, find_atoms
 from disclosure.release.inference.component import Component, model_of
 from disclosure.release.inference.facts import TableVersion, is_under, public_tables
@@ -30,7 +29,7 @@ from disclosure.release.inference.targets import (
     withheld_reports,
 )
 from tests.disclosure.release.attack import Reader, random_world
-from tests.disclosure.release.support import DAY, ISSUED, policy, table
+from tests.disclosure.release.support import DAY, policy
 
 SMALL = policy(min_reports=3, min_low=0.05, rounding=Decimal("0.01"))
 
@@ -261,30 +260,3 @@ def test_worlds_that_told_more_are_not_narrower(seed: int) -> None:
 @pytest.mark.parametrize("start", range(0, 2000, 100))
 def test_nothing_is_narrower_than_promised_in_2000_releases(start: int) -> None:
     assert {seed: told for seed in range(start, start + 100) if (told := narrow(seed))} == {}
-
-
-@pytest.mark.long
-def test_trees_of_sixty_districts_take_minutes() -> None:
-    """A country, 12 regions and 60 districts of 20 values: processor time, generously."""
-    rng = np.random.default_rng(1)
-    region_of = {f"d{number}": f"r{number % 12}" for number in range(60)}
-    rules = policy(
-        strata=("region", "district"), within={"district": {"region": region_of}},
-        reports_rounding=100,
-    )  # fmt: skip
-    sizes = rng.integers(1500, 9000, 60)
-    counts = np.array([rng.multinomial(size, rng.dirichlet(np.full(20, 0.4))) for size in sizes])
-    names = [f"v{number}" for number in range(20)]
-
-    def of(strata: dict[str, str], rows: list[int]):
-        held = counts[rows].sum(axis=0)
-        shares = dict(zip(names, (held / held.sum()).tolist(), strict=True))
-        return table(shares, 0.002, strata=tuple(strata.items()), num_reports=int(held.sum()))
-
-    tables = [of({}, list(range(60)))]
-    tables += [of({"region": f"r{k}"}, list(range(k, 60, 12))) for k in range(12)]
-    tables += [of({"district": f"d{k}"}, [k]) for k in range(60)]
-    start = time.process_time()
-    made = build_release(tables, rules, ISSUED)
-    assert time.process_time() - start < 180
-    assert audit_releases([made]).findings == ()
