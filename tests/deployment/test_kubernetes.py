@@ -90,12 +90,6 @@ def test_given_settings_are_accepted(tmp_path: Path) -> None:
             kind(**given)
 
 
-def test_no_service_variable_resembles_a_setting() -> None:
-    """Kubernetes sets RAPPOR_..._PORT for a service of that name; unknown ones are refused."""
-    for name, pod in pods():
-        assert pod["enableServiceLinks"] is False, name
-
-
 def test_pods_are_unprivileged_on_read_only_roots() -> None:
     for name, pod in pods():
         user = dict(stages()["collector"])["USER"]
@@ -115,55 +109,3 @@ def test_pods_are_unprivileged_on_read_only_roots() -> None:
             mounted = {mount["name"] for mount in container["volumeMounts"]}
             assert mounted == {volume["name"] for volume in pod["volumes"]}
             assert container["args"][0] in COMMANDS
-
-
-def test_ports_and_probes_are_those_of_the_images() -> None:
-    services = {
-        str(document["spec"]["selector"]): document["spec"]["ports"]
-        for _, document in documents()
-        if document["kind"] == "Service"
-    }
-    for name, document in documents():
-        if document["kind"] != "Deployment":
-            continue
-        (container,) = document["spec"]["template"]["spec"]["containers"]
-        if "ports" not in container:
-            assert "worker" in name
-            continue
-        image = "service" if "decoder" in container["image"] else "collector"
-        (port,) = container["ports"]
-        assert str(port["containerPort"]) == dict(stages()[image])["EXPOSE"]
-        assert settings_of(container)["port"] == str(port["containerPort"])
-        for probe, path in (
-            ("startupProbe", "/healthz"),
-            ("livenessProbe", "/healthz"),  # not /readyz: a database that is away cures no restart
-            ("readinessProbe", "/readyz"),
-        ):
-            assert container[probe]["httpGet"] == {"path": path, "port": port["name"]}
-        labels = document["spec"]["template"]["metadata"]["labels"]
-        assert document["spec"]["selector"]["matchLabels"] == labels
-        assert services[str(labels)][0]["targetPort"] == port["name"]
-
-
-def test_a_pod_has_time_to_finish() -> None:
-    pod = dict(pods())["collector.yaml Deployment collector"]
-    before = int(pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][1])
-    drain = CollectorSettings.model_fields["drain_seconds"].default
-    assert pod["terminationGracePeriodSeconds"] > before + drain
-
-
-def test_connections_are_counted_for_all_pods() -> None:
-    document = dict(documents())["collector.yaml Deployment collector"]["spec"]
-    most = document["replicas"] + document["strategy"]["rollingUpdate"]["maxSurge"]
-    settings = settings_of(document["template"]["spec"]["containers"][0])
-    assert int(settings["hosts"]) == most
-    given = {"database": "postgresql+psycopg://user@db.example.org/name"}
-    counted = CollectorSettings(workers=settings["workers"], hosts=settings["hosts"], **given)
-    assert counted.connections == 24  # of the 97 that PostgreSQL gives by default
-
-
-def test_only_reports_and_health_are_public() -> None:
-    ingress = dict(documents())["collector.yaml Ingress collector"]
-    (rule,) = ingress["spec"]["rules"]
-    paths = {(path["path"], path["pathType"]) for path in rule["http"]["paths"]}
-    assert paths == {("/v1/reports", "Exact"), ("/healthz", "Exact")}

@@ -92,13 +92,3 @@ def test_secrets_come_as_credentials_and_variables_are_settings(path: Path) -> N
         if name.startswith("RAPPOR"):
             assert name.removeprefix(prefix).lower() in kind.model_fields, name
     assert "postgresql" not in unit.text
-
-
-def test_the_collector_takes_the_port_from_its_socket() -> None:
-    """So that a restart refuses nobody; the first socket that systemd hands over is 3."""
-    unit = Unit(FOLDER / "rappor-collector.service")
-    assert variables(unit)["RAPPOR_LISTEN_FD"] == "3"
-    socket = Unit(FOLDER / "rappor-collector.socket")
-    assert socket["Socket"]["ListenStream"] == "127.0.0.1:8000"
-    drain = CollectorSettings.model_fields["drain_seconds"].default
-    assert int(unit["Service"]["TimeoutStopSec"]) > drain

@@ -12,33 +12,15 @@ import pytest
 from client_sdk import Client, Delivery
 from collector.server import running_collector
 from collector.settings import Settings
+from tests.metric_texts import declaration
 from tests.waiting import until
 
-METRICS = """
-[metrics.homepage]
-kind = "string"
-description = "Home page"
-owner = "o@example.org"
-expires = 2099-12-31
-num_bits = 64
-num_hashes = 2
-num_cohorts = 4
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-max_reports_per_period = 1000
-
-[metrics.crashed]
-kind = "boolean"
-description = "Crashed today"
-owner = "o@example.org"
-expires = 2099-12-31
-prob_f = 0.5
-prob_p = 0.25
-prob_q = 0.75
-"""
+METRICS = declaration(
+    "homepage", "string", num_bits=64, num_hashes=2, num_cohorts=4, prob_f=0.5, prob_p=0.5,
+    prob_q=0.75, max_memoized_values=3, fallback="other", max_reports_per_period=1000,
+) + declaration(
+    "crashed", "boolean", prob_f=0.5, prob_p=0.25, prob_q=0.75,
+)  # fmt: skip
 YEAR = timedelta(days=365).total_seconds()
 
 

@@ -112,17 +112,6 @@ def test_unusable_files_are_refused_in_one_line(
     assert err.count("\n") == 1
 
 
-def test_taken_ports_are_told_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert main(["demo", "--serve", "--port", str(port), "-o", str(out)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
-    assert "choose another port with --port (0 takes a free one)" in line
-    assert not out.exists()
-
-
 @pytest.mark.long
 def test_the_demo_ends_in_a_releasing_service(tmp_path: Path) -> None:
     """On a free port, which it names; the first person proposes, the second approves."""
@@ -166,3 +155,14 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path: Path) -> None:
         rest, told = demo.communicate(timeout=60)
     assert demo.returncode == 0, told
     assert "stopped" in rest
+
+
+def test_taken_ports_are_told_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["demo", "--serve", "--port", str(port), "-o", str(out)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in line
+    assert "choose another port with --port (0 takes a free one)" in line
+    assert not out.exists()

@@ -97,6 +97,44 @@ def test_a_box_hides_what_is_not_told(address: str, browser: Any) -> None:
     page.close()
 
 
+def test_flows_are_read_by_keys_pointer_and_table(
+    content: dict[str, Any], address: str, browser: Any
+) -> None:
+    page = shown(browser, address)
+    rows = [
+        row for row in content["flows"] if row["detected"] and row["origin"] != row["destination"]
+    ]
+    largest = max(rows, key=lambda row: row["estimate"])
+    page.locator("#maps canvas").focus()
+    page.keyboard.press("ArrowRight")
+    first = page.inner_text("#tip")
+    assert f"{percent(largest['low'])} to {percent(largest['high'])}" in first
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("#tip") != first
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text("#tip") == first
+    box = page.locator("#tip").bounding_box()
+    page.mouse.move(box["x"] - 14, box["y"] - 14)  # where the tip says that the flow is
+    assert page.inner_text("#tip") == first
+    page.mouse.move(2, 2)
+    assert not page.is_visible("#tip")
+    page.focus("#busiest button")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#tip") == first
+    page.close()
+
+
+def test_script_and_page_have_one_table(address: str, browser: Any) -> None:
+    page = shown(browser, address)
+    found = page.inner_text("#busiest").split()
+    page.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert page.inner_text("#busiest").split() == found
+    context.close()
+
+
 def test_maps_of_flows_are_moved_and_searched(
     content: dict[str, Any], address: str, browser: Any
 ) -> None:
@@ -130,72 +168,3 @@ def test_maps_of_flows_are_moved_and_searched(
     assert "cell=" not in page.url
     assert all(one.startswith("file:") for one in page.said)
     page.close()
-
-
-def test_flows_are_read_by_keys_pointer_and_table(
-    content: dict[str, Any], address: str, browser: Any
-) -> None:
-    page = shown(browser, address)
-    rows = [
-        row for row in content["flows"] if row["detected"] and row["origin"] != row["destination"]
-    ]
-    largest = max(rows, key=lambda row: row["estimate"])
-    page.locator("#maps canvas").focus()
-    page.keyboard.press("ArrowRight")
-    first = page.inner_text("#tip")
-    assert f"{percent(largest['low'])} to {percent(largest['high'])}" in first
-    page.keyboard.press("ArrowDown")
-    assert page.inner_text("#tip") != first
-    page.keyboard.press("ArrowLeft")
-    assert page.inner_text("#tip") == first
-    box = page.locator("#tip").bounding_box()
-    page.mouse.move(box["x"] - 14, box["y"] - 14)  # where the tip says that the flow is
-    assert page.inner_text("#tip") == first
-    page.mouse.move(2, 2)
-    assert not page.is_visible("#tip")
-    page.focus("#busiest button")
-    page.keyboard.press("Enter")
-    assert page.inner_text("#tip") == first
-    page.close()
-
-
-def test_certainty_of_flows_is_a_scaled_layer(
-    content: dict[str, Any], address: str, browser: Any
-) -> None:
-    page = shown(browser, address)
-    page.check("#unsure")
-    settled(page)
-    widest = max(row["high"] - row["low"] for row in content["flows"]) / 2
-    assert f"up to {percent(widest)};" in page.get_attribute("#scale", "aria-label")
-    assert "width=1" in page.url
-    page.close()
-
-
-def test_script_and_page_have_one_table(address: str, browser: Any) -> None:
-    page = shown(browser, address)
-    found = page.inner_text("#busiest").split()
-    page.close()
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address)
-    assert page.inner_text("#busiest").split() == found
-    context.close()
-
-
-def test_the_picture_draws_solid_only_what_is_told(
-    content: dict[str, Any], address: str, browser: Any
-) -> None:
-    """Without a script: the flows, a legend, and no controls that do nothing."""
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address)
-    told = page.locator("svg.map .flow.detected")
-    undetected = page.locator("svg.map .flow.undetected")
-    assert told.count() == content["num_detected"]
-    assert told.count() + undetected.count() == len(content["flows"])
-    dashes = "all => [...new Set(all.map(one => getComputedStyle(one).strokeDasharray))]"
-    assert page.locator("svg.map .detected :is(path, circle)").evaluate_all(dashes) == ["none"]
-    assert "none" not in page.locator("svg.map .undetected :is(path, circle)").evaluate_all(dashes)
-    assert "detected, width by share" in page.inner_text(".legend")
-    assert not page.is_visible("#controls")
-    context.close()

@@ -20,28 +20,15 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.report import Report
 from tests.collector.support import NOON, TODAY, make_bench
+from tests.metric_texts import declaration
 
 DEVICES = 1_000
 OUTSIDE, MISSING = 0.3, 0.2
-DECLARED = """
-[metrics.places]
-kind = "location"
-description = "The usual place of a day"
-owner = "test@example.org"
-expires = 2027-06-30
-grid = "square"
-box = [0, 0, 4, 4]
-rows = 4
-columns = 4
-levels = [0]
-mode = "memo"
-num_cohorts = 8
-min_reports = 10
-min_reports_per_cohort = 1
-no_data = "no_data"
-epsilon_infinity = 8.0
-epsilon_one = 7.0
-"""
+DECLARED = declaration(
+    "places", "location", grid="square", box=[0, 0, 4, 4], rows=4, columns=4, levels=[0],
+    mode="memo", num_cohorts=8, min_reports=10, min_reports_per_cohort=1, no_data="no_data",
+    epsilon_infinity=8.0, epsilon_one=7.0,
+)  # fmt: skip
 ENCODINGS = {
     "bloom": 'num_bits = 16\nmechanism = "l-osue"\nmax_memoized_values = 3\n',
     "symbol": 'encoding = "symbol"\nnum_symbols = 16\n',
@@ -127,15 +114,3 @@ def test_both_shares_come_back_from_fixes(
     with (out / "density.csv").open() as file:
         assert [row["cell"] for row in csv.DictReader(file)] == list(rows)
     assert '"no data" (a slot and period without a fix)' in (out / "density.html").read_text()
-
-
-def test_without_it_both_are_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    declared = DECLARED.replace('no_data = "no_data"\n', "") + ENCODINGS["bloom"]
-    held, reports = answers(declared)
-    path = tmp_path / "day.json"
-    path.write_text(collected(declared, reports, tmp_path).to_json())
-    assert main(["density", "places", "--aggregate", str(path), "--json"]) == 0
-    rows = {row["cell"]: row for row in json.loads(capsys.readouterr().out)}
-    both = (held["other"] + held["no_data"]) / DEVICES
-    assert "no_data" not in rows
-    assert abs(rows["other"]["estimate"] - both) < 5 * rows["other"]["std_error"]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from decoder.output.density_html import map_data, view_of
-from decoder.output.density_text import NONE_DETECTED
 from decoder.output.jinja import page_environment, page_template
 from decoder.output.map_changes import changes_view
 from decoder.output.map_data import map_json
@@ -21,9 +20,6 @@ from decoder.results.warnings import percent
 from tests.end_to_end.browser import open_browser, settled, sideways
 from tests.end_to_end.test_report_pages import maps
 
-pytestmark = pytest.mark.slow
-
-SIDE = 4  # cells of the map from west to east, and from south to north
 PIXEL = """([across, up]) => {
   const canvas = document.querySelector("#maps canvas"), at = (part, all) => Math.round(part * all);
   const { data } = canvas.getContext("2d").getImageData(
@@ -31,21 +27,39 @@ PIXEL = """([across, up]) => {
   return "#" + [...data.slice(0, 3)].map(one => one.toString(16).padStart(2, "0")).join("");
 }"""  # at parts of the canvas from its left and its top
 
-ROWS = """([cell, ink]) => {
-  const canvas = document.querySelector("#maps canvas"), { width, height } = canvas;
-  const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
-  const is = (at, colour) => colour.every((part, i) => data[4 * at + i] === part);
-  const has = (row, colour, least) => {
-    let run = 0;
-    for (let x = 0; x < width; x++) {
-      run = is(row * width + x, colour) ? run + 1 : 0;
-      if (run === least) return true;
-    }
-    return false;
-  };
-  const rows = [...Array(height).keys()];
-  return [rows.findLast(row => has(row, cell, 5)), rows.find(row => has(row, ink, 40))];
-}"""  # the last with a cell, and the first with the bar of the ruler
+
+def with_bases(data: dict[str, Any]) -> dict[str, Any]:
+    """Changes of three windows, each against each earlier one."""
+    one = data["maps"][0]
+
+    def change(base: str, window: str, share: float) -> dict[str, Any]:
+        told = one["share"][1:]
+        size = round(share / data["unit"])
+        half = {"low": size - 10_000, "high": size + 10_000}
+        return one | {
+            "window": window, "base": base, "before": 1000, "detected": [0],
+            "share": [size] + [0] * len(told),
+            **{name: [end] + [0] * len(told) for name, end in half.items()},
+            "shade": [255] + [128] * len(told), "relative_shade": [0] + [128] * len(told),
+            "relative": {"0": [share * 10, share * 10 - 0.01, share * 10 + 0.01]},
+        }  # fmt: skip
+
+    maps = [change("week 1", "week 2", 0.01), change("week 1", "week 3", 0.02),
+            change("week 2", "week 3", 0.03)]  # fmt: skip
+    return data | {"difference": True, "bases": ["week 1", "week 2"], "reference": "week 1",
+                   "first": "week 3", "top": 0.03, "top_relative": 0.3, "maps": maps}  # fmt: skip
+
+
+CHANGES = """{% extends "page.html.j2" %}{% import "map_frame.html.j2" as frame %}
+{% block title %}Changes{% endblock %}
+{% block head %}<style>{{ map_stylesheet() | safe }}</style>{% endblock %}
+{% block content %}<h1>Changes</h1>{% include "changes_view.html.j2" %}{% endblock %}
+{% block scripts %}{% include "map_script.html.j2" %}{% endblock %}"""
+
+
+pytestmark = pytest.mark.slow
+
+SIDE = 4  # cells of the map from west to east, and from south to north
 
 
 @pytest.fixture(scope="module")
@@ -85,70 +99,6 @@ def show(
     path.write_text(text, encoding="utf-8")
     page.goto(path.as_uri())
     return page
-
-
-@pytest.mark.parametrize("theme", list(THEMES))
-def test_the_strongest_decrease_has_the_first_colour(
-    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """On a map of changes shade 0 is the most less, and was left out as if nothing were there."""
-    change = np.full(SIDE * SIDE, -0.2)
-    places = change_positions(change, np.ones(SIDE * SIDE, dtype=bool), 0.2)
-    data["maps"][0] |= {"shade": np.rint(255 * places).astype(int).tolist(), "before": 1000}
-    assert set(data["maps"][0]["shade"]) == {0}
-    page = show(browser, tmp_path, data | {"difference": True}, theme)
-    page.wait_for_selector("#maps canvas")
-    assert page.evaluate(PIXEL, [0.45, 0.42]) == THEMES[theme]["turn"][0]
-    page.close()
-
-
-@pytest.mark.parametrize("share", [1e-10, 0.0007, 1.0])
-def test_scales_have_the_figures_of_texts(
-    share: float, data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """1e-10 was 1.00e-1 %."""
-    page = show(browser, tmp_path, data | {"top": share})
-    said = page.get_attribute("#scale", "aria-label")
-    assert f"0 to {percent(share)};" in said
-    page.close()
-
-
-def test_script_and_page_have_one_table(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
-    page = show(browser, tmp_path, data)
-    found = page.inner_text("#busiest").split()
-    page.close()
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((tmp_path / "page.html").as_uri())
-    assert page.inner_text("#busiest").split() == found
-    context.close()
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_ruler_is_below_the_cells(
-    width: int, data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """It lay on a ground of its own over the cells of the lower left corner."""
-    data["maps"][0] |= {"shade": [0] * SIDE * SIDE, "detected": [], "before": 1000}
-    page = show(browser, tmp_path, data | {"difference": True}, "light", width)
-    known = THEMES["light"]
-    last_cell, bar = page.evaluate(ROWS, [whole(known["turn"][0]), whole(known["ink"])])
-    assert 0 < last_cell < bar - 18  # its length is written above the bar
-    page.close()
-
-
-@pytest.mark.parametrize("theme", list(THEMES))
-def test_a_map_with_nothing_told_says_so(
-    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    """Its scale had colours of cells that are told apart, and the map was empty."""
-    found = []
-    for shown in ([], data["maps"][0]["detected"]):
-        data["maps"][0] |= {"detected": shown, "shade": [0] * SIDE * SIDE}
-        page = show(browser, tmp_path, data, theme)
-        found.append(page.get_attribute("#scale", "aria-label") == NONE_DETECTED)
-        page.close()
-    assert found == [True, False]
 
 
 def test_moves_of_a_map_are_in_its_address(
@@ -243,26 +193,12 @@ def test_pages_without_scripts_have_picture_and_legend(
     context.close()
 
 
-def with_bases(data: dict[str, Any]) -> dict[str, Any]:
-    """Changes of three windows, each against each earlier one."""
-    one = data["maps"][0]
-
-    def change(base: str, window: str, share: float) -> dict[str, Any]:
-        told = one["share"][1:]
-        size = round(share / data["unit"])
-        half = {"low": size - 10_000, "high": size + 10_000}
-        return one | {
-            "window": window, "base": base, "before": 1000, "detected": [0],
-            "share": [size] + [0] * len(told),
-            **{name: [end] + [0] * len(told) for name, end in half.items()},
-            "shade": [255] + [128] * len(told), "relative_shade": [0] + [128] * len(told),
-            "relative": {"0": [share * 10, share * 10 - 0.01, share * 10 + 0.01]},
-        }  # fmt: skip
-
-    maps = [change("week 1", "week 2", 0.01), change("week 1", "week 3", 0.02),
-            change("week 2", "week 3", 0.03)]  # fmt: skip
-    return data | {"difference": True, "bases": ["week 1", "week 2"], "reference": "week 1",
-                   "first": "week 3", "top": 0.03, "top_relative": 0.3, "maps": maps}  # fmt: skip
+def test_a_picture_of_changes_turns_at_no_change(data: dict[str, Any]) -> None:
+    data["maps"][0] |= {"shade": [0] + [128] * (SIDE * SIDE - 1), "before": 1000}
+    picture = map_picture(data | {"difference": True, "top": 0.02})
+    assert [name for name, _ in picture.cells] == ["turn-0", "turn-10"]
+    assert picture.legend is not None
+    assert picture.legend.ends == ("-2.00 points", "0", "+2.00 points")
 
 
 def test_changes_have_a_base_and_per_cent(
@@ -306,16 +242,27 @@ def test_changes_have_a_base_and_per_cent(
     context.close()
 
 
-CHANGES = """{% extends "page.html.j2" %}{% import "map_frame.html.j2" as frame %}
-{% block title %}Changes{% endblock %}
-{% block head %}<style>{{ map_stylesheet() | safe }}</style>{% endblock %}
-{% block content %}<h1>Changes</h1>{% include "changes_view.html.j2" %}{% endblock %}
-{% block scripts %}{% include "map_script.html.j2" %}{% endblock %}"""
+@pytest.mark.parametrize("theme", list(THEMES))
+def test_the_strongest_decrease_has_the_first_colour(
+    theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """On a map of changes shade 0 is the most less, and was left out as if nothing were there."""
+    change = np.full(SIDE * SIDE, -0.2)
+    places = change_positions(change, np.ones(SIDE * SIDE, dtype=bool), 0.2)
+    data["maps"][0] |= {"shade": np.rint(255 * places).astype(int).tolist(), "before": 1000}
+    assert set(data["maps"][0]["shade"]) == {0}
+    page = show(browser, tmp_path, data | {"difference": True}, theme)
+    page.wait_for_selector("#maps canvas")
+    assert page.evaluate(PIXEL, [0.45, 0.42]) == THEMES[theme]["turn"][0]
+    page.close()
 
 
-def test_a_picture_of_changes_turns_at_no_change(data: dict[str, Any]) -> None:
-    data["maps"][0] |= {"shade": [0] + [128] * (SIDE * SIDE - 1), "before": 1000}
-    picture = map_picture(data | {"difference": True, "top": 0.02})
-    assert [name for name, _ in picture.cells] == ["turn-0", "turn-10"]
-    assert picture.legend is not None
-    assert picture.legend.ends == ("-2.00 points", "0", "+2.00 points")
+def test_script_and_page_have_one_table(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
+    page = show(browser, tmp_path, data)
+    found = page.inner_text("#busiest").split()
+    page.close()
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.inner_text("#busiest").split() == found
+    context.close()

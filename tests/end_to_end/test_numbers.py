@@ -19,42 +19,18 @@ from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from tests.collector.support import NOON, TODAY, make_bench
+from tests.metric_texts import declaration
 
 DEVICES = 1_200
-FILE = parse_metrics("""
-[metrics.startup]
-kind = "number"
-description = "Time to start"
-owner = "test@example.org"
-expires = 2027-06-30
-unit = "ms"
-of_period = "median"
-edges = [100, 400, 1600]
-none = "apart"
-mode = "memo"
-epsilon_infinity = 5.0
-epsilon_one = 4.0
-num_cohorts = 8
-min_reports = 10
-min_reports_per_cohort = 1
-
-[metrics.crashes]
-kind = "number"
-description = "Crashes in a day"
-owner = "test@example.org"
-expires = 2027-06-30
-unit = "crashes"
-of_period = "sum"
-whole = true
-edges = [1, 2, 3]
-none = "zero"
-mode = "memo"
-epsilon_infinity = 5.0
-epsilon_one = 4.0
-num_cohorts = 6
-min_reports = 10
-min_reports_per_cohort = 1
-""")
+FILE = parse_metrics(declaration(
+    "startup", "number", unit="ms", of_period="median", edges=[100, 400, 1600],
+    none="apart", mode="memo", epsilon_infinity=5.0, epsilon_one=4.0, num_cohorts=8,
+    min_reports=10, min_reports_per_cohort=1,
+) + declaration(
+    "crashes", "number", unit="crashes", of_period="sum", whole=True, edges=[1, 2, 3],
+    none="zero", mode="memo", epsilon_infinity=5.0, epsilon_one=4.0, num_cohorts=6,
+    min_reports=10, min_reports_per_cohort=1,
+))  # fmt: skip
 START = NOON.timestamp()
 
 

@@ -14,25 +14,14 @@ from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.file import parse_metrics
 from tests.collector.support import TODAY, served_after_a_day
 from tests.end_to_end.command import run
+from tests.metric_texts import declaration
 
-TEXT = """
-[metrics.theme_crashed]
-kind = "pair"
-of = ["theme", "crashed"]
-values.theme = ["dark", "light", "other"]
-values.crashed = [false, true]
-description = "Colours, and whether it crashed"
-owner = "web@example.org"
-expires = 2099-06-30
-mechanism = "l-osue"
-epsilon_infinity = 6.0
-epsilon_one = 4.0
-max_memoized_values = 3
-fallback = "other | false"
-min_reports = 10
-min_reports_per_cohort = 1
-max_reports_per_period = 100
-"""
+TEXT = declaration(
+    "theme_crashed", "pair", of=["theme", "crashed"], values={"theme": ["dark", "light",
+    "other"], "crashed": [False, True]}, mechanism="l-osue", epsilon_infinity=6.0,
+    epsilon_one=4.0, max_memoized_values=3, fallback="other | false", min_reports=10,
+    min_reports_per_cohort=1, max_reports_per_period=100,
+)  # fmt: skip
 DEVICES = 1_500
 SHARES = {("dark", True): 0.3, ("dark", False): 0.1, ("light", False): 0.6}
 

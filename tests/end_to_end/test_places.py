@@ -14,29 +14,15 @@ from decoder.sources.collector_client import ask
 from rappor_cli.main import main
 from rappor_core.metrics.metrics_file import load_metrics
 from simulations.populations.fleet import deliver
+from tests.metric_texts import declaration
 from tests.places_support import Fix, LocationDevice
 
-DECLARED = """
-[metrics.places]
-kind = "location"
-description = "The usual place of a day"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [0, 0, 4, 4]
-rows = 4
-columns = 4
-levels = [0]
-slots = ["night 22-6", "day 6-22"]
-min_reports = 100
-min_reports_per_cohort = 20
-mode = "memo"
-encoding = "symbol"
-num_symbols = 4
-num_cohorts = 8
-epsilon_infinity = 6.0
-epsilon_one = 5.0
-"""
+DECLARED = declaration(
+    "places", "location", grid="square", box=[0, 0, 4, 4], rows=4, columns=4, levels=[0],
+    slots=["night 22-6", "day 6-22"], min_reports=100, min_reports_per_cohort=20,
+    mode="memo", encoding="symbol", num_symbols=4, num_cohorts=8, epsilon_infinity=6.0,
+    epsilon_one=5.0,
+)  # fmt: skip
 DEVICES = 600
 
 

@@ -6,19 +6,14 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
 from tests.free_ports import free_port
-from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-START_SECONDS = 60
 BOXES = str.maketrans(dict.fromkeys("┏━┳┓┃┡╇┩│└─┴┘╀", " "))
 NUMBERS = re.compile(r"\b[0-9a-f]{16,}\b|\d[\d.,e+-]*")
 
@@ -64,16 +59,6 @@ def shell(tmp_path: Path, doc_files: None) -> Iterator[Shell]:
     bash = Shell(tmp_path, free_port())
     yield bash
     bash.close()
-
-
-def await_collector(url: str) -> None:
-
-    def answers() -> bool:
-        with suppress(URLError, ConnectionError), urlopen(f"{url}/healthz", timeout=5) as answer:
-            return bool(answer.status == 200)
-        return False
-
-    until(answers, START_SECONDS, every=0.1)
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
@@ -132,11 +117,6 @@ def test_readmes_first_lines_print_its_output(shell: Shell, tmp_path: Path) -> N
     printed = shell.run(command + "\n")
     assert agrees(expected, printed), printed
     assert (tmp_path / "quickstart" / "theme" / "report.html").exists()
-
-
-def test_the_picture_is_small() -> None:
-    (picture,) = re.findall(r"!\[[^]]+\]\((.+?)\)", README)
-    assert 5_000 < (ROOT / picture).stat().st_size < 60_000
 
 
 @pytest.mark.long

@@ -43,6 +43,7 @@ from tests.end_to_end.browser import (
     sideways,
     violations,
 )
+from tests.metric_texts import declaration
 from tests.number_draws import metric_of
 from tests.number_populations import POPULATIONS
 from tests.number_support import Fleet
@@ -51,40 +52,17 @@ from tests.prefix_draws import StringPopulation
 
 pytestmark = pytest.mark.slow
 
-WORD = """
-[metrics.word]
-kind = "string"
-description = "The start page of a browser"
-owner = "web@example.org"
-expires = 2099-12-31
-num_bits = 64
-num_hashes = 2
-num_cohorts = 16
-epsilon_infinity = 4.0
-epsilon_one = 3.0
-max_memoized_values = 3
-fallback = "other"
-"""
-PLACES = """
-[metrics.places]
-kind = "location"
-description = "The usual place of a week"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "square"
-box = [40.6, -74.1, 40.9, -73.8]
-rows = 4
-columns = 4
-levels = [0]
-slots = ["night 22-6", "day 6-22"]
-period = "week"
-mode = "memo"
-encoding = "symbol"
-num_symbols = 2
-num_cohorts = 8
-epsilon_infinity = 3.0
-epsilon_one = 2.0
-"""
+WORD = declaration(
+    "word", "string", owner="web@example.org", expires="2099-12-31", num_bits=64,
+    num_hashes=2, num_cohorts=16, epsilon_infinity=4.0, epsilon_one=3.0,
+    max_memoized_values=3, fallback="other",
+)  # fmt: skip
+PLACES = declaration(
+    "places", "location", expires="2099-12-31", grid="square", box=[40.6, -74.1, 40.9,
+    -73.8], rows=4, columns=4, levels=[0], slots=["night 22-6", "day 6-22"], period="week",
+    mode="memo", encoding="symbol", num_symbols=2, num_cohorts=8, epsilon_infinity=3.0,
+    epsilon_one=2.0,
+)  # fmt: skip
 PAIRS = """
 [metrics.pages]
 kind = "pair"
@@ -235,35 +213,6 @@ def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browse
         page.close()
 
 
-def test_interval_marks_are_visible_on_a_phone(pages: Pages, browser: Any) -> None:
-    """Half of the scale was off the edge once."""
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.goto(pages("report"))
-    marks = page.evaluate(
-        "[...document.querySelectorAll('.forest li :is(.estimate, .interval, .truth)')]"
-        ".map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"
-    )
-    assert len(marks) >= 12
-    assert min(left for left, _ in marks) > 0
-    assert max(right for _, right in marks) < 390
-    dots = [right for left, right in marks if 8 < right - left < 11]
-    assert max(dots) - min(dots) > 200  # 50 % and 5 % are apart
-    page.close()
-
-
-@pytest.mark.parametrize("name", ["joint", "found"])
-def test_shares_of_long_values_show_on_a_phone(name: str, pages: Pages, browser: Any) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.goto(pages(name))
-    rights = page.evaluate(
-        "[...document.querySelectorAll('table')]"
-        ".map(one => one.querySelectorAll('th')[1].getBoundingClientRect().right)"
-    )
-    assert rights
-    assert max(rights) < 390
-    page.close()
-
-
 def test_all_text_of_a_picture_is_within_it(pages: Pages, browser: Any) -> None:
     """The first letters of a long value were cut at the edge of the heat map."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
@@ -277,28 +226,6 @@ def test_all_text_of_a_picture_is_within_it(pages: Pages, browser: Any) -> None:
         )
         assert gaps
         assert min(gaps) >= 0, name
-    page.close()
-
-
-def test_maps_are_worked_by_keys_and_address(pages: Pages, browser: Any) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.goto(pages("density"))
-    page.focus("#time")
-    page.keyboard.press("Home")
-    page.get_by_text("week to 2026-09-13", exact=True).wait_for()  # drawn in the next frame
-    assert page.inner_text("#window") == "week to 2026-09-13"
-    page.check("#sure")
-    address = page.url
-    page.focus("canvas[role=img]")
-    page.keyboard.press("ArrowRight")
-    assert "interval of the cell alone" in page.inner_text("#tip")
-    page.focus("#busiest button")
-    page.keyboard.press("Enter")
-    assert page.is_visible("#tip")
-    page.goto("about:blank")
-    page.goto(address)
-    assert page.inner_text("#window") == "week to 2026-09-13"
-    assert page.is_checked("#sure")
     page.close()
 
 
@@ -350,3 +277,25 @@ def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> 
         assert page.locator("#busiest button").count() == 10
         assert [one for one in said if "favicon" not in one and "404" not in one] == []
         page.close()
+
+
+def test_maps_are_worked_by_keys_and_address(pages: Pages, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(pages("density"))
+    page.focus("#time")
+    page.keyboard.press("Home")
+    page.get_by_text("week to 2026-09-13", exact=True).wait_for()  # drawn in the next frame
+    assert page.inner_text("#window") == "week to 2026-09-13"
+    page.check("#sure")
+    address = page.url
+    page.focus("canvas[role=img]")
+    page.keyboard.press("ArrowRight")
+    assert "interval of the cell alone" in page.inner_text("#tip")
+    page.focus("#busiest button")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#tip")
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.inner_text("#window") == "week to 2026-09-13"
+    assert page.is_checked("#sure")
+    page.close()

@@ -1,6 +1,5 @@
 """The service in a real browser: what an analyst does in a week, from the key to signing out."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoder_service.schedules.status_rows import save_status
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -20,7 +18,6 @@ from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
 from tests.decoder_service.support import SLOW, Running, running, submit, upload, workers
 from tests.decoder_service.test_flow_results import week as flow_week
 from tests.decoder_service.test_kinds import startup
-from tests.decoder_service.test_public_dictionary import connected_service
 from tests.end_to_end.browser import (
     THEMES,
     kept,
@@ -235,7 +232,7 @@ def links_out_of_sight(page: Any) -> int:
 
 
 def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
-    """Made by its form, seen with what it found and an alarm, changed, paused, deleted."""
+    """Made by its form, and seen with what it found and an alarm."""
     need_browser()
     days = {MONDAY + timedelta(days=n): {"word-0": 500, f"word-{n}": 500} for n in (1, 2)}
     with (
@@ -276,36 +273,7 @@ def test_a_schedule_in_a_browser(tmp_path: Path) -> None:
         assert "on call" in page.inner_text("main")
         assert HOSTILE in page.inner_text("h1")
         every_page_fits(page, served.url, ["/schedules", where, f"{where}/edit"], "schedule-")
-        page.goto(served.url + where)
-        page.click("text=Pause")
-        page.wait_for_selector("text=no window is queued")
-        page.click("text=Change")
-        page.fill("input[name=name]", "renamed")
-        page.click("text=Store the changes")
-        page.wait_for_selector("h1:has-text('renamed')")
-        page.check("form[action$='/delete'].actions input[name=sure] >> nth=-1")
-        page.click("form[action$='/delete'] button >> nth=-1")
-        page.wait_for_selector("text=No schedule yet")
         assert page.said == []
-
-
-def test_blocked_schedules_in_a_browser(tmp_path: Path) -> None:
-    """A schedule that is blocked, and the public dictionary."""
-    need_browser()
-    with connected_service(tmp_path) as connected, signed_in_page(connected.service) as page:
-        with connected.service.client("ana") as client:
-            given = {"name": "engines", "metric": "engine", "every": "week"}
-            given |= {"candidates": {"numbers": [0, 9]}}
-            made = client.post("/v1/schedules", json=given).json()["id"]
-        page.goto(connected.service.url + "/dictionary")
-        assert "light, dark" in page.inner_text("#theme")
-        reason = "the collector answered 401: no key " * 9
-        with connected.service.service.database.change() as connection:
-            save_status(connection, made, "blocked", reason, time.time())
-        connected.service.service.metrics._memory.asked = float("-inf")
-        paths = ["/dictionary", f"/schedules/{made}", "/schedules"]
-        every_page_fits(page, connected.service.url, paths, "blocked-")
-        assert "blocked" in page.inner_text("main")
 
 
 def test_admin_and_flow_pages_work_in_a_browser(tmp_path: Path) -> None:

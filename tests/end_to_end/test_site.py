@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shutil
@@ -23,20 +22,6 @@ def mkdocs() -> list[str] | None:
         "mkdocs", path=Path(sys.executable).parent
     )
     return [str(given)] if given else None
-
-
-@pytest.mark.parametrize("package", ["client_sdk", "rappor_core", "collector", "decoder"])
-def test_the_reference_names_what_is_public(package: str) -> None:
-    page = (ROOT / "docs" / "api" / f"{package}.md").read_text(encoding="utf-8")
-    names = re.findall(rf"^::: {package}\.(\w+)$", page, re.M)
-    assert sorted(names) == sorted(importlib.import_module(package).__all__)
-
-
-def test_every_page_is_in_the_navigation() -> None:
-    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    listed = set(re.findall(r": ([\w/]+\.md)$", text, re.M))
-    docs = ROOT / "docs"
-    assert listed == {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
 
 
 @pytest.mark.long
