@@ -162,3 +162,11 @@ def test_the_environment_names_them_as_json(
         monkeypatch.setenv("RAPPOR_ALLOWED_ORIGINS", text)
         with pytest.raises(SettingsError):
             load_settings(database=f"sqlite:///{tmp_path}/x")
+
+
+def test_no_answer_allows_credentials(serving: ServerMaker) -> None:
+    with serving([METRIC], allowed_origins=[LISTED]) as server:
+        cookie = {"Cookie": "session=1", "Origin": LISTED}
+        for answer in (ask(server), server.http.post("/v1/reports", headers=cookie)):
+            assert "access-control-allow-credentials" not in answer.headers
+            assert "set-cookie" not in answer.headers

@@ -365,3 +365,22 @@ def test_trees_with_a_pool_are_written_and_read(tmp_path: Path) -> None:
     read = LearntHierarchies.load(tmp_path / "trees.json")
     assert read == learnt
     assert read.recode({**table, "name": ["Marvin"] * 240})["name"] == ["other values"] * 240
+
+
+def test_the_order_of_synthetic_rows_tells_no_cluster() -> None:
+    drawn = synthesise(figure_grid(), np.random.default_rng(1))["Class"]
+    assert 5 < drawn[:50].count("setosa") < 30
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=80), st.integers(1, 30), st.integers(1, 20)
+)
+def test_every_part_reaches_the_floor_of_rows(
+    values: list[int], floor: int, intervals: int
+) -> None:
+    column = list(map(str, values))
+    made = recode(
+        {"v": column, "w": column}, ["v", "w"], numbers=["v"], intervals=intervals, floor=floor
+    )
+    assert made.part_counts.sum() == 2 * len(values)
+    assert made.part_counts.min() >= min(floor, len(values))

@@ -170,3 +170,11 @@ def test_kept_slots_of_persons_are_random() -> None:
 def test_what_cannot_be_private_is_refused(call) -> None:
     with pytest.raises((BudgetError, TableError)):
         call(np.random.default_rng(0))
+
+
+def test_ten_tenths_fit_in_one() -> None:
+    ledger = BudgetLedger(Charge(1.0))
+    for _ in range(10):
+        ledger.spend("tenth", Charge(0.1))
+    with pytest.raises(BudgetError):
+        ledger.spend("more", Charge(1e-6))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from disclosure.errors import PolicyError, ReleaseError, TableError
 from disclosure.release import CellTable, Release, build_release
 from disclosure.release.inference import audit_releases
-from disclosure.release.rounding import round_down, round_nearest, round_up
+from disclosure.release.rounding import decimals, round_down, round_nearest, round_up
 from tests.disclosure.release.support import DAY, ISSUED, policy, shown, table
 
 FOUR = {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05}
@@ -378,3 +378,14 @@ def test_strata_of_two_splits_are_not_recovered() -> None:
     ]
     made = build_release([table(shares), *parts], policy(), ISSUED)
     assert reports(made) == [10_000, 4000, None, 3000, None]
+
+
+def test_rounded_numbers_have_no_exact_bits() -> None:
+    """Each is the float nearest to the decimal, as a reader of the text would make it."""
+    step = Decimal("0.003")
+    exact = np.linspace(0, 1, 1001)
+    for number in round_nearest(exact, step).tolist():
+        multiple = round(number / 0.003) * step
+        assert number == float(multiple)
+    assert decimals(step) == 3
+    assert decimals(Decimal("0.5")) == 1
