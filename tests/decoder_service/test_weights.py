@@ -277,7 +277,6 @@ def test_from_python(served: Running, tmp_path: Path) -> None:
     values = ana.upload_list("values of python", ["word-0", "word-1"])
     weights = ana.upload_weights("weights of python", {"word-0": 30, "a,b": 2.5}, others=1)
     assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
-    assert "Weights" in weights._repr_html_()
     job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
     do_jobs(served.service, tmp_path)
     result = job.wait().result()

@@ -50,11 +50,10 @@ def wait_for_failure(client: Client) -> None:
     until(lambda: client.last_error)
 
 
-@pytest.mark.parametrize("json", [False, True])
 def test_reports_arrive_once_over_restarts_of_both_ends(
-    settings: Settings, metrics_path: Path, tmp_path: Path, json: bool
+    settings: Settings, metrics_path: Path, tmp_path: Path
 ) -> None:
-    delivery = Delivery(mean_delay=0, first_pause=0.05, timeout=5, json=json)
+    delivery = Delivery(mean_delay=0, first_pause=0.05, timeout=5)
 
     def run(url: str, number: int, timeout: float = 20.0) -> dict[str, int]:
         with Client.open(
