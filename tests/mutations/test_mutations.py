@@ -53,7 +53,7 @@ PRIVACY = (
     ),
     Mutation(
         "symbols-second-rounding", "LOLOHA's second round never promises less than it was asked",
-        "rappor_core/mechanism.py", "tests/core/test_mechanism.py",
+        "rappor_core/mechanism.py", "tests/core/test_symbols.py",
         "q2 = math.ceil(PROBABILITY_SCALE * (1 - kept) / others)",
         "q2 = math.floor(PROBABILITY_SCALE * (1 - kept) / others)",
     ),
@@ -77,7 +77,7 @@ PRIVACY = (
     ),
     Mutation(
         "past-values-forgotten", "values from before a withdrawal count against the cap",
-        "client_sdk/recording/ledger.py", "tests/client/test_ledger.py",
+        "client_sdk/recording/ledger.py", "tests/client/test_client.py",
         "used = line.past_values + len(entries)",
         "used = len(entries)",
     ),
@@ -101,7 +101,7 @@ PRIVACY = (
     ),
     Mutation(
         "one-cohort-for-all", "cohorts of two metrics are independent",
-        "client_sdk/randomisation/key_derivation.py", "tests/client/test_encoder.py",
+        "client_sdk/randomisation/key_derivation.py", "tests/client/test_vectors.py",
         'return draw(secret, b"cohort", metric, num_cohorts)',
         'return draw(secret, b"cohort", "", num_cohorts)',
     ),
@@ -176,7 +176,7 @@ EXACTLY_ONCE = (
     ),
     Mutation(
         "batch-forgotten-early", "a batch is remembered while one of its days is open",
-        "collector/domain/report_validation.py", "tests/collector/test_closing.py",
+        "collector/domain/report_validation.py", "tests/collector/test_writing.py",
         "max(verdict.expires, place[1] + entry.metric.accept_days)",
         "max(verdict.expires, place[1])",
     ),
