@@ -6,57 +6,50 @@ of a whole audit is at most `alpha`, split evenly over its attacks and tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
-from privacy_audit.black_box import (
-    answers,
-    apps,
-    budgets,
-    calendars,
-    derivations,
-    freshness,
-)
+from privacy_audit.black_box import answers, apps, derivations, freshness, long_lives
 from privacy_audit.black_box.attacks import attack
-from privacy_audit.black_box.checks import Check
-from privacy_audit.black_box.scenario import Scenario
-from privacy_audit.black_box.scenarios import left_out, scenarios, why_not
-from privacy_audit.black_box.trials import ClientSource
+from privacy_audit.black_box.checks import Check, exact, one_of
+from privacy_audit.black_box.noise import noise_checks
+from privacy_audit.black_box.program_client import ClientSource
+from privacy_audit.black_box.programs import OWN_PROGRAM
+from privacy_audit.black_box.scenarios import Scenario, left_out, scenarios, why_not
+from privacy_audit.black_box.trials import Trials, chunks, joined, run_chunk
 from privacy_audit.errors import AuditedClientError, AuditError
-from privacy_audit.stages import (
-    Lived,
-    Progress,
-    Task,
-    answers_of,
-    apps_of,
-    budgets_of,
-    calendars_of,
-    checks_of,
-    derivation_checks,
-    freshness_of,
-    in_parts,
-    run_trials,
-    workers,
-)
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
 TRIALS = 1_000_000  # of all metrics
-MOST_TRIALS = 1_000_000  # of one metric
+MAX_TRIALS = 1_000_000  # of one metric
 SHARES = {1: 1.0, 7: 0.05, 30: 0.08}  # of the trials, by reports of a life in the encoder
 DEVICE_SHARE = 0.0125  # of the trials, with the ledger
-FEWEST_TRIALS = 2_000
-FEWEST_DEVICES = 400  # with a ledger, whose lives are long
+MIN_TRIALS = 2_000
+MIN_DEVICES = 400  # with a ledger, whose lives are long
 ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
 FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
-MOST_DEVICES = 6_000
-FEWEST_ANSWERING, MOST_ANSWERING = 150, 5_000
-BOXES = (
-    "encoder", "device", answers.BOX, calendars.BOX, budgets.BOX, freshness.BOX, derivations.BOX,
-    apps.BOX,
+MAX_DEVICES = 6_000
+MIN_ANSWERING, MAX_ANSWERING = 150, 5_000
+PARTS = (
+    "encoder", "device", answers.PART, long_lives.CALENDARS, long_lives.BUDGETS, freshness.PART,
+    derivations.PART, apps.PART,
 )  # fmt: skip
+ANSWERS = "the client answers without an error"
+NOT_TESTED = (
+    "the budget of all metrics together, a person's level, silent periods, versions of the app and "
+    "hours of the day are not tested: the protocol has none of them"
+)
+NOT_TESTED_OF_APPS = (
+    "of requests and files not tested: a queue that overflowed, delays and the time of sending, "
+    "more than one period, other hosts, logs, the randomness of secrets"
+)
+
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -65,44 +58,39 @@ class AuditOptions:
 
     trials: of a metric's single reports; the other numbers follow from it.
     alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
-    are chosen.  processes: workers; 0: everything in this process.
-    boxes: parts of the audit, of `BOXES`.
-    apps: devices of each group in the part `app`; 0 for none.
+    are chosen.  processes: programs that run at the same time.
+    parts: of the audit, of `PARTS`.  apps: devices of each group in the part `app`; 0 for none.
     """
 
     trials: int = TRIALS
     alpha: float = 0.01
     training: float = 0.5
     processes: int = 2
-    boxes: tuple[str, ...] = BOXES
+    parts: tuple[str, ...] = PARTS
     apps: int = apps.DEVICES
 
     @property
     def devices(self) -> int:
         """Number of devices whose derivations are compared."""
-        return max(FEWEST_TRIALS, min(20_000, self.trials // 60))
+        return max(MIN_TRIALS, min(20_000, self.trials // 60))
 
     @property
     def answering(self) -> int:
-        """Number of devices that draw values and silences by lot, in the part `answers`."""
-        return max(FEWEST_ANSWERING, min(MOST_ANSWERING, self.trials // 200))
+        """Number of devices that draw values by lot, in the part `answers`."""
+        return max(MIN_ANSWERING, min(MAX_ANSWERING, self.trials // 200))
 
     @property
     def fresh(self) -> int:
         """Number of reports of one device that are compared with each other."""
-        return max(FEWEST_TRIALS, min(freshness.REPORTS, 2 * self.trials))
+        return max(MIN_TRIALS, min(freshness.REPORTS, 2 * self.trials))
 
     def trials_of(self, scenario: Scenario) -> int:
         """Number of trials of a scenario."""
-        if scenario.renewed:  # a claim of nothing at all
-            return FEWEST_DEVICES
-        if scenario.box == "device":
+        if scenario.part == "device":
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
-            return max(FEWEST_DEVICES, few, min(MOST_DEVICES, round(self.trials * DEVICE_SHARE)))
-        share = SHARES.get(scenario.watched, SHARES[7])
-        if scenario.by_cohort:
-            share = SHARES[7]
-        return max(FEWEST_TRIALS, round(self.trials * share))
+            return max(MIN_DEVICES, few, min(MAX_DEVICES, round(self.trials * DEVICE_SHARE)))
+        share = SHARES[7] if scenario.by_cohort else SHARES.get(scenario.watched, SHARES[7])
+        return max(MIN_TRIALS, round(self.trials * share))
 
 
 @dataclass(frozen=True)
@@ -132,16 +120,10 @@ class AuditResult:
     def verdict(self) -> str:
         """The outcome of the audit in a sentence."""
         held = len(self.checks) - len(self.broken) - len(self.untested)
-        untold = f", {len(self.untested)} not tested" if self.untested else ""
+        untested = f", {len(self.untested)} not tested" if self.untested else ""
         if self.broken:
-            return f"{len(self.broken)} of {len(self.checks)} claims are broken{untold}"
-        return f"{held} claims tested, none broken{untold}"
-
-
-NOT_OF_APPS = (
-    "a queue that overflowed, delays and the time of sending, more than one period, other hosts, "
-    "logs, the randomness of secrets"
-)
+            return f"{len(self.broken)} of {len(self.checks)} claims are broken{untested}"
+        return f"{held} claims tested, none broken{untested}"
 
 
 def audit(
@@ -153,143 +135,192 @@ def audit(
     app: str | None = None,
     progress: Progress | None = None,
 ) -> AuditResult:
-    """Audit this project's SDK, or the client behind `command`, and an app that has it.
+    """Audit a client, and an app that has it.
 
-    names: declared metrics to audit; none: all.  app: a program with the client in it; None: this
-    SDK's, if `command` is None, too.  progress: called with (stage, done, total).
-    Raises AuditError where nothing can be audited or the program fails, and MetricsFileError for an
-    unknown name.
+    Args:
+        file: Declares the metrics.
+        options: The size of the audit.
+        names: Declared metrics to audit; none: all.
+        command: The client's program; None: this SDK's.
+        app: A program with the client in it; None: this SDK's, if `command` is None, too.
+        progress: Called with (stage, done, total).
+
+    Raises:
+        AuditError: If nothing can be audited or a program does not start or answer.
+        MetricsFileError: If a name is not declared.
     """
-    chosen = [m for m in file.declared if m.base_name in names] if names else list(file.declared)
     for name in names:
         file.parts(name)
-    source = ClientSource(compiled_text(file), command)
-    tell = progress or (lambda *_: None)
-    notes = list(_notes(chosen, command, app))
-    boxes, upkeep = options.boxes, command is None
-    chosen = [metric for metric in chosen if not why_not(metric, upkeep=upkeep)]
+    declared = [m for m in file.declared if not names or m.base_name in names]
+    chosen = [metric for metric in declared if not why_not(metric)]
+    notes = list(_notes(declared, command, app))
     if not chosen:
-        raise AuditError("no metric can be audited with this client: " + "; ".join(notes))
-    runs = [(m, s) for m in chosen for s in scenarios(m, upkeep=upkeep) if s.box in boxes]
-    pending: list[Check] = []
-    found: list[Lived] = []
-    with workers(options.processes) as pool:
-        every = [(s, options.trials_of(s)) for _, s in runs]
-        trials = run_trials(pool, source, every, tell)
-        for stage in (answers.BOX, calendars.BOX, freshness.BOX, budgets.BOX):
-            if stage in boxes:
-                pending += in_parts(pool, stage, _tasks(stage, source, chosen, options), tell)
-        if derivations.BOX in boxes:
-            with workers(1) as another:
-                assert another is not None  # noqa: S101 (one worker)
-                for done, metric in enumerate(chosen, 1):
-                    pending += derivation_checks(
-                        pool, another, file, metric, source, options.devices
-                    )
-                    tell(derivations.BOX, done, len(chosen))
-    if apps.BOX in boxes and options.apps and not _app_left_out(command, app):
-        tell(apps.BOX, 0, 1)
-        arguments = chosen, app, options.processes, options.apps
-        pending += in_parts(None, apps.BOX, [("", apps.BOX, apps_of, arguments)], tell)
-    for (metric, scenario), one in zip(runs, trials, strict=True):
-        pending += checks_of(metric, scenario, one)
-        if not isinstance(one, AuditedClientError):
-            found.append((metric.base_name, scenario, one))
-    return _judged(command or "client_sdk", chosen, options, found, pending, notes)
+        raise AuditError("no metric can be audited: " + "; ".join(notes))
+    source = ClientSource(compiled_text(file), command or OWN_PROGRAM)
+    show = progress or (lambda *_: None)
+    with _pool(options.processes) as pool:
+        lived, checks = _attacked(pool, source, chosen, options, show)
+        checks += _checked(pool, source, chosen, options, show)
+    if apps.PART in options.parts and options.apps and not _no_app(command, app):
+        show(apps.PART, 0, 1)
+        checks += _without_errors(
+            "", apps.PART,
+            lambda: apps.app_checks(chosen, app or OWN_PROGRAM, options.processes, options.apps),
+        )  # fmt: skip
+        show(apps.PART, 1, 1)
+    return _judged(command or "client_sdk", chosen, options, lived, checks, notes)
 
 
-def _tasks(
-    stage: str, source: ClientSource, chosen: list[Metric], options: AuditOptions
-) -> list[Task]:
-    """What a stage asks, of each metric that it fits; budgets of all together."""
-    upkeep = source.command is None
-    if stage == budgets.BOX:
-        names = tuple(metric.base_name for metric in chosen)
-        return [("", stage, budgets_of, (source, names, upkeep))]
-    if stage == freshness.BOX:
-        return [
-            (m.base_name, stage, freshness_of, (source, m, options.fresh))
-            for m in chosen if not freshness.left_out(m)
-        ]  # fmt: skip
-    if stage == calendars.BOX:
-        return [
-            (m.base_name, stage, calendars_of, (source, m, upkeep))
-            for m in chosen if not calendars.left_out(m, upkeep=upkeep)
-        ]  # fmt: skip
-    return [
-        (m.base_name, stage, answers_of, (source, m, options.answering, upkeep))
-        for m in chosen if not answers.left_out(m, upkeep=upkeep)
-    ]  # fmt: skip
+@contextmanager
+def _pool(processes: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that each wait for a program of their own; an error drops what has not begun."""
+    pool = ThreadPoolExecutor(max(processes, 1))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _attacked(
+    pool: ThreadPoolExecutor,
+    source: ClientSource,
+    chosen: list[Metric],
+    options: AuditOptions,
+    show: Progress,
+) -> tuple[list[tuple[Metric, Scenario, Trials]], list[Check]]:
+    """Run the trials of every scenario; return them, and the checks of counts and noise."""
+    runs = [(m, s) for m in chosen for s in scenarios(m) if s.part in options.parts]
+    futures = [
+        [pool.submit(run_chunk, source, s, n) for n in chunks(s, options.trials_of(s))]
+        for _, s in runs
+    ]
+    _wait([one for some in futures for one in some], "trials", show)
+    lived: list[tuple[Metric, Scenario, Trials]] = []
+    checks: list[Check] = []
+    for (metric, scenario), some in zip(runs, futures, strict=True):
+        try:
+            trials = joined([future.result() for future in some])
+        except AuditedClientError as error:
+            what = f"{scenario.name}: {ANSWERS}"
+            checks.append(exact(metric.base_name, what, scenario.part, str(error)))
+            continue
+        lived.append((metric, scenario, trials))
+        checks += _counted(metric, scenario, trials)
+    return lived, checks
+
+
+def _counted(metric: Metric, scenario: Scenario, trials: Trials) -> Iterator[Check]:
+    number = len(trials.world)
+    yield exact(
+        metric.base_name,
+        f"{scenario.name}: {scenario.expected} reports in a life, from one cohort", scenario.part,
+        f"not so in {trials.wrong:,} of {number:,} lives" if trials.wrong else "",
+        one_of(number, "lives"),
+    )  # fmt: skip
+    if trials.noise is not None:
+        yield from noise_checks(metric.base_name, metric.params, trials.noise, scenario.part)
+
+
+def _checked(
+    pool: ThreadPoolExecutor,
+    source: ClientSource,
+    chosen: list[Metric],
+    options: AuditOptions,
+    show: Progress,
+) -> list[Check]:
+    """Run the parts that ask a client about each metric, and budgets about all together."""
+
+    def per_metric(metric: Metric) -> dict[str, Callable[[], Iterable[Check]]]:
+        asked: dict[str, Callable[[], Iterable[Check]]] = {
+            derivations.PART: lambda: derivations.derivation_checks(source, metric, options.devices)
+        }
+        if not answers.left_out(metric):
+            asked[answers.PART] = lambda: answers.answer_checks(source, metric, options.answering)
+        if not long_lives.left_out(metric):
+            asked[long_lives.CALENDARS] = lambda: long_lives.calendar_checks(source, metric)
+        if not freshness.left_out(metric):
+            asked[freshness.PART] = lambda: freshness.freshness_checks(
+                source, metric, options.fresh
+            )
+        return asked
+
+    tasks = [(m.base_name, part, asked) for m in chosen for part, asked in per_metric(m).items()]
+    tasks.append(("", long_lives.BUDGETS, lambda: long_lives.budget_checks(source, chosen)))
+    futures = [pool.submit(_without_errors, *task) for task in tasks if task[1] in options.parts]
+    _wait(futures, "checks", show)
+    return [check for future in futures for check in future.result()]
+
+
+def _without_errors(name: str, part: str, asked: Callable[[], Iterable[Check]]) -> list[Check]:
+    """Run checks; an error of the client is a broken claim."""
+    checks = []
+    try:
+        for check in asked():
+            checks.append(check)
+    except AuditedClientError as error:
+        checks.append(exact(name, ANSWERS, part, str(error)))
+    return checks
+
+
+def _wait(
+    futures: list[Future[Trials]] | list[Future[list[Check]]], stage: str, show: Progress
+) -> None:
+    """Wait for all; raise at once what ends the audit."""
+    for done, future in enumerate(as_completed(futures), 1):
+        error = future.exception()
+        if error is not None and not isinstance(error, AuditedClientError):
+            raise error
+        show(stage, done, len(futures))
 
 
 def _judged(
     client: str,
     metrics: list[Metric],
     options: AuditOptions,
-    found: list[Lived],
-    pending: list[Check],
+    lived: list[tuple[Metric, Scenario, Trials]],
+    checks: list[Check],
     notes: list[str],
 ) -> AuditResult:
     """Attack every scenario at the common level."""
-    number = len(found) + sum(check.method == "test" for check in pending)
+    number = len(lived) + sum(check.method == "test" for check in checks)
     level = options.alpha / max(number, 1)
-    checks = []
-    for name, scenario, trials in found:
+    attacks = []
+    for metric, scenario, trials in lived:
         result = attack(trials.features, trials.world, scenario.claim, level, options.training)
-        checks.append(
+        attacks.append(
             Check(
-                name,
-                scenario.name,
-                scenario.box,
-                "attack",
-                result.p_value,
+                metric.base_name, scenario.name, scenario.part, "attack", result.p_value,
                 f"{result.right:,} of {result.guesses:,} guesses were right",
-                claim=scenario.claim,
-                attack=result,
+                claim=scenario.claim, attack=result,
             )
-        )
-    return AuditResult(
-        client, tuple(metrics), options, level, tuple(checks + pending), tuple(notes)
-    )
+        )  # fmt: skip
+    return AuditResult(client, tuple(metrics), options, level, (*attacks, *checks), tuple(notes))
 
 
 def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Iterator[str]:
-    """What is not audited, and why: nothing is left out in silence."""
+    """Yield what is not audited, and why: nothing is left out in silence."""
     for metric in metrics:
-        reason = why_not(metric, upkeep=command is None)
-        if reason:
-            yield f"{metric.base_name}: not audited: {reason}"
+        name = metric.base_name
+        if reason := why_not(metric):
+            yield f"{name}: not audited: {reason}"
             continue
-        for text in left_out(metric, upkeep=command is None):
-            yield f"{metric.base_name}: {text}"
-        yield from _parts_left_out(metric, upkeep=command is None)
-    if command is not None:
-        yield (
-            "the budget of all metrics together, a person's level and hours of the day not tested: "
-            "the protocol has no versions, levels or hours"
-        )
+        for text in left_out(metric):
+            yield f"{name}: {text}"
+        for what, reason in (
+            ("the law of answers", answers.left_out(metric)),
+            ("responses through calendars", long_lives.left_out(metric)),
+            ("equal reports", freshness.left_out(metric)),
+            ("requests", "" if apps.fits(metric) else "an app does not report it at once"),
+        ):
+            if reason:
+                yield f"{name}: {what} not tested: {reason}"
+    yield NOT_TESTED
+    reason = _no_app(command, app)
+    yield f"requests and files not tested: {reason}" if reason else NOT_TESTED_OF_APPS
 
-    if why := _app_left_out(command, app):
-        yield f"requests and files not tested: {why}"
-    else:
-        yield from (f"{m.base_name}: requests not tested" for m in metrics if not apps.fits(m))
-        yield f"of requests and files not tested: {NOT_OF_APPS}"
 
-
-def _app_left_out(command: str | None, app: str | None) -> str:
-    """The reason why no app is run; "" if one is."""
+def _no_app(command: str | None, app: str | None) -> str:
+    """Say why no app is run; "" if one is."""
     if command is not None and app is None:
         return "give the app's program by --app"
     return f"nothing is sent: {DO_NOT_TRACK} is set" if do_not_track() else ""
-
-
-def _parts_left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
-    """Which parts of an audit do not fit a metric."""
-    name = metric.base_name
-    for what, reason in (
-        ("the law of answers", answers.left_out(metric, upkeep=upkeep)),
-        ("responses through calendars", calendars.left_out(metric, upkeep=upkeep)),
-        ("equal reports", freshness.left_out(metric)),
-    ):
-        if reason:
-            yield f"{name}: {what} not tested: {reason}"

@@ -1,4 +1,4 @@
-"""Identify what was audited: name, version and digest of the code, machine and time."""
+"""Identify what was audited: name, version and digest of the code, and the machine."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ class AuditedCode:
 
 
 def identity(command: str | None) -> AuditedCode:
-    """Identify this project's SDK, or the program behind a command."""
-    folders = _of_command(command) if command else _of_sdk()
+    """Identify this project's SDK (None), or the program behind a command."""
+    folders = _folders(command)
     files = sorted({path for folder in folders for path in _code(folder)})
     whole = sha256()
     for path in files:
         whole.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     name, number = _named(folders, command)
-    return AuditedCode(name, number, whole.hexdigest() if files else "", len(files), _machine())
+    machine = (
+        f"{platform.node()}: {platform.system()} {platform.release()}, {platform.machine()}, "
+        f"{os.cpu_count()} processors, Python {platform.python_version()}"
+    )
+    return AuditedCode(name, number, whole.hexdigest() if files else "", len(files), machine)
 
 
-def _of_sdk() -> list[Path]:
-    return [Path(str(module.__file__)).parent for module in (client_sdk, rappor_core)]
-
-
-def _of_command(command: str) -> list[Path]:
-    """The packages of the files that a command names: the nearest folder with a package.json."""
-    found = []
-    for word in shlex.split(command)[1:] or shlex.split(command):
-        path = Path(word)
-        if path.is_file():
-            roots = [
-                folder for folder in path.resolve().parents if (folder / "package.json").is_file()
-            ]
-            found.append(roots[0] if roots else path.resolve())
-    return found
+def _folders(command: str | None) -> list[Path]:
+    """The packages of the SDK, or of the files that a command names: the nearest folder with a
+    package.json."""
+    if command is None:
+        return [Path(str(module.__file__)).parent for module in (client_sdk, rappor_core)]
+    paths = [Path(word) for word in shlex.split(command)[1:] or shlex.split(command)]
+    return [
+        next((root for root in path.resolve().parents if (root / "package.json").is_file()),
+             path.resolve())
+        for path in paths if path.is_file()
+    ]  # fmt: skip
 
 
 def _code(folder: Path) -> list[Path]:
     if folder.is_file():
         return [folder]
-    found = []
+    code = []
     for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in SKIPPED]
-        found += [Path(root, name) for name in names if Path(name).suffix in ENDINGS]
-    return found
+        code += [Path(root, name) for name in names if Path(name).suffix in ENDINGS]
+    return code
 
 
 def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
@@ -77,13 +77,6 @@ def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
     for folder in folders:
         declared = folder / "package.json"
         if declared.is_file():
-            told = json.loads(declared.read_text(encoding="utf-8"))
-            return str(told.get("name", command)), str(told.get("version", "unknown"))
+            package = json.loads(declared.read_text(encoding="utf-8"))
+            return str(package.get("name", command)), str(package.get("version", "unknown"))
     return command, "unknown"
-
-
-def _machine() -> str:
-    return (
-        f"{platform.node()}: {platform.system()} {platform.release()}, {platform.machine()}, "
-        f"{os.cpu_count()} processors, Python {platform.python_version()}"
-    )

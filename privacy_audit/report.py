@@ -6,33 +6,82 @@ import math
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
 from privacy_audit.identity import AuditedCode
-from privacy_audit.life_findings import life_text
-from privacy_audit.promises import LIVES, grouped, promise_of
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import believed, risk_of
 from rappor_core.sequence_risk import risk_text, sequence_risk
 
-VERSION = 2
-PUBLISHED = ((0.496, 1.0), (0.995, 2.0), (1.993, 4.0))  # LDP-Auditor's attack on unary encodings:
-# bound and claim of a million trials, k = 2 (arXiv:2309.01597; run again with its own attack)
+VERSION = 3
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
-BOXES = {
-    "encoder": "the mechanism: an encoder opened anew for each report, over wire bytes",
-    "device": "a device with its ledger: opened anew for each report over its kept state",
-    "answers": "devices that draw values, silences and places by lot, with and without noise",
-    "calendars": "devices through silent years, months of use, versions and clocks that go back",
-    "budgets": "devices that record whatever they can of all metrics, under many budgets",
-    "freshness": "many reports of one device, compared with each other",
-    "app": "an app with the client in it, as a program: its requests, and the files of its state",
-    "derivations": "what a device derives from its secret: cohort and permanent response",
+
+
+class Part(NamedTuple):
+    """A part of an audit. title: of its claims. broken: what follows if one is broken. inside:
+    what is in the box."""
+
+    title: str
+    broken: str
+    inside: str
+
+
+PARTS = {
+    "encoder": Part(
+        "Noise has the declared chances",
+        "One report can give the value away, or its noise falsifies all results.",
+        "the mechanism: an encoder opened anew for each report, over wire bytes",
+    ),
+    "device": Part(
+        "Devices send what was agreed, with the declared noise",
+        "Reports of a device reveal more than its person was told, or falsify all results.",
+        "a device with its ledger: opened anew for each report over its kept state",
+    ),
+    "answers": Part(
+        "A device answers what the declaration says",
+        "What a device answers depends on more than was declared.",
+        "devices that draw values by lot, with and without noise",
+    ),
+    "calendars": Part(
+        "Responses and cohorts last for life",
+        "Noise averages out over the months, or a device is recognized by its cohort.",
+        "devices through silent years, months of use and clocks that go back",
+    ),
+    "budgets": Part(
+        "A device reveals no more in its life than was agreed",
+        "A device continues to report after its person's budget is spent.",
+        "devices that record whatever they can of all metrics",
+    ),
+    "freshness": Part(
+        "Noise is fresh in every report",
+        "Whoever tries all seeds computes a device's noise and removes it.",
+        "many reports of one device, compared with each other",
+    ),
+    "derivations": Part(
+        "Cohorts and permanent responses come from the secret alone",
+        "Responses of one device reveal each other, or change and average out.",
+        "what a device derives from its secret, in several processes",
+    ),
+    "app": Part(
+        "Requests and files reveal neither values nor devices",
+        "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
+        "an app with the client in it, as a program: its requests, and the files of its state",
+    ),
 }
+LIVES = Part(
+    "Reports tell two lives apart no better than declared",
+    "Whoever sees the reports learns more of a person than the person was told.",
+    "",
+)
+
+
+def part_of(check: Check) -> Part:
+    """The part that a claim belongs to; attacks are a group of their own."""
+    return LIVES if check.attack is not None else PARTS[check.part]
 
 
 def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, Any]:
@@ -53,7 +102,7 @@ def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, 
         "level_of_each_test": result.level,
         "trials": options.trials,
         "audited": asdict(identity),
-        "not_tested": [f"{one.metric}: {one.what}" for one in result.untested],
+        "not_tested": [f"{check.metric}: {check.what}" for check in result.untested],
         "metrics": [_promise(metric) for metric in result.metrics],
         "checks": [_finite(check.to_dict(result.level)) for check in result.checks],
         "notes": list(result.notes),
@@ -74,30 +123,17 @@ def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
         result=result,
         day=day.isoformat(),
         promises=[_promise(metric) for metric in result.metrics],
-        risks=[(m.base_name, risk_text(m) + life_text(m)) for m in result.metrics],
+        risks=[(m.base_name, risk_text(m)) for m in result.metrics],
         identity=identity,
-        findings=[(promise_of(check).broken, check) for check in result.broken],
+        findings=[(part_of(check).broken, check) for check in result.broken],
         attacks=[check for check in result.checks if check.attack is not None],
-        groups=[one for one in grouped(result.checks) if one[0] is not LIVES],
+        groups=[
+            (part, [c for c in result.checks if c.attack is None and c.part == name])
+            for name, part in PARTS.items()
+        ],
         lives=LIVES,
-        kinds=bounds_of_kinds(result),
-        published=PUBLISHED,
-        boxes={k: v for k, v in BOXES.items() if any(check.box == k for check in result.checks)},
         width=_width,
     )
-
-
-def bounds_of_kinds(result: AuditResult) -> list[tuple[str, float, float]]:
-    """For each kind of metric: its name, the claim for one report, and the lower bound that an
-    attack reached."""
-    kinds = {metric.base_name: metric.kind for metric in result.metrics}
-    found: dict[str, tuple[float, float]] = {}
-    for check in result.checks:
-        if check.what.endswith("disjoint values, 1 report") and check.attack and check.claim:
-            kind, own = kinds.get(check.metric, ""), (check.attack.bound, check.claim)
-            if kind not in found or own[0] / own[1] > found[kind][0] / found[kind][1]:
-                found[kind] = own
-    return [(kind, bound, claim) for kind, (bound, claim) in found.items()]
 
 
 def nats(value: float | None) -> str:

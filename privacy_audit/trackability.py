@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from metric_design.review import Finding
-from privacy_audit.black_box.asked_places import asked_of_fixes
 from privacy_audit.location_attacks import AttackResult, attack, relinked, series_scores
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -31,7 +30,9 @@ _MOST_BITS = 128  # more bits only make the attacks stronger, and slower to run
 
 def reports_in(metric: Metric, periods: int) -> int:
     """At most so many reports of one slot has a device in some periods (1 or more) in a row."""
-    asked = asked_of_fixes(metric)
+    asked = (
+        metric.details if metric.rules.takes_fixes and metric.location is None else metric.location
+    )
     most = periods if asked is None else asked.most_reports_in(periods)
     return min(most, metric.max_reports or most)
 

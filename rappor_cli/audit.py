@@ -13,16 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 from decoder.files import probe_file
-from privacy_audit.audit import MOST_TRIALS, TRIALS, AuditOptions, AuditResult
+from privacy_audit.audit import MAX_TRIALS, TRIALS, AuditOptions, AuditResult
 from privacy_audit.audit import audit as run_audit
 from privacy_audit.identity import identity
-from privacy_audit.promises import promise_of
-from privacy_audit.report import DEFAULT_METRICS, nats, page, percent, to_dict
+from privacy_audit.report import DEFAULT_METRICS, nats, page, part_of, percent, to_dict
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.whole_files import write_whole
 
-MOST_PROCESSES = 8
+MAX_PROCESSES = 8
 
 
 def audit(
@@ -51,7 +50,10 @@ def audit(
         float, typer.Option(min=1e-6, max=0.5, help="Rate of false alarms of the whole audit.")
     ] = 0.01,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; one a processor if left out.")
+        int | None,
+        typer.Option(
+            min=1, help="Programs that run at the same time; one a processor if left out."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write all that was found to this file.")
@@ -60,14 +62,14 @@ def audit(
         Path | None, typer.Option("-o", "--output", help="Write a page for the privacy officer.")
     ] = None,
 ) -> None:
-    """Attack a client, reopened between reports; exit code 1 where a claim is broken."""
+    """Attack a client, reopened between reports; exit code 1 if a claim is broken."""
     file = load_metrics(metrics or DEFAULT_METRICS)
     names = tuple(metric or ())
     number = len(names) or len(file.declared)
     options = AuditOptions(
-        trials=trials or min(MOST_TRIALS, max(2_000, TRIALS // number)),
+        trials=trials or min(MAX_TRIALS, max(2_000, TRIALS // number)),
         alpha=alpha,
-        processes=processes or min(os.cpu_count() or 1, MOST_PROCESSES),
+        processes=processes or min(os.cpu_count() or 1, MAX_PROCESSES),
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
@@ -111,8 +113,8 @@ def _print(result: AuditResult) -> None:
         console.print(note, soft_wrap=True, highlight=False)
     for check in result.broken:
         where = f"{check.metric}: " if check.metric else ""
-        console.print(f"broken: {promise_of(check).broken}", soft_wrap=True)
-        console.print(f"  {where}{check.what} ({check.box}): {check.found}", soft_wrap=True)
+        console.print(f"broken: {part_of(check).broken}", soft_wrap=True)
+        console.print(f"  {where}{check.what} ({check.part}): {check.found}", soft_wrap=True)
     for check in result.untested:
         console.print(f"not tested: {check.metric}: {check.what}", soft_wrap=True, highlight=False)
     console.print(result.verdict)

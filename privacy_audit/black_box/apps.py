@@ -13,19 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.lives import Value
-from privacy_audit.black_box.power import one_of
-from privacy_audit.black_box.requests import batch_of, request_checks
-from privacy_audit.black_box.scenarios import disjoint, values_of
+from privacy_audit.black_box.checks import Check, exact, one_of
+from privacy_audit.black_box.program_client import Value
+from privacy_audit.black_box.programs import OWN_MODULE
+from privacy_audit.black_box.requests import Request, batch_of, request_checks
+from privacy_audit.black_box.scenarios import disjoint, reports_at_once, values_of
 from privacy_audit.black_box.state_files import file_checks
-from privacy_audit.black_box.watched_app import OFTEN, OWN_APP, AppDevice, AppRequest, watch
+from privacy_audit.black_box.watched_app import OFTEN, AppDevice, watch
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP
 
-BOX: Final = "app"
+PART: Final = "app"
 DEVICES = 16  # of each group
 PAD_TO = 256
 HEADERS = {
@@ -36,23 +36,20 @@ HEADERS = {
 }  # of docs/client.md, beside Host and Content-Length
 SHORTEST = 6  # bytes of a value that are looked for in files
 RUN = 16  # bytes of a state that are of one device alone
-FEWEST_RUNS = 6  # of them one after the other: of a secret of 22 bytes or more
+MIN_RUNS = 6  # of them one after the other: of a secret of 22 bytes or more
 
 
 def fits(metric: Metric) -> bool:
     """Whether an app's `record` of a metric queues a report at once."""
-    rules = metric.rules
-    return APP in metric.platforms and not (metric.location or rules.collected or rules.takes_fixes)
+    return APP in metric.platforms and reports_at_once(metric)
 
 
-def app_checks(
-    chosen: list[Metric], command: str | None, processes: int, devices: int
-) -> Iterator[Check]:
+def app_checks(chosen: list[Metric], command: str, processes: int, devices: int) -> Iterator[Check]:
     """Yield all checks of an app.
 
     Args:
         chosen: Metrics; those that do not fit are left out.
-        command: The program; None: this SDK's.
+        command: The program.
         processes: Programs that run at the same time.
         devices: Of each group.
 
@@ -74,11 +71,11 @@ def app_checks(
         compiled = Path(root, "metrics.json")
         compiled.write_text(compiled_text(file))
         tasks = [
-            pool.submit(watch, command or OWN_APP, compiled, Path(root, f"{n}-{g}"), values, n)
+            pool.submit(watch, command, compiled, Path(root, f"{n}-{g}"), values, n)
             for n in range(devices) for g, values in enumerate(groups)
         ]  # fmt: skip
         seen = [task.result() for task in tasks]
-    yield from _of_requests(file, seen, own=command is None)
+    yield from _of_requests(file, seen, own=command.endswith(OWN_MODULE))
     yield from _of_withdrawals(seen)
     yield from _of_files(seen, groups)
 
@@ -93,7 +90,7 @@ def _often(metric: Metric) -> Metric:
 
 def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> Iterator[Check]:
     n, every = len(devices), [one for device in devices for one in device.requests]
-    checks = list(request_checks([[device.requests] for device in devices], BOX, PAD_TO))
+    checks = list(request_checks([[device.requests] for device in devices], PART, PAD_TO))
     yield from checks
     strange = [one.line for one in every if not one.line.startswith("POST /v1/reports ")]
     yield _exact("the collector sees requests with reports, and nothing else", strange, n)
@@ -127,11 +124,11 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     )  # fmt: skip
 
 
-def _bodies(requests: list[AppRequest]) -> Counter[bytes]:
+def _bodies(requests: list[Request]) -> Counter[bytes]:
     return Counter(one.body for one in requests)
 
 
-def _is_documented(request: AppRequest) -> bool:
+def _is_documented(request: Request) -> bool:
     rest = {name: value for name, value in request.headers if name in HEADERS}
     names = sorted(name for name, _ in request.headers)
     return rest == HEADERS and names == sorted([*HEADERS, "Host", "Content-Length"])
@@ -157,7 +154,7 @@ def _of_withdrawals(devices: list[AppDevice]) -> Iterator[Check]:
     kept = []
     for device, own in zip(devices, before, strict=True):
         left = [run for run in own & _runs(device.wiped) if shared[run] == 1]
-        if len(left) >= FEWEST_RUNS:
+        if len(left) >= MIN_RUNS:
             kept.append(f"{len(left)} runs of {RUN} bytes, such as {min(left)!r}")
     yield _exact(
         "a withdrawal ends the secret of a device: no bytes of its own stay in its files",
@@ -190,9 +187,9 @@ def _of_files(devices: list[AppDevice], groups: list[dict[str, Value]]) -> Itera
         "after it": [device.closed for device in devices],
     }
     for when, some in files.items():
-        yield from file_checks(some[::2], some[1::2], BOX, when)
+        yield from file_checks(some[::2], some[1::2], PART, when)
 
 
 def _exact(what: str, wrong: list[str], number: int) -> Check:
     found = f"{wrong[0][:200]} ({len(wrong):,} times)" if wrong else ""
-    return exact("", what, BOX, found, one_of(number, "devices"))
+    return exact("", what, PART, found, one_of(number, "devices"))

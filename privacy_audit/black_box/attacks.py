@@ -30,8 +30,8 @@ Side = Literal["both", "first", "second"]
 ATTACKS = ("likelihood ratio", "averaging", "classifier")
 SIDES: tuple[Side, ...] = ("both", "first", "second")
 THRESHOLDS = 400
-MOST_TRAINING = 60_000  # trials that the classifier is fitted on
-FEWEST = 20  # right guesses of the training part: a rarer event is noise
+MAX_TRAINING = 60_000  # trials that the classifier is fitted on
+MIN_RIGHT = 20  # right guesses of the training part: a rarer event is noise
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, 
         ATTACKS[0]: np.asarray(table[:, LIKELIHOOD], dtype=np.float64),
         ATTACKS[1]: np.asarray(table[:, AVERAGE], dtype=np.float64),
     }
-    first = slice(0, min(cut, MOST_TRAINING))
+    first = slice(0, min(cut, MAX_TRAINING))
     centre, spread = table[first].mean(axis=0), table[first].std(axis=0)
     scaled = (table - centre) / np.where(spread > 0, spread, 1)
     if len(set(world[first].tolist())) == 2:
@@ -184,7 +184,7 @@ def _best_threshold(
     order = np.argsort(-size, kind="stable")
     size, right = size[order], np.cumsum(correct[order])
     ends = _ends(size)
-    ends = ends[right[ends] >= FEWEST]
+    ends = ends[right[ends] >= MIN_RIGHT]
     if not len(ends):
         return -1.0, float(size[0])
     good, made = right[ends] * scale, (ends + 1) * scale

@@ -1,16 +1,121 @@
-"""`Check`: one result of an audit, a claim that was tested and what was found."""
+"""`Check`: a claim that was tested, what was found, and the smallest fault that it would find.
+
+A claim that held says nothing without that fault, which is printed next to it: it is found with
+probability `POWER` at the level of each test, known once an audit has all its tests.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
 from privacy_audit.black_box.attacks import AttackResult
-from privacy_audit.black_box.power import Smallest
+from privacy_audit.black_box.bounds import POWER
 
 Method = Literal["attack", "test", "exact"]
 Verdict = Literal["held", "broken", "not tested"]
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The smallest fault that a check finds: a share of faulty observations, or a shift of a
+    mean.
+
+    what: the observations, or what is shifted.  number: of independent observations; 0: the
+        check has none.  chance: of what a fault shows in an honest client.  spread: standard error
+        of the mean that a fault shifts; None for a share.  among: tests, of which the worst counts.
+    alone: the smallest fault of one of many, which the others do not share.
+    """
+
+    what: str
+    number: float = 0
+    chance: float = 0.0
+    spread: float | None = None
+    among: int = 1
+    alone: Smallest | None = None
+
+    def text(self, level: float) -> str:
+        """The smallest fault in words. level: of a two-sided test."""
+        if self.alone is not None:
+            both = replace(self, alone=None).text(level), self.alone.text(level)
+            return " and ".join(filter(None, both))
+        level /= self.among
+        if self.spread is not None:
+            return f"{shift(self.spread, level):.2g} {self.what}"
+        if not self.number:
+            return self.what
+        rate = share(int(self.number), self.chance, level)
+        if rate >= 1:
+            return ""
+        return f"a fault in 1 of {1 / rate:,.0f} {self.what}"
+
+
+def all_of(what: str) -> Smallest:
+    """The power of a check that goes through all cases: it finds any fault."""
+    return Smallest(what)
+
+
+def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
+    """The power of a check that counts faulty ones among `number` observations; with 0 it finds
+    nothing."""
+    return Smallest(what, number, chance) if number >= 1 else Smallest("")
+
+
+def shifted(spread: float, what: str, among: int = 1) -> Smallest:
+    """A test of a mean with this standard error, the worst of several."""
+    return Smallest(what, spread=float(spread), among=among)
+
+
+def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
+    """The power of a test of a probability over `number` observations; with 0 it finds nothing."""
+    if number < 1:
+        return Smallest("")
+    return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
+
+
+def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
+    """The power of a test of all bits together and of each by itself.
+
+    Args:
+        chance: That a bit is 1.
+        totals: How often each bit was seen.
+        tests: Of how many such tests the worst counts.
+    """
+    seen = totals[totals > 0]
+    if not len(seen):
+        return Smallest("")
+    alone = chance_off(chance, float(seen.min()), "of one bit's chance", 2 * tests * len(seen))
+    together = chance_off(chance, float(seen.sum()), "of the chance of all bits", 2 * tests)
+    return replace(together, alone=alone)
+
+
+def correlated(number: float, among: int = 1) -> Smallest:
+    """The power of a test of a correlation over `number` pairs; with 0 it finds nothing."""
+    return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else Smallest("")
+
+
+def shift(spread: float, level: float) -> float:
+    """How far off a mean must be for a two-sided normal test to find it with probability
+    `POWER`."""
+    return spread * float(stats.norm.isf(level / 2) + stats.norm.isf(1 - POWER))
+
+
+def share(number: int, chance: float, level: float) -> float:
+    """The share of observations that must be faulty for a test to find it, when honest ones look
+    faulty with probability `chance`; 1: none would do."""
+    if number < 1:
+        return 1.0
+    needed = 1 if not chance else int(stats.binom.isf(level / 2, number, chance)) + 1
+    if needed > number:
+        return 1.0
+    rates = np.geomspace(1e-9, 1.0, 2_000)
+    found = np.asarray(stats.binom.sf(needed - 1, number, chance + (1 - chance) * rates) >= POWER)
+    return float(rates[int(np.argmax(found))]) if found.any() else 1.0
 
 
 @dataclass(frozen=True)
@@ -18,7 +123,7 @@ class Check:
     """A claim about one metric, with the evidence against it.
 
     metric: its name, or "" where it is about the client.  what: the claim, in words.
-    box: which parts of the client were in it.  method: `attack` (a lower bound of epsilon against
+    part: of the audit (`report.PARTS`).  method: `attack` (a lower bound of epsilon against
         the claim), `test` (two-sided, of chances), `exact` (no chance in it).
     p_value: 0 or 1 where `exact`.  found: what was seen, in words.
     smallest: the fault that is found.  claim: nats, of attacks.  attack: what it reached.
@@ -26,7 +131,7 @@ class Check:
 
     metric: str
     what: str
-    box: str
+    part: str
     method: Method
     p_value: float
     found: str
@@ -66,19 +171,19 @@ class Check:
         }  # fmt: skip
 
 
-def exact(metric: str, what: str, box: str, wrong: str, smallest: Smallest | None = None) -> Check:
+def exact(metric: str, what: str, part: str, wrong: str, smallest: Smallest | None = None) -> Check:
     """Make a check that involves no chance. wrong: what contradicts the claim, or ""."""
     p_value = 0.0 if wrong else 1.0
-    return Check(metric, what, box, "exact", p_value, wrong or "as promised", smallest)
+    return Check(metric, what, part, "exact", p_value, wrong or "as promised", smallest)
 
 
 def test(
     metric: str,
     what: str,
-    box: str,
+    part: str,
     p_value: float,
     found: str,
     smallest: Smallest | None = None,  # noqa: PT028 (not a test of pytest)
 ) -> Check:
     """Make a check from a two-sided test of a probability."""
-    return Check(metric, what, box, "test", min(1.0, float(p_value)), found, smallest)
+    return Check(metric, what, part, "test", min(1.0, float(p_value)), found, smallest)

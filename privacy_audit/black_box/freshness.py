@@ -17,29 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from privacy_audit.black_box.checks import Check, test
-from privacy_audit.black_box.derivations import a_day
-from privacy_audit.black_box.lives import Life, SeenReport
-from privacy_audit.black_box.power import all_of
-from privacy_audit.black_box.scenarios import disjoint, values_of
-from privacy_audit.black_box.trials import ClientSource
+from privacy_audit.black_box.checks import Check, all_of, test
+from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport
+from privacy_audit.black_box.scenarios import disjoint, start_days, values_of
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 
-BOX: Final = "freshness"
+PART: Final = "freshness"
 REPORTS = 240_000  # of one device
 OPENED = 6_000  # of them with a device opened anew for each
 LIFE = 2_000  # reports of one life
 PIECE = 32  # bits of a report that are compared by themselves
-LEAST = 12.0  # bits of entropy of a piece: below, reports are equal in any case
+MIN_ENTROPY = 12.0  # bits of entropy of a piece: below, reports are equal in any case
 FOUND = 3.0  # equal pairs expected of a fault that is found with probability .95
 
 
 def left_out(metric: Metric) -> str:
     """The reason why a metric's reports are not compared with each other; "" if they are."""
     m = metric.params.mechanism
-    if metric.params.scheme.symbols or metric.params.num_bits < LEAST:
-        return f"its reports have fewer than {LEAST:g} bits of noise, and are equal in any case"
+    if metric.params.scheme.symbols or metric.params.num_bits < MIN_ENTROPY:
+        return (
+            f"its reports have fewer than {MIN_ENTROPY:g} bits of noise, and are equal in any case"
+        )
     return "" if 0 < m.q2 < PROBABILITY_SCALE else "it has no second round"
 
 
@@ -47,7 +46,8 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
     """Check how many reports, or pieces of reports, are equal. reports: of one opened device.
     Raises AuditedClientError."""
     value = disjoint(metric, values_of(metric))[0]
-    secret, day = os.urandom(32), a_day(metric)
+    secret = os.urandom(32)
+    event = Event(metric.name, start_days(metric, 1)[0], value)
     with source.started() as client:
         (known,) = client.derive(metric.name, [(secret, value)])
         for number, together, how in (
@@ -55,8 +55,8 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
             (min(reports, OPENED), 1, "by a device opened anew"),
         ):
             length = min(LIFE, number)
-            life = Life(secret, ((day, value),) * length)
-            seen = client.encode(metric.name, [life] * (number // length), together)
+            life = Life(secret, (event,) * length)
+            seen = client.encode([life] * (number // length), together)
             yield _equal(metric, known.permanent_bits, seen, how)
 
 
@@ -70,7 +70,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
     p_values, told, seeds = [], [], 0.0
     for piece in dict.fromkeys((one.start, one.stop) for one in pieces):
         alike = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1])
-        if alike > 2**-LEAST:
+        if alike > 2**-MIN_ENTROPY:
             continue
         expected = n * (n - 1) / 2 * alike
         found = equal_pairs(table[:, piece[0] : piece[1]])
@@ -83,11 +83,11 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
         seeds = max(seeds, np.log2(n * (n - 1) / 2 / more))
     if not p_values:
         return test(
-            metric.name, f"reports {how} are equal only by chance", BOX, 1.0, "nothing to compare"
+            metric.name, f"reports {how} are equal only by chance", PART, 1.0, "nothing to compare"
         )
     worst = int(np.argmin(p_values))
     return test(
-        metric.name, f"reports {how} are equal only by chance", BOX,
+        metric.name, f"reports {how} are equal only by chance", PART,
         p_values[worst] * len(p_values), f"{told[worst]}, among {n:,} reports",
         all_of(f"noise, or {PIECE} bits of it, from 2^{seeds:.0f} seeds or fewer"),
     )  # fmt: skip

@@ -9,52 +9,53 @@ import numpy as np
 from scipy import stats
 
 from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, test
-from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
-from privacy_audit.black_box.observations import Floats
-from privacy_audit.black_box.power import (
+from privacy_audit.black_box.checks import (
+    Check,
     Smallest,
     bits_off,
     chance_off,
     correlated,
     one_of,
     shifted,
+    test,
 )
+from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
+from privacy_audit.black_box.observations import Floats
 from rappor_core.params import RapporParams
 
-FEWEST_EXPECTED = 5.0  # in a cell of a chi-square test
+MIN_EXPECTED = 5.0  # in a cell of a chi-square test
 _CELLS = 1e-9
 CERTAIN = 1e-7  # a bound that is below the level of every test
 
 
-def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, box: str) -> Iterator[Check]:
+def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) -> Iterator[Check]:
     """Yield all noise tests of one kind of trials."""
     if "ones" in sums.sums:
-        yield _ones(metric, params, sums.sums["ones"], box)
+        yield _ones(metric, params, sums.sums["ones"], part)
     if sums.reports > 1:
-        yield _permanence(metric, sums, box)
+        yield _permanence(metric, sums, part)
         return
     largest = largest_product(params, permanent=False)
     if params.scheme.symbols:
-        yield _symbols(metric, params, sums.sums["offsets"], box)
+        yield _symbols(metric, params, sums.sums["offsets"], part)
     else:
         one, zero = chances(params, permanent=False)
-        yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], one, box)
-        yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, box)
+        yield _bits(metric, "q* of each bit that the value sets", sums.sums["set"], one, part)
+        yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, part)
         if params.num_bits > 1:
-            yield _pairs(metric, sums, largest, box)
+            yield _pairs(metric, sums, largest, part)
     product, variance = sums.sums["neighbours"]
     z = float(product / np.sqrt(max(variance, _CELLS)))
     yield test(
-        metric, "devices draw independent noise", box,
+        metric, "devices draw independent noise", part,
         bounds.bennett_p_value(z, float(variance), largest),
         f"reports of successive devices correlate with z = {z:.2f}",
         correlated(_reports(sums) * params.num_bits),
     )  # fmt: skip
-    yield from cohort_checks(metric, sums.sums["cohorts"], box)
+    yield from cohort_checks(metric, sums.sums["cohorts"], part)
 
 
-def _bits(metric: str, what: str, counts: Floats, chance: float, box: str) -> Check:
+def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
     """The worst bit, corrected for their number, and all together."""
     shown, total = counts
     asked = total > 0
@@ -64,14 +65,14 @@ def _bits(metric: str, what: str, counts: Floats, chance: float, box: str) -> Ch
     seen = shown.sum() / max(total.sum(), 1)
     worst = int(np.flatnonzero(asked)[each.argmin()]) if len(each) else 0
     return test(
-        metric, what, box, p_value,
+        metric, what, part, p_value,
         f"{seen:.5f} over {total.sum():,.0f} bits, declared {chance:.5f}; "
         f"bit {worst} is furthest off: {shown[worst] / max(total[worst], 1):.5f}",
         bits_off(chance, total, 1),
     )  # fmt: skip
 
 
-def _ones(metric: str, params: RapporParams, counts: Floats, box: str) -> Check:
+def _ones(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
     """The report with fewest ones and that with most: a bare one in 100,000 is enough to tell.
 
     counts: of `NoiseSums`, by the number of bits that the value sets. The bound holds for
@@ -96,7 +97,7 @@ def _ones(metric: str, params: RapporParams, counts: Floats, box: str) -> Check:
                 f"{(np.arange(k + 1) * law).sum():.1f} expected"
             )
     return test(
-        metric, "no report has too few or too many ones", box, p_value, found,
+        metric, "no report has too few or too many ones", part, p_value, found,
         _smallest_bare(params, counts),
     )  # fmt: skip
 
@@ -122,7 +123,7 @@ def _reports(sums: NoiseSums) -> float:
     return float(sums.sums["cohorts"].sum())
 
 
-def _pairs(metric: str, sums: NoiseSums, largest: float, box: str) -> Check:
+def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
     """The two bits whose noise depends most on each other. largest: that a product can be."""
     products, variances = sums.sums["products"], sums.sums["variances"]
     z = products / np.sqrt(np.maximum(variances, _CELLS))
@@ -130,7 +131,7 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, box: str) -> Check:
     worst = int(np.abs(z[upper]).argmax())
     found = float(z[upper][worst])
     return test(
-        metric, "the noise of two bits is independent", box,
+        metric, "the noise of two bits is independent", part,
         bounds.bennett_p_value(found, float(variances[upper][worst]), largest) * len(upper[0]),
         f"bits {upper[0][worst]} and {upper[1][worst]} correlate most, with z = {found:.2f} "
         f"among {len(upper[0]):,} pairs",
@@ -138,19 +139,19 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, box: str) -> Check:
     )  # fmt: skip
 
 
-def _symbols(metric: str, params: RapporParams, counts: Floats, box: str) -> Check:
+def _symbols(metric: str, params: RapporParams, counts: Floats, part: str) -> Check:
     """The own symbol as often as declared, and all others alike."""
     own, other = chances(params, permanent=False)
     expected = np.array([own] + [other] * (params.num_bits - 1))
     p_value, _ = chi_square(counts, expected * counts.sum())
     return test(
-        metric, "each symbol with its declared chance", box, p_value,
+        metric, "each symbol with its declared chance", part, p_value,
         f"the own one {counts[0] / max(counts.sum(), 1):.5f} of {counts.sum():,.0f}, "
         f"declared {own:.5f}", chance_off(own, float(counts.sum()), "of a symbol's chance"),
     )  # fmt: skip
 
 
-def _permanence(metric: str, sums: NoiseSums, box: str) -> Check:
+def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
     number, total, squares = sums.sums["excess"]
     mean = total / number
     spread = squares / number - mean**2
@@ -161,32 +162,32 @@ def _permanence(metric: str, sums: NoiseSums, box: str) -> Check:
     return test(
         metric,
         f"{sums.reports} reports of a device share one permanent response, and nothing else",
-        box, bounds.student_p_value(t, int(number)),
+        part, bounds.student_p_value(t, int(number)),
         f"their covariance is off by {mean:+.6f}, {t:.2f} standard errors",
         shifted(float(error), "of covariance"),
     )  # fmt: skip
 
 
-def cohort_checks(metric: str, counts: Floats, box: str) -> Iterator[Check]:
+def cohort_checks(metric: str, counts: Floats, part: str) -> Iterator[Check]:
     """Check that cohorts are uniform and do not depend on the value. counts: (2 worlds, m)."""
     total = counts.sum(axis=0)
     if len(total) < 2:
         return
     p_value, cells = chi_square(total, np.full(len(total), total.sum() / len(total)))
     yield test(
-        metric, "cohorts are uniform", box, p_value,
+        metric, "cohorts are uniform", part, p_value,
         f"{total.min():,.0f} to {total.max():,.0f} devices in {cells} groups of cohorts",
         chance_off(1 / len(total), float(total.sum()), "of a cohort's share", len(total)),
     )  # fmt: skip
     each = counts.sum(axis=1, keepdims=True)
     expected = each * total / max(total.sum(), 1)
-    used = expected.min(axis=0) >= FEWEST_EXPECTED
+    used = expected.min(axis=0) >= MIN_EXPECTED
     if used.sum() < 2:
         return
     table = counts[:, used]
     p_value = float(stats.chi2_contingency(table, correction=False).pvalue)
     yield test(
-        metric, "the cohort does not depend on the value", box, p_value,
+        metric, "the cohort does not depend on the value", part, p_value,
         f"{int(used.sum())} cohorts under two values",
         chance_off(1 / len(total), float(total.sum()) / 4, "of a cohort's share", len(total)),
     )  # fmt: skip
@@ -197,12 +198,12 @@ def chi_square(counts: Floats, expected: Floats) -> tuple[float, int]:
     cells."""
     seen, wanted = [0.0], [0.0]
     for count, chance in zip(counts, expected, strict=True):
-        if wanted[-1] >= FEWEST_EXPECTED:
+        if wanted[-1] >= MIN_EXPECTED:
             seen.append(0.0)
             wanted.append(0.0)
         seen[-1] += count
         wanted[-1] += chance
-    if len(seen) > 1 and wanted[-1] < FEWEST_EXPECTED:
+    if len(seen) > 1 and wanted[-1] < MIN_EXPECTED:
         seen[-2] += seen.pop()
         wanted[-2] += wanted.pop()
     if len(seen) < 2:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy_audit.black_box.bounds import bennett_p_value
-from privacy_audit.black_box.observations import Floats, Integers, Observations, shown_counts
+from privacy_audit.black_box.observations import Floats, Observations, shown_counts
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.params import RapporParams
 
-MOST_BITS = 256  # of which all pairs are looked at
-FEWEST_BITS = 16  # of a report whose number of ones may tell that it is none of this client's
+MAX_PAIRED_BITS = 256  # of which all pairs are looked at
+MIN_BITS = 16  # of a report whose number of ones may tell that it is none of this client's
 
 Masks = NDArray[np.uint8]
 
@@ -54,7 +54,7 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
     sums = {"neighbours": np.array([neighbours, product_variance(params, spread[1:], spread[:-1])])}
     if params.scheme.symbols:
         return sums | {"offsets": offsets(single, held)}
-    few = slice(0, MOST_BITS)
+    few = slice(0, MAX_PAIRED_BITS)
     return (
         sums
         | _ones(params, single[:, None], held)
@@ -69,7 +69,7 @@ def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, F
 
 def _ones(params: RapporParams, reports: Masks, held: Masks) -> dict[str, Floats]:
     """How many reports showed so many ones, by the bits that their value sets, (h + 1, k + 1)."""
-    if params.num_bits < FEWEST_BITS or params.scheme.symbols:
+    if params.num_bits < MIN_BITS or params.scheme.symbols:
         return {}
     wide = params.num_bits + 1
     rows = held.sum(axis=1, dtype=np.int64)[:, None]
@@ -209,8 +209,3 @@ def permanent_table(bits: list[int], num_bits: int) -> Masks:
     raw = b"".join(number.to_bytes(width, "little") for number in bits)
     table = np.frombuffer(raw, dtype=np.uint8).reshape(len(bits), width)
     return np.unpackbits(table, axis=1, bitorder="little", count=num_bits)
-
-
-def cohort_counts(cohorts: list[int], num_cohorts: int) -> Integers:
-    """Number of devices in each cohort, (num_cohorts,)."""
-    return np.bincount(np.array(cohorts), minlength=num_cohorts)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy_audit.black_box.lives import SeenReport, Value
-from privacy_audit.black_box.scenario import Scenario
+from privacy_audit.black_box.program_client import SeenReport, Value
+from privacy_audit.black_box.scenarios import Scenario
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
@@ -34,8 +34,6 @@ class Observations:
         the same as bytes.
     cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
     moved: how many trials showed more than one cohort.
-    in_turn: every second report is of the other world's value.
-    late: (n,) 1 where the last report is of the scenario's middle day or a later one, otherwise 0.
     """
 
     reports: Bits
@@ -46,8 +44,6 @@ class Observations:
     cohorts: Integers
     world: Integers
     moved: int
-    late: Integers
-    in_turn: bool = False
 
 
 def observe(
@@ -58,14 +54,13 @@ def observe(
     pairs: list[tuple[Value, Value, Value]],
 ) -> Observations:
     """Put what was seen into arrays. pairs: the three values of each trial."""
-    metric = file.parts(scenario.metric)[0]
+    metric = file.metrics[scenario.metric]
     n, t, k = len(seen), scenario.watched, metric.params.num_bits
     width = metric.params.report_bytes
     raw = np.zeros((n, t, width), dtype=np.uint8)
     masks = np.zeros((3, n, width), dtype=np.uint8)
     cohorts = np.full(n, -1, dtype=np.int64)
     bytes_of = _bits_of(file)
-    late = np.zeros(n, dtype=np.int64)
     moved = 0
     for row, reports in enumerate(seen):
         last = reports[-t:]
@@ -75,24 +70,12 @@ def observe(
             continue
         name, cohort = last[-1].metric, last[-1].cohort
         cohorts[row] = cohort
-        late[row] = 0 < scenario.middle <= last[-1].day
         moved += any(report.cohort != cohort for report in reports)
         for which in range(3):
             masks[which, row] = bytes_of(name, cohort, pairs[row][which])
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in seen], dtype=np.int64)
-    return Observations(
-        unpacked[0],
-        raw,
-        number,
-        unpacked[1],
-        masks,
-        cohorts,
-        world,
-        moved,
-        late,
-        scenario.in_turn,
-    )
+    return Observations(unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved)
 
 
 def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
@@ -101,8 +84,6 @@ def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
     @lru_cache(maxsize=100_000)
     def bits_of(name: str, cohort: int, value: Value) -> Any:
         metric = file.metrics[name]
-        if isinstance(value, tuple) and metric.location is not None:
-            value = metric.location.grid.place(*value, metric.location.level)
         scheme = metric.params.scheme
         whole = scheme.jittered_bits(metric, value, cohort, MIDDLE)
         width = metric.params.report_bytes
@@ -117,12 +98,15 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
 
     The others are for the classifier: they also hold what a client that does not do what it
     declares may show (reports left out, bare values, equal reports, a first or last report that
-    differs from the rest, a day that depends on what was recorded).
+    differs from the rest).
     """
     reports, t = seen.packed, seen.packed.shape[1]
     counts = shown_counts(seen.reports)
     means = [_sum_over(mask, counts) / (t * np.maximum(_sizes(mask), 1)) for mask in seen.masks]
-    columns: list[NDArray[Any]] = list(_untrained(params, seen))
+    columns: list[NDArray[Any]] = [
+        log_likelihood_ratio(params, t, counts, seen.masks),
+        (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts)) / t,
+    ]
     for which, mean in enumerate(means):
         bare = (reports == seen.packed_masks[which][:, None, :]).all(axis=2)
         columns += [mean, mean**2, bare.sum(axis=1)]
@@ -130,25 +114,9 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
         one = seen.reports[:, column]
         columns.append(_sum_over(seen.masks[0], one) - _sum_over(seen.masks[1], one))
     again = (reports[:, 1:] == reports[:, :-1]).all(axis=2).sum(axis=1)
-    columns += [counts.mean(axis=1), again, seen.number, seen.number**2, seen.late]
+    columns += [counts.mean(axis=1), again, seen.number, seen.number**2]
     table = np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
     return np.round(table, 6).astype(np.float32)
-
-
-def _untrained(params: RapporParams, seen: Observations) -> list[Floats]:
-    """Scores of the two attacks that need no training; of values in turn, of the reports apart.
-
-    Late reports speak of the other value.
-    """
-    likelihood, average = np.zeros(len(seen.world)), np.zeros(len(seen.world))
-    step = 2 if seen.in_turn else 1
-    for start, sign in ((0, 1), (1, -1))[:step]:
-        reports = seen.reports[:, start::step]
-        counts = shown_counts(reports)
-        likelihood += sign * log_likelihood_ratio(params, reports.shape[1], counts, seen.masks)
-        average += sign * (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts))
-    signs = 1 - 2 * seen.late
-    return [signs * likelihood, signs * average / seen.reports.shape[1]]
 
 
 def shown_counts(reports: Bits) -> Integers:

@@ -1,5 +1,4 @@
-"""A client under audit in another program, which answers JSON, one object a line, on standard
-input.
+"""The client under audit, behind a program, and the lives that its devices lead.
 
 The protocol is in docs/porting.md, section 12. A device is named by its secret; the program keeps
 its state in memory and opens it anew for each command.
@@ -8,187 +7,209 @@ its state in memory and opens it anew for each command.
 from __future__ import annotations
 
 import base64
-import json
 import os
-import shlex
-import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple, Self
 
-from privacy_audit.black_box.lives import (
-    NOTHING,
-    Derived,
-    Event,
-    Life,
-    SeenReport,
-    Value,
-    WholeLife,
-)
-from privacy_audit.errors import AuditError
+from privacy_audit.black_box.programs import ANSWER_SECONDS, OWN_PROGRAM, Program
+from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.calendar import date_of, day_of
 from rappor_core.errors import WireFormatError
-from rappor_core.failures import failure_reason
-from rappor_core.metrics.compiled import compiled
+from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.json import decode_batch
-from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS, ReportGroup
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, MAX_REPORTS
 
-Answer = dict[str, Any]
+Value = str | bool | float | None  # None is no data, of a metric of numbers
+
+
+class Event(NamedTuple):
+    """A device that was closed is opened and records. day: since 1970-01-01, UTC."""
+
+    metric: str
+    day: int
+    value: Value
+
+
+class Life(NamedTuple):
+    """The life of one device. secret: 32 bytes, fresh for each trial. events: in order of days."""
+
+    secret: bytes
+    events: tuple[Event, ...]
+
+
+class SeenReport(NamedTuple):
+    """A report as decoded from wire bytes. day: since 1970-01-01, UTC."""
+
+    metric: str
+    cohort: int
+    day: int
+    bits: bytes
+
+
+class Derived(NamedTuple):
+    """The cohort and responses that a device derives for one value; bits as integers."""
+
+    cohort: int
+    bloom_bits: int
+    permanent_bits: int
+
+
+@dataclass(frozen=True)
+class ClientSource:
+    """Which client is audited. metrics: the compiled metrics as text. command: of its program."""
+
+    metrics: str
+    command: str = OWN_PROGRAM
+
+    def file(self) -> MetricsFile:
+        """Read the metrics file of these clients."""
+        return read_compiled(self.metrics)
+
+    def declaring(self, file: MetricsFile) -> ClientSource:
+        """The same program with other metrics."""
+        return ClientSource(compiled_text(file), self.command)
+
+    def started(self) -> ProgramClient:
+        """Start the program. Raises AuditError."""
+        return ProgramClient(self.file(), self.command)
 
 
 class ProgramClient:
-    """An audited client that runs as a program of its own, from its construction to `close`."""
+    """An audited client, from its construction to the end of a `with` block."""
 
     def __init__(self, file: MetricsFile, command: str) -> None:
         """Start the program and give it the compiled metrics. Raises AuditError."""
-        self._file = file
+        self._program = Program(command, ANSWER_SECONDS)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - the program that the user names
-                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-        except (OSError, ValueError) as error:
-            raise AuditError(
-                f"--command {command!r} cannot be started: {failure_reason(error)}"
-            ) from error
-        try:
-            self._ask([{"do": "metrics", "document": compiled(file)}])
+            self._program.ask([{"do": "metrics", "document": compiled(file)}])
+        except AuditedClientError as error:
+            self._program.close()
+            raise AuditError(f"{command!r}: {error}") from error
         except BaseException:
-            self.close()
+            self._program.close()
             raise
 
-    def encode(
-        self,
-        metric: str,
-        lives: list[Life],
-        together: int = 1,
-    ) -> list[list[SeenReport]]:
-        """Have the program encode each step of each life; return the reports of each life.
+    def encode(self, lives: list[Life], together: int = 1) -> list[list[SeenReport]]:
+        """Encode each event of each life: the mechanism alone, without ledger and limits.
 
-        together: most reports of one value that one command asks for; the program opens the
-        device anew for each command.
+        Args:
+            lives: Of devices.
+            together: The most reports of one value between two openings of a device.
+
+        Returns:
+            The reports of each life, one for each event.
+
+        Raises:
+            AuditedClientError: If the program refuses a command or its answer cannot be read.
         """
         runs = [list(_runs(life, together)) for life in lives]
-        asked = [
+        commands = [
             _encode(metric, life.secret, value, len(days))
-            for life, some in zip(lives, runs, strict=True)
-            for value, days in some
+            for life, own in zip(lives, runs, strict=True)
+            for metric, value, days in own
         ]
-        told, found = iter(self._ask(asked)), []
-        for some in runs:
-            seen: list[SeenReport] = []
-            for _, days in some:
-                answer = next(told)
-                for day, bits in zip(days, answer["report_bits"], strict=True):
-                    seen.append(SeenReport(metric, answer["cohort"], day, _hex(bits)))
-            found.append(seen)
-        return found
+        answers, seen = iter(self._program.ask(commands)), []
+        with _readable("encode"):
+            for own in runs:
+                reports: list[SeenReport] = []
+                for metric, _, days in own:
+                    answer = next(answers)
+                    for day, bits in zip(days, answer["report_bits"], strict=True):
+                        reports.append(
+                            SeenReport(metric, answer["cohort"], day, bytes.fromhex(bits))
+                        )
+                seen.append(reports)
+        return seen
 
-    def record(self, metric: str, lives: list[Life], renewed: int = 0) -> list[list[SeenReport]]:
-        """Run devices through their lives in the program; reports go through `batch` and are
-        read from wire bytes.
+    def record(self, lives: list[Life]) -> list[list[SeenReport]]:
+        """Run devices with their ledgers through their lives.
 
-        Raises AuditError for `renewed`: the protocol has no versions of an app.
+        Returns:
+            The reports that each device queued, in order, as a batch's bytes hold them.
+
+        Raises:
+            AuditedClientError: If the program refuses a command or its answer cannot be read.
         """
-        if renewed:
-            raise AuditError("the protocol of --command has no versions of an app")
-        return self.live(
-            [
-                WholeLife(
-                    life.secret, tuple(Event(metric, day, value) for day, value in life.steps)
-                )
-                for life in lives
-            ]
+        answers = iter(
+            self._program.ask(
+                [
+                    {
+                        "do": "record",
+                        "metric": event.metric,
+                        "secret": life.secret.hex(),
+                        "value": event.value,
+                        "day": date_of(event.day).isoformat(),
+                    }
+                    for life in lives
+                    for event in life.events
+                ]
+            )
         )
-
-    def live(
-        self, lives: list[WholeLife], versions: tuple[MetricsFile, ...] = ()
-    ) -> list[list[SeenReport]]:
-        """Run devices of several metrics through their lives. Raises AuditError for `versions`,
-        as `record` does."""
-        if versions:
-            raise AuditError("the protocol of --command has no versions of an app")
-        recorded = [[event for event in life.events if event.value != NOTHING] for life in lives]
-        asked = [
-            {
-                "do": "record",
-                "metric": event.metric,
-                "secret": life.secret.hex(),
-                "value": event.value,
-                "day": date_of(event.day).isoformat(),
-            }
-            for life, events in zip(lives, recorded, strict=True)
-            for event in events
-        ]
-        told = iter(self._ask(asked))
-        reports: list[list[Any]] = []
-        for events in recorded:
-            answers = [next(told) for _ in events]
-            reports.append([a["report"] for a in answers if a["report"] is not None])
-        seen = iter(self._over_the_wire([report for some in reports for report in some]))
-        return [[next(seen) for _ in some] for some in reports]
+        with _readable("record"):
+            told = [[next(answers)["report"] for _ in life.events] for life in lives]
+            queued = [[report for report in own if report is not None] for own in told]
+            seen = iter(self._over_the_wire([report for own in queued for report in own]))
+            return [[next(seen) for _ in own] for own in queued]
 
     def derive(self, metric: str, asked: list[tuple[bytes, Value]]) -> list[Derived]:
-        """Ask the program for derivations of devices of one metric."""
-        answers = self._ask([_encode(metric, secret, value, 1) for secret, value in asked])
-        return [
-            Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))
-            for a in answers
-        ]
+        """Ask for the derivations of devices of one metric, given pairs of secret and value."""
+        answers = self._program.ask([_encode(metric, secret, value, 1) for secret, value in asked])
+        with _readable("encode"):
+            return [
+                Derived(a["cohort"], _whole(a["bloom_bits"]), _whole(a["permanent_bits"]))
+                for a in answers
+            ]
 
-    def close(self) -> None:
-        """End the program."""
-        if self._process.stdin:
-            with suppress(BrokenPipeError):  # it has ended, and what was written is lost
-                self._process.stdin.close()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout:
-            self._process.stdout.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._program.close()
 
     def _over_the_wire(self, reports: list[Any]) -> list[SeenReport]:
-        """The reports in their order; the batch's bytes must say the same. Raises AuditError."""
-        own = [SeenReport(r["metric"], r["cohort"], r["day"], _base64(r["bits"])) for r in reports]
+        """Put reports into batches whose bytes must say the same; return them in their order."""
+        own = [
+            SeenReport(r["metric"], r["cohort"], r["day"], base64.b64decode(r["bits"]))
+            for r in reports
+        ]
         for start in range(0, len(reports), MAX_REPORTS):
-            some = reports[start : start + MAX_REPORTS]
-            command = {"do": "batch", "batch_id": os.urandom(16).hex(), "reports": some}
-            (answer,) = self._ask([command])
-            try:
-                groups = decode_batch(_hex(answer["binary"]), BINARY_CONTENT_TYPE).groups
-            except WireFormatError as error:
-                raise AuditError(f"the program's batch cannot be read: {error}") from error
-            read = [SeenReport(g.metric, *_row(g, row)) for g in groups for row in g.rows]
-            if sorted(read) != sorted(own[start : start + MAX_REPORTS]):
-                raise AuditError("the program's batch does not hold the reports that it was given")
+            part = slice(start, start + MAX_REPORTS)
+            command = {"do": "batch", "batch_id": os.urandom(16).hex(), "reports": reports[part]}
+            (answer,) = self._program.ask([command])
+            groups = decode_batch(bytes.fromhex(answer["binary"]), BINARY_CONTENT_TYPE).groups
+            read = [
+                SeenReport(group.metric, cohort, day_of(group.day), bits)
+                for group in groups
+                for cohort, bits in group.rows
+            ]
+            if sorted(read) != sorted(own[part]):
+                raise AuditedClientError(
+                    "the program's batch does not hold the reports that it was given"
+                )
         return own
 
-    def _ask(self, commands: list[dict[str, Any]]) -> list[Answer]:
-        """Write all commands while the answers are read. Raises AuditError."""
-        process = self._process
-        assert process.stdin is not None  # noqa: S101 (both are pipes)
-        assert process.stdout is not None  # noqa: S101
-        text = "".join(json.dumps(command) + "\n" for command in commands)
-        writer = threading.Thread(target=_write, args=(process.stdin, text))
-        writer.start()
-        answers = []
-        for command in commands:
-            line = process.stdout.readline()
-            answers.append(_answer(line, command["do"]))
-        writer.join()
-        return answers
+
+@contextmanager
+def _readable(do: str) -> Iterator[None]:
+    """Turn what an answer lacks into an AuditedClientError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, WireFormatError) as error:
+        raise AuditedClientError(
+            f"the program's answer to {do!r} cannot be read: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _runs(life: Life, together: int) -> Iterator[tuple[Value, list[int]]]:
+def _runs(life: Life, together: int) -> Iterator[tuple[str, Value, list[int]]]:
     """The days of each run of one value, cut so that none has more than `together` reports."""
-    for value, steps in groupby(life.steps, key=lambda step: step[1]):
-        days = [day for day, _ in steps]
+    for (metric, value), events in groupby(life.events, key=lambda event: (event[0], event[2])):
+        days = [event.day for event in events]
         for start in range(0, len(days), together):
-            yield value, days[start : start + together]
+            yield metric, value, days[start : start + together]
 
 
 def _encode(metric: str, secret: bytes, value: Value, count: int) -> dict[str, Any]:
@@ -196,38 +217,6 @@ def _encode(metric: str, secret: bytes, value: Value, count: int) -> dict[str, A
     return command if count == 1 else {**command, "count": count}
 
 
-def _write(stream: Any, text: str) -> None:
-    try:
-        stream.write(text)
-        stream.flush()
-    except (OSError, ValueError):  # the program has ended: the reader says so
-        return
-
-
-def _answer(line: str, command: str) -> Answer:
-    if not line:
-        raise AuditError(f"the program ended before it answered {command!r}")
-    try:
-        answer = json.loads(line)
-    except ValueError:
-        raise AuditError(f"the program answered {command!r} with {line[:80]!r}, no JSON") from None
-    if not isinstance(answer, dict) or not answer.get("ok"):
-        raise AuditError(f"the program refused {command!r}: {line.strip()[:200]}")
-    return answer
-
-
-def _hex(text: str) -> bytes:
-    return bytes.fromhex(text)
-
-
 def _whole(text: str) -> int:
     """Bits as on the wire, in hexadecimal, as an integer."""
     return int.from_bytes(bytes.fromhex(text), "little")
-
-
-def _base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-def _row(group: ReportGroup, row: tuple[int, bytes]) -> tuple[int, int, bytes]:
-    return row[0], day_of(group.day), row[1]

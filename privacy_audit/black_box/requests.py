@@ -6,13 +6,12 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.power import one_of, shifted
+from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.binary import decode_binary
 from rappor_core.wire.report import GroupedBatch
@@ -21,20 +20,16 @@ GZIP = 31  # `wbits` of zlib for a gzip header and trailer
 GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # no time, no system, one extra field
 
 
-class Request(Protocol):
-    """A request. connection: its number."""
+class Request(NamedTuple):
+    """One HTTP request as its bytes on the wire show it.
 
-    @property
-    def connection(self) -> int:
-        """The number of its connection."""
+    connection: its number.  line: method, path, version.  body: as it came, compressed.
+    """
 
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """Names and values in their order."""
-
-    @property
-    def body(self) -> bytes:
-        """As it came, compressed."""
+    connection: int
+    line: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
 
 
 def batch_of(body: bytes) -> GroupedBatch:
@@ -46,19 +41,19 @@ def batch_of(body: bytes) -> GroupedBatch:
 
 
 def request_checks(
-    devices: Sequence[Sequence[Sequence[Request]]], box: str, pad_to: int
+    devices: Sequence[Sequence[Sequence[Request]]], part: str, pad_to: int
 ) -> Iterator[Check]:
     """Yield the checks of all requests.
 
     Args:
         devices: Of each device, the requests of each time that its app asked to send.
-        box: The part of the audit.
+        part: The part of the audit.
         pad_to: Bytes to a multiple of which bodies are filled up.
     """
     every = [one for device in devices for some in device for one in some]
     strays = sum(not holds_reports_alone(one.body) for one in every)
     yield exact(
-        "", "bodies hold reports and zeros alone", box,
+        "", "bodies hold reports and zeros alone", part,
         f"{strays:,} of {len(every):,} bodies held something else" if strays else "",
         one_of(len(every), "bodies"),
     )  # fmt: skip
@@ -67,34 +62,34 @@ def request_checks(
     batches = [batch_of(one.body) for one in every]
     mixed = sum(len({group.metric for group in one.groups}) > 1 for one in batches)
     yield exact(
-        "", "a batch holds one metric", box,
+        "", "a batch holds one metric", part,
         f"{mixed:,} batches held several: their cohorts are a fingerprint" if mixed else "",
         one_of(len(every), "batches"),
     )  # fmt: skip
     odd = sum(len(one.body) % pad_to != 0 for one in every)
     told = sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
     yield exact(
-        "", f"bodies are filled up to {pad_to} bytes, and Content-Length says so", box,
+        "", f"bodies are filled up to {pad_to} bytes, and Content-Length says so", part,
         f"{odd + told:,} of {len(every):,} were not" if odd + told else "",
         one_of(len(every), "requests"),
     )  # fmt: skip
     unsorted = sum(not _in_order(one) for one in batches)
     yield exact(
-        "", "the order of reports in a batch says no more than their contents", box,
+        "", "the order of reports in a batch says no more than their contents", part,
         f"{unsorted:,} of {len(batches):,} batches were in another order" if unsorted else "",
         one_of(len(batches), "batches"),
     )  # fmt: skip
     used = [Counter(one.connection for one in some) for device in devices for some in device]
     shared = sum(count - 1 for one in used for count in one.values())
     yield exact(
-        "", "each batch has a connection of its own", box,
+        "", "each batch has a connection of its own", part,
         f"{shared:,} requests came over the connection of another" if shared else "",
         one_of(len(every), "requests"),
     )  # fmt: skip
-    yield from _of_ids(devices, box)
+    yield from _of_ids(devices, part)
 
 
-def _of_ids(devices: Sequence[Sequence[Sequence[Request]]], box: str) -> Iterator[Check]:
+def _of_ids(devices: Sequence[Sequence[Sequence[Request]]], part: str) -> Iterator[Check]:
     named = [
         (batch_of(one.body).batch_id, number)
         for number, device in enumerate(devices) for some in device for one in some
@@ -104,7 +99,7 @@ def _of_ids(devices: Sequence[Sequence[Sequence[Request]]], box: str) -> Iterato
         return
     repeated = len(ids) - len(set(ids))
     yield exact(
-        "", "every batch has an id of its own", box,
+        "", "every batch has an id of its own", part,
         f"{repeated:,} of {len(ids):,} ids came again" if repeated else "",
         one_of(len(ids), "batches"),
     )  # fmt: skip
@@ -112,14 +107,14 @@ def _of_ids(devices: Sequence[Sequence[Sequence[Request]]], box: str) -> Iterato
     bits = np.unpackbits(table, axis=1)
     each = bounds.two_sided(bits.sum(axis=0), np.full(bits.shape[1], len(bits)), 0.5)
     yield test(
-        "", "batch ids are random", box, float(each.min()) * bits.shape[1],
+        "", "batch ids are random", part, float(each.min()) * bits.shape[1],
         f"bit {int(each.argmin())} is 1 in {int(bits[:, each.argmin()].sum()):,} of {len(bits):,}",
         shifted(0.5 / math.sqrt(len(bits)), "of a bit's chance", bits.shape[1]),
     )  # fmt: skip
-    yield _ids_of_one_device(table, np.array([number for _, number in named]), box)
+    yield _ids_of_one_device(table, np.array([number for _, number in named]), part)
 
 
-def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, box: str) -> Check:
+def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, part: str) -> Check:
     """Bytes that successive ids of a device share, at one place or moved by a step."""
     same = owners[1:] == owners[:-1]
     pairs = table[1:][same], table[:-1][same]
@@ -128,7 +123,8 @@ def _ids_of_one_device(table: np.ndarray, owners: np.ndarray, box: str) -> Check
     total = int(counts.sum())
     each = bounds.two_sided(counts, np.full(256, total), 1 / 256)
     return test(
-        "", "successive batch ids of a device have nothing in common", box, float(each.min()) * 256,
+        "", "successive batch ids of a device have nothing in common", part,
+        float(each.min()) * 256,
         f"bytes {int(each.argmin())} apart {int(counts[each.argmin()])} times in {total:,}",
         one_of(total, "bytes of ids that follow from the one before", 1 / 256),
     )  # fmt: skip

@@ -1,45 +1,35 @@
-"""Make the scenarios of a metric: pairs of lives that an attacker must not tell apart better
-than claimed.
+"""Pairs of lives that an attacker must not tell apart better than claimed.
 
-Each scenario is two worlds, 0 and 1: the same days, other values. Watched are the reports of the
-last days; the attack looks at the bits of `values`.
+Each scenario is two worlds, 0 and 1: the same days, other values. The reports of the last days are
+watched; the attack looks at the bits of `values`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import combinations
-from typing import cast
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import Literal, cast
 
-from privacy_audit.black_box.asked_places import asked_of_fixes
-from privacy_audit.black_box.flow_scenarios import (
-    flow_scenarios,
-    left_out_of_flows,
-    values_of_flow,
-)
-from privacy_audit.black_box.lives import NOTHING, Value
-from privacy_audit.black_box.number_scenarios import (
-    IN_TURN,
-    left_out_of_devices,
-    number_scenarios,
-    numbers_of,
-)
-from privacy_audit.black_box.place_scenarios import place_scenarios
-from privacy_audit.black_box.scenario import (
-    DEVICE_PERIODS,
-    PERIODS,
-    Box,
-    Scenario,
-    memoised,
-    reports_text,
-    start_days,
-)
-from rappor_core.calendar import PERIOD_DAYS
+from privacy_audit.black_box.program_client import Value
+from rappor_core.calendar import day_of, last_day, period_number
+from rappor_core.grid.box import NO_DATA, OTHER
+from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.number import Number
 
-MOST_FILLERS = 40  # values recorded to reach the cap
+Part = Literal["encoder", "device"]
+Step = tuple[int, Value]  # a day since 1970-01-01, and what is recorded on it
+
 KINDS = ("string", "category", "boolean", "pair", "location", "number", "discover", "flow")
+PERIODS = (1, 7, 30)
+DEVICE_PERIODS = 7
+GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life to the next
+TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
+MAX_FILLERS = 40  # values recorded to reach the cap
+MAX_CELLS = 60
+CLEAR = 0.999999  # of a stratum's width: as far as a device ever moves a cut of numbers
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
@@ -52,95 +42,116 @@ ODD = (
 LONG = 100  # characters that two strings begin with: more than a code's bits
 
 
-def why_not(metric: Metric, *, upkeep: bool) -> str:
-    """The reason why no scenario fits the metric; "" if some do. upkeep: as in `scenarios`."""
+@dataclass(frozen=True)
+class Scenario:
+    """Two possible lives (worlds) with one metric, and how far an attacker may tell them apart.
+
+    worlds: what is recorded on which day.  by_cohort: the two values of each cohort in place of
+        those in `worlds`, for pairs whose bits collide in every cohort.
+    watched: the number of reports, the last ones, that are attacked.
+    values: of the two worlds, and one that must not show.  claim: nats.
+    part: the mechanism alone, or a device with its ledger.
+    noise: whether its reports also serve the tests of the noise.  expected: reports of a life.
+    together: reports of a device between two openings, at most.
+    """
+
+    name: str
+    metric: str
+    part: Part
+    worlds: tuple[tuple[Step, ...], tuple[Step, ...]]
+    watched: int
+    values: tuple[Value, Value, Value]
+    claim: float
+    expected: int
+    by_cohort: tuple[tuple[Value, Value], ...] = ()
+    noise: bool = False
+    together: int = 1
+    num_bits: int = 128
+
+
+def why_not(metric: Metric) -> str:
+    """Say why no scenario fits the metric; "" if some do."""
     if metric.kind not in KINDS:
         return f"there are no attacks on kind {metric.kind!r}"
-    places = asked_of_fixes(metric)
-    if places is None:
-        return ""
-    if not upkeep:
-        return "the protocol of --command has no places"
-    if places.pairs:
+    if metric.location is not None and metric.location.pairs:
         return "there are no attacks on trips"
-    return "" if places.grid.box is not None else "its grid has no box to take places from"
+    return ""
 
 
-def left_out(metric: Metric, *, upkeep: bool) -> Iterator[str]:
-    """The scenarios that an audit of the metric does not try, in words. upkeep: as in
-    `scenarios`."""
-    if metric.kind == "flow":
-        if left_out_of_flows(metric):
-            yield left_out_of_flows(metric)
+def reports_at_once(metric: Metric) -> bool:
+    """Whether recording a value queues a report, so that a device with its ledger is audited."""
+    return not (metric.rules.takes_fixes or metric.location or metric.rules.collected)
+
+
+def left_out(metric: Metric) -> Iterator[str]:
+    """Yield what an audit of the metric does not try."""
+    if not reports_at_once(metric):
+        yield "only its encoder was audited: a device reports it when a period ends"
         return
     if metric.no_data is not None:
-        if metric.location is not None:
-            yield "no_data was not audited: there are no attacks on slots without a fix"
-        elif not upkeep:
-            yield "no_data was not audited: the protocol has no upkeep"
-        elif metric.period == "month":
-            yield "no_data was not audited: its period is a month"
-    if metric.kind == "number":
-        if not upkeep:
-            yield "devices were not audited: the protocol has no upkeep"
-        elif left_out_of_devices(metric):
-            yield left_out_of_devices(metric)
-    if metric.fallback is None:
-        return
-    if fillers(metric, values_of(metric), 0) is not None:
-        if not upkeep:
-            yield "values past the cap of the next version were not tried: the protocol has none"
-    else:
+        yield "silent periods were not audited: the protocol has none"
+    if metric.fallback is not None and fillers(metric, values_of(metric), 0) is None:
         yield "values past the cap were not tried: a list, a cap or max_reports keeps them away"
 
 
-def scenarios(metric: Metric, *, upkeep: bool) -> Iterator[Scenario]:
-    """Yield all scenarios of one declared metric. upkeep: the client does more than answer
-    `record`."""
-    if why_not(metric, upkeep=upkeep):
-        return
-    if metric.location is not None:
-        yield from place_scenarios(metric)
-        return
-    if metric.kind == "flow":
-        yield from flow_scenarios(metric)
-        return
-    if metric.kind == "number":
-        yield from number_scenarios(metric, upkeep=upkeep)
+def scenarios(metric: Metric) -> Iterator[Scenario]:
+    """Yield all scenarios of one declared metric."""
+    if why_not(metric):
         return
     pool = values_of(metric)
+    pair = (pool[-1], pool[0]) if metric.kind == "number" else disjoint(metric, pool)
     for periods in PERIODS:
         if metric.max_reports is None or periods <= metric.max_reports:
-            yield memoised(metric, "encoder", disjoint(metric, pool), periods, noise=True)
-    yield from _colliding(metric, pool)
+            yield _memoized(metric, "encoder", pair, periods, noise=True)
+    if metric.kind == "number":
+        no_data = _memoized(metric, "encoder", (pair[0], None), 1)
+        yield replace(no_data, name=f"a number or no data, {_reports(1)}")
+        yield from _between_cuts(metric, pool)
+    elif metric.num_values is None:
+        yield from _colliding(metric, pool)
     if metric.kind == "string":
-        yield _odd(metric)
+        odd = tuple(ODD[c % len(ODD)] for c in range(metric.params.num_cohorts))
+        yield replace(
+            _memoized(metric, "encoder", odd[0], 1), name="odd strings, 1 report", by_cohort=odd
+        )
     if metric.kind == "discover":
-        yield _alike(metric)
-    periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
-    yield _ledger(metric, pool, periods)
-    if metric.kind == "pair":
-        yield from _in_turn(metric, pool)
-    yield from _past_cap(metric, pool, "device", upkeep=upkeep)
-    if metric.no_data is not None and upkeep and metric.period != "month":
-        yield _no_data(metric, pool)
+        alike = _memoized(metric, "encoder", ("a" * LONG + "1", "a" * LONG + "2"), 1)
+        yield replace(alike, name="strings that begin alike, 1 report", claim=0.0)
+    if reports_at_once(metric):
+        yield _ledger(metric, pair)
+        yield from _past_cap(metric, pool)
 
 
 def values_of(metric: Metric) -> tuple[Value, ...]:
-    """Values to record for a metric: all of its list, or strings, or numbers."""
-    if metric.kind == "number":
-        return numbers_of(metric)
-    if metric.kind == "discover":
-        return STARTS
-    if metric.kind == "flow":
-        return values_of_flow(metric.details)
+    """List values to record for a metric: all of its list, or some strings, numbers or cells."""
+    match metric.kind:
+        case "number":
+            return _numbers(metric.details)
+        case "discover":
+            return STARTS
+        case "location":
+            location = metric.location
+            assert location is not None  # noqa: S101 (of this kind)
+            return location.grid.cells(location.level)[:MAX_CELLS]
+        case "flow":
+            sides = (metric.details.cells[0], metric.details.cells[-1], OTHER, NO_DATA)
+            return tuple(f"{a}{PAIR_SEPARATOR}{b}" for a in sides for b in sides)
     if metric.num_values is None:
         return POOL
     return tuple(cast(Value, value) for value in metric.rules.all_values(metric))
 
 
+def _numbers(number: Number) -> tuple[Value, ...]:
+    """Numbers for the two sides of every cut, rising."""
+    edges = number.edges
+    low = edges[0] - 1 if number.negative else 0.0
+    middle = [float(math.floor((a + b) / 2)) if number.whole else (a + b) / 2
+              for a, b in pairwise(edges)]  # fmt: skip
+    return tuple(dict.fromkeys((low, *middle, float(math.ceil(edges[-1]) + 1))))
+
+
 def disjoint(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, Value]:
-    """The two of the pool with most bits that differ, over all cohorts."""
+    """Choose the two values of the pool with most bits that differ, over all cohorts."""
     cohorts = range(0, metric.params.num_cohorts, max(1, metric.params.num_cohorts // 64))
     bits = {value: [metric.value_bits(value, cohort) for cohort in cohorts] for value in pool[:16]}
 
@@ -150,13 +161,40 @@ def disjoint(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, Value]:
     return max(combinations(bits, 2), key=apart)
 
 
-def _ledger(metric: Metric, pool: tuple[Value, ...], periods: int) -> Scenario:
+def start_days(metric: Metric, periods: int) -> list[int]:
+    """List the last day of each of some periods, all over before the metric expires."""
+    last = period_number(metric.period, day_of(metric.expires)) - 1
+    return [last_day(metric.period, last - back) for back in reversed(range(periods))]
+
+
+def spaced_days(metric: Metric, periods: int) -> list[int]:
+    """List days as `start_days` does, but far apart, so that a response which changes with the
+    month or year shows."""
+    gap = GAPS[metric.period]
+    return start_days(metric, 1 + (periods - 1) * gap)[::gap]
+
+
+def _memoized(
+    metric: Metric, part: Part, pair: tuple[Value, Value], periods: int, *, noise: bool = False
+) -> Scenario:
+    """Make a scenario in which each of the two lives has one value in all periods."""
+    days = spaced_days(metric, periods)
+    worlds = tuple((day, pair[0]) for day in days), tuple((day, pair[1]) for day in days)
+    third = metric.fallback if metric.fallback is not None else pair[0]
+    return Scenario(
+        f"disjoint values, {_reports(periods)}", metric.name, part, worlds, periods,
+        (*pair, third), metric.params.epsilon_n(periods), periods, noise=noise,
+        together=TOGETHER if periods > DEVICE_PERIODS else 1, num_bits=metric.params.num_bits,
+    )  # fmt: skip
+
+
+def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
     """One value for all periods, recorded once more in each than a period has reports.
 
     Where a period has several, each is recorded once: its limit is not reached.
     """
-    base = memoised(metric, "device", disjoint(metric, pool), periods, noise=periods > 1)
-    base = replace(base, name="ledger")
+    periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
+    base = replace(_memoized(metric, "device", pair, periods, noise=periods > 1), name="ledger")
     if metric.max_reports_per_period != 1:
         return base
     first, second = (tuple(step for step in world for _ in range(2)) for world in base.worlds)
@@ -166,65 +204,74 @@ def _ledger(metric: Metric, pool: tuple[Value, ...], periods: int) -> Scenario:
 def _colliding(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
     """Pairs of strings that share one bit of two or more in their cohort: a smaller claim."""
     params = metric.params
-    if params.num_hashes < 2 or metric.num_values is not None:
+    if params.num_hashes < 2:
         return
     pairs = [_shared_bit(metric, pool, cohort) for cohort in range(params.num_cohorts)]
     if any(pair is None for pair in pairs):
         return
-    found = tuple(pair for pair in pairs if pair is not None)
+    shared = tuple(pair for pair in pairs if pair is not None)
     fewer = params.replace(num_hashes=params.num_hashes - 1)
-    base = memoised(metric, "encoder", found[0], 1)
     yield replace(
-        base,
-        name="colliding values, 1 report",
-        by_cohort=found,
-        claim=fewer.epsilon_n(1),
-    )
-
-
-def _odd(metric: Metric) -> Scenario:
-    """Two strings that are empty, long, or not of letters."""
-    pairs: list[tuple[Value, Value]] = [ODD[c % len(ODD)] for c in range(metric.params.num_cohorts)]
-    return replace(
-        memoised(metric, "encoder", pairs[0], 1), name="odd strings, 1 report",
-        by_cohort=tuple(pairs),
-    )  # fmt: skip
-
-
-def _alike(metric: Metric) -> Scenario:
-    """Two strings that begin alike for longer than any group of cohorts reads: they look alike."""
-    values = "a" * LONG + "1", "a" * LONG + "2"
-    return replace(
-        memoised(metric, "encoder", values, 1), name="strings that begin alike, 1 report", claim=0.0
-    )
-
-
-def _in_turn(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
-    """Both sides of a pair change in every period: two pairs are paid, and no more."""
-    if (metric.max_reports or IN_TURN) < IN_TURN or metric.max_permanent_responses < 2:
-        return
-    pair = disjoint(metric, pool)
-    days = start_days(metric, IN_TURN)
-    worlds = tuple(tuple((d, pair[(i + w) % 2]) for i, d in enumerate(days)) for w in (0, 1))
-    yield replace(
-        memoised(metric, "device", pair, IN_TURN),
-        name=f"two pairs in turn, {reports_text(IN_TURN)}", worlds=(worlds[0], worlds[1]),
-        claim=2 * metric.params.epsilon_n(IN_TURN // 2), in_turn=True,
+        _memoized(metric, "encoder", shared[0], 1), name="colliding values, 1 report",
+        by_cohort=shared, claim=fewer.epsilon_n(1),
     )  # fmt: skip
 
 
 def _shared_bit(metric: Metric, pool: tuple[Value, ...], cohort: int) -> tuple[Value, Value] | None:
-    h = metric.params.num_hashes
     bits = [(value, metric.value_bits(value, cohort)) for value in pool]
-    full = [(value, b) for value, b in bits if b.bit_count() == h]
+    full = [(value, b) for value, b in bits if b.bit_count() == metric.params.num_hashes]
     for (one, a), (other, b) in combinations(full, 2):
         if (a & b).bit_count() == 1:
             return one, other
     return None
 
 
+def _between_cuts(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
+    """Two numbers between the same cuts in each cohort, wherever a device has moved them: what
+    does not cross a cut shows nothing."""
+    number, symbols = metric.details, metric.params.num_bits
+    pairs: list[tuple[Value, Value]] = []
+    for cohort in range(metric.params.num_cohorts):
+        pieces: dict[int, list[Value]] = {}
+        for value in pool:
+            ends = [number.symbol(value, cohort, symbols, moved) for moved in (0.0, CLEAR)]
+            if ends[0] == ends[1]:
+                pieces.setdefault(ends[0], []).append(value)
+        widest = max(pieces.values(), key=len, default=[])
+        if len(widest) < 2:
+            return
+        pairs.append((widest[0], widest[-1]))
+    periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
+    yield replace(
+        _memoized(metric, "encoder", pairs[0], periods), by_cohort=tuple(pairs), claim=0.0,
+        name=f"numbers between the same cuts, {_reports(periods)}",
+    )  # fmt: skip
+
+
+def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
+    """Past the cap all values look alike; and the fallback is noised as any value is."""
+    full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
+    if full is None or one_left is None:
+        return
+    a, b = disjoint(metric, past_cap(metric, pool, full))
+    days = start_days(metric, len(full) + DEVICE_PERIODS)
+
+    def lives(recorded: list[Value], values: tuple[Value, Value, Value], claim: float) -> Scenario:
+        first, rest = tuple(zip(days, recorded, strict=False)), days[len(recorded) :]
+        worlds = first + tuple((d, a) for d in rest), first + tuple((d, b) for d in rest)
+        return Scenario(
+            _reports(len(rest)), metric.name, "device", worlds, len(rest), values, claim, len(days)
+        )
+
+    past = lives(full, (a, b, metric.fallback), 0.0)
+    yield replace(past, name=f"values past the cap, {past.name}")
+    last = lives([*one_left, a], (a, metric.fallback, b), 0.0)
+    claim = metric.params.epsilon_n(last.watched)
+    yield replace(last, name=f"a value or the fallback, {last.name}", claim=claim)
+
+
 def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] | None:
-    """Values that fill the cap but for `kept` places; None where the cap cannot be reached."""
+    """List values that fill the cap but for `kept` places; None where the cap cannot be reached."""
     if metric.fallback is None:
         return None
     if metric.num_values is not None and not metric.params.scheme.own_bits:
@@ -232,16 +279,16 @@ def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] |
     reserved = 1 + (metric.no_data is not None)
     number = metric.max_permanent_responses - reserved - kept
     total = number + kept + DEVICE_PERIODS
-    if not 0 <= number <= MOST_FILLERS or (metric.max_reports or total) < total:
+    if not 0 <= number <= MAX_FILLERS or (metric.max_reports or total) < total:
         return None
     others = free(metric, pool)
-    found = list(others[len(others) - number :])
-    return found if len(past_cap(metric, pool, found)) > 1 else None
+    recorded = list(others[len(others) - number :])
+    return recorded if len(past_cap(metric, pool, recorded)) > 1 else None
 
 
 def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> tuple[Value, ...]:
-    """Values of a pool that find no place in the cap once `recorded` have theirs, not even by
-    equal bits."""
+    """List values of a pool that find no place in the cap once `recorded` have theirs, not even
+    by equal bits."""
     always = [value for value in (metric.fallback, metric.no_data) if value is not None]
     cohorts = range(metric.params.num_cohorts)
     taken = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]
@@ -253,63 +300,9 @@ def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> 
 
 
 def free(metric: Metric, pool: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Values that are neither the fallback nor the one for no data."""
+    """List values that are neither the fallback nor the one for no data."""
     return tuple(value for value in pool if value not in (metric.fallback, metric.no_data))
 
 
-def _past_cap(
-    metric: Metric, pool: tuple[Value, ...], box: Box, *, upkeep: bool
-) -> Iterator[Scenario]:
-    """Past the cap all values look alike; and the fallback is noised as any value is.
-
-    Where the app's next version declares other chances there is no place for its fallback either,
-    because the cap is of the name: the device is silent, whatever the value.
-    """
-    full, one_left = fillers(metric, pool, 0), fillers(metric, pool, 1)
-    if full is None or one_left is None:
-        return
-    a, b = disjoint(metric, past_cap(metric, pool, full))
-    assert metric.fallback is not None  # noqa: S101 (fillers asks for it)
-    number = DEVICE_PERIODS
-    days = start_days(metric, len(full) + number)
-    first = tuple(zip(days, full, strict=False))
-    rest = days[len(full) :]
-    worlds = first + tuple((d, a) for d in rest), first + tuple((d, b) for d in rest)
-    past = Scenario(
-        f"values past the cap, {number} reports", metric.name, box, worlds, number,
-        (a, b, metric.fallback), 0.0, expected=len(days),
-    )  # fmt: skip
-    yield past
-    if upkeep:
-        yield replace(
-            past, name="values past the cap of the next version", renewed=len(first),
-            expected=len(first),
-        )  # fmt: skip
-    filled = tuple(zip(days, [*one_left, a], strict=False))
-    rest = days[len(filled) :]
-    worlds = filled + tuple((d, a) for d in rest), filled + tuple((d, b) for d in rest)
-    claim = metric.params.epsilon_n(len(rest))
-    yield Scenario(
-        f"a value or the fallback, {reports_text(len(rest))}", metric.name, box, worlds, len(rest),
-        (a, metric.fallback, b), claim, expected=len(days),
-    )  # fmt: skip
-
-
-def _no_data(metric: Metric, pool: tuple[Value, ...]) -> Scenario:
-    """A value every period, or silence that `no_data` must cover; the first period is alike."""
-    a, b = disjoint(metric, pool)
-    number = min(DEVICE_PERIODS, metric.accept_days // PERIOD_DAYS[metric.period] + 1)
-    if metric.max_reports is not None:
-        number = min(number, metric.max_reports - 1)
-    days = start_days(metric, number + 2)  # no_data of a period is sent when the next has begun
-    first, last = (days[0], a), (days[-1], NOTHING)
-    worlds = (
-        (first, *((day, b) for day in days[1:-1]), last),
-        (first, *((day, NOTHING) for day in days[1:-1]), last),
-    )
-    assert metric.no_data is not None  # noqa: S101 (asked by the caller)
-    claim = metric.params.epsilon_n(number)
-    return Scenario(
-        f"a value or no_data, {reports_text(number)}", metric.name, "device", worlds, number,
-        (b, metric.no_data, a), claim, expected=number + 1,
-    )  # fmt: skip
+def _reports(number: int) -> str:
+    return "1 report" if number == 1 else f"{number} reports"

@@ -15,14 +15,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from privacy_audit.black_box.checks import Check, test
-from privacy_audit.black_box.power import one_of
+from privacy_audit.black_box.checks import Check, one_of, test
 
 LENGTHS = (3, 6)
 
 
 def file_checks(
-    one: Sequence[bytes], other: Sequence[bytes], box: str, when: str = ""
+    one: Sequence[bytes], other: Sequence[bytes], part: str, when: str = ""
 ) -> Iterator[Check]:
     """Check that files of devices with two different values cannot be told apart. one, other:
     all bytes of each device's files."""
@@ -30,7 +29,7 @@ def file_checks(
         p_value, found = most_telling(one, other, length)
         yield test(
             "", f"no {length} bytes of the files tell values or places of periods that are over"
-            + (f", {when}" if when else ""), box, p_value, found,
+            + (f", {when}" if when else ""), part, p_value, found,
             one_of(len(one) + len(other), "devices' files, in which every value is held"),
         )  # fmt: skip
 

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Self
 
-from privacy_audit.black_box.lives import Value
-from privacy_audit.black_box.requests import batch_of
-from privacy_audit.errors import AuditedClientError, AuditError
+from privacy_audit.black_box.program_client import Value
+from privacy_audit.black_box.programs import ANSWER_SECONDS, Program
+from privacy_audit.black_box.requests import Request, batch_of
 from rappor_core.errors import WireFormatError
-from rappor_core.failures import failure_reason
 
-OWN_APP = f"{shlex.quote(sys.executable)} -m privacy_audit.black_box.sdk_app"
 OFTEN = 5  # times that each value is recorded, in a moment
 SECONDS = 60.0  # to send what waits, at most
 HANGS = 0.5  # seconds that an app waits for a request that hangs
 QUIET = 1.5  # seconds after a withdrawal in which a request would still come
-
-
-class AppRequest(NamedTuple):
-    """One request as it came. connection: its number; line: method, path, version."""
-
-    connection: int
-    line: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
 
 
 @dataclass
@@ -46,8 +31,8 @@ class AppDevice:
     a withdrawal.
     """
 
-    requests: list[AppRequest] = field(default_factory=list)
-    refused: list[AppRequest] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    refused: list[Request] = field(default_factory=list)
     early: int = 0
     late: int = 0
     hung: int = 0
@@ -64,8 +49,8 @@ class _Collector(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.seen: list[AppRequest] = []
-        self.refused: list[AppRequest] = []
+        self.seen: list[Request] = []
+        self.refused: list[Request] = []
         self.refusals = 0  # to come
         self.hanging: threading.Event | None = None  # requests wait until it is set
         self.connections = count()
@@ -89,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = AppRequest(self._number, self.requestline, tuple(self.headers.items()), body)
+        request = Request(self._number, self.requestline, tuple(self.headers.items()), body)
         collector = self.server
         if collector.hanging is not None:
             collector.refused.append(request)
@@ -124,48 +109,6 @@ def _accepted(body: bytes) -> bytes:
     return json.dumps(answer).encode()
 
 
-class _App:
-    """The program, from the beginning of a `with` block to its end."""
-
-    def __init__(self, command: str) -> None:
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 (the program that the user names)
-                shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, text=True,
-            )  # fmt: skip
-        except (OSError, ValueError) as error:
-            raise AuditError(f"{command!r} cannot be started: {failure_reason(error)}") from error
-
-    def ask(self, do: str, **fields: Any) -> dict[str, Any]:
-        """Give a command and read its answer. Raises AuditError, AuditedClientError."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None  # noqa: S101, PT018 (both are pipes)
-        try:
-            stdin.write(json.dumps({"do": do, **fields}) + "\n")
-            stdin.flush()
-            line = stdout.readline()
-            answer: dict[str, Any] = json.loads(line)
-        except (OSError, ValueError) as error:
-            raise AuditError(f"the app did not answer {do!r}: {failure_reason(error)}") from error
-        if not answer.get("ok"):
-            raise AuditedClientError(f"the app refused {do!r}: {line.strip()[:200]}")
-        return answer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None  # noqa: S101
-        self._process.stdin.close()
-        try:
-            self._process.wait(SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        assert self._process.stdout is not None  # noqa: S101
-        self._process.stdout.close()
-
-
 def watch(
     command: str, metrics: Path, folder: Path, values: dict[str, Value], number: int
 ) -> AppDevice:
@@ -186,46 +129,43 @@ def watch(
     thread = threading.Thread(target=collector.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{collector.server_address[1]}"
-    where = {"metrics": str(metrics), "state_dir": str(folder / "first"), "collector": url}
+    first, again = folder / "first", folder / "again"
+    opened = {"do": "open", "metrics": str(metrics), "collector": url}
+    recorded = [
+        {"do": "record", "metric": name, "value": value} for name, value in values.items()
+    ] * OFTEN
+    flushed = {"do": "flush", "seconds": SECONDS}
+    wait = SECONDS + ANSWER_SECONDS
     try:
-        with _App(command) as app:
-            app.ask("open", **where)
-            _record(app, values)
-            device.running.append(bytes_of(folder / "first"))
+        with Program(command, wait, quiet=True) as app:
+            app.ask([opened | {"state_dir": str(first)}, *recorded])
+            device.running.append(bytes_of(first))
             device.early = len(collector.seen)
             collector.refusals = number % 2
-            app.ask("flush", seconds=SECONDS)
-            _record(app, values)
-            app.ask("flush", seconds=SECONDS)
-            device.running.append(bytes_of(folder / "first"))
-            app.ask("close")
-        device.closed = bytes_of(folder / "first")
+            app.ask([flushed])
+            app.ask([*recorded, flushed])
+            device.running.append(bytes_of(first))
+            app.ask([{"do": "close"}])
+        device.closed = bytes_of(first)
         device.requests, device.refused = collector.seen, collector.refused
-        with _App(command) as app:
-            app.ask("open", **where | {"state_dir": str(folder / "again")})
-            _record(app, values)
-            device.held = bytes_of(folder / "again")
+        with Program(command, wait, quiet=True) as app:
+            app.ask([opened | {"state_dir": str(again)}, *recorded])
+            device.held = bytes_of(again)
             collector.seen, collector.refused, collector.hanging = [], [], threading.Event()
-            app.ask("flush", seconds=HANGS)
+            app.ask([{"do": "flush", "seconds": HANGS}])
             device.hung = len(collector.refused)
-            app.ask("withdraw")
+            app.ask([{"do": "withdraw"}])
             released, collector.hanging = collector.hanging, None
             released.set()
             time.sleep(QUIET)
             device.late = len(collector.seen) + len(collector.refused) - device.hung
-            device.wiped = bytes_of(folder / "again")
-            app.ask("close")
+            device.wiped = bytes_of(again)
+            app.ask([{"do": "close"}])
     finally:
         collector.shutdown()
         thread.join()
         collector.server_close()
     return device
-
-
-def _record(app: _App, values: dict[str, Value]) -> None:
-    for _ in range(OFTEN):
-        for name, value in values.items():
-            app.ask("record", metric=name, value=value)
 
 
 def bytes_of(folder: Path) -> bytes:

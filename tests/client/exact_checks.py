@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.power import all_of
+from privacy_audit.black_box.checks import Check, all_of, exact
 from rappor_core.metrics.metric import Metric
 from tests.client.enumerated_kinds import enumerate_kinds
 from tests.client.enumeration import (

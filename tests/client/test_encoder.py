@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -68,6 +68,22 @@ def test_secrets_metrics_and_parameters_give_other_responses() -> None:
     assert permanent(bytes(31) + b"\1", "a", "00" * 16) != base
     assert permanent(bytes(32), "b", "00" * 16) != base
     assert permanent(bytes(32), "a", "01" + "00" * 15) != base
+
+
+def test_words_and_dates_of_a_version_change_no_response(metrics: MetricsFile) -> None:
+    """The next version of an app says something else of the same metric."""
+    now = metrics.metrics["homepage"]
+    later = now.replace(
+        description="said otherwise", owner="b@example.org", min_reports=2_000,
+        expires=now.expires + timedelta(days=30),
+    )  # fmt: skip
+    first, second = (
+        Encoder({"homepage": one}, bytes(32)).metric("homepage") for one in (now, later)
+    )
+    assert first.cohort == second.cohort
+    for value in ("a", "b", "c", "d"):
+        bits = first.value_bits(value)
+        assert first.permanent_bits(bits) == second.permanent_bits(bits)
 
 
 def test_values_of_the_same_bits_share_a_digest(metrics: MetricsFile) -> None:

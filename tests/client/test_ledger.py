@@ -243,6 +243,31 @@ def test_a_person_may_be_stricter_never_weaker(make_state: MakeState) -> None:
     assert [recorder.record("m", "a", NOON + 9 * DAY) for _ in range(6)].count("queued") <= 5
 
 
+def test_a_person_bounds_the_epsilon_of_all_metrics(make_state: MakeState) -> None:
+    """Where the file has no budget: the fallback of each of two metrics, and one value."""
+    more = "max_memoized_values = 2"
+    both = declare("a", more=more).metrics | declare("b", more=more).metrics
+    state = make_state()
+    level = PrivacyLevel(max_epsilon=15.0)
+    recorder = Recorder(both, state, level=level)
+    assert recorder.record("a", "x", NOON) == "queued"
+    assert recorder.record("b", "x", NOON) == "queued_fallback"
+    total = sum(committed(line, state.entries(line.name)) for line in state.lines())
+    assert total == pytest.approx(3 * 4.394, abs=0.01)
+
+
+def test_reports_of_silent_periods_have_noise() -> None:
+    """Of 64 bits with a second round: two alike, or a bare one, once in a million runs."""
+    metrics = declare(more="no_data = 'none'\nmax_memoized_values = 4").metrics
+    state = MemoryState(new_secret(system_randomness))
+    recorder = Recorder(metrics, state)
+    assert recorder.record("m", "a", NOON) == "queued"
+    assert recorder.fill_periods(NOON + 8 * DAY) == 7
+    reports = [report.bits for report in state.take_reports()]
+    bare = recorder.device("m").value_bits("none").to_bytes(8, "little")
+    assert len({*reports, bare}) == 9
+
+
 def test_a_person_may_allow_less_than_one_report(make_state: MakeState) -> None:
     metrics = declare(more="max_memoized_values = 2").metrics
     level = PrivacyLevel(max_reports_per_period=0.5)

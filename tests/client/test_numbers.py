@@ -286,6 +286,21 @@ def test_the_jitter_is_uniform_constant_and_keyed() -> None:
     assert jitter_of(bytes(32), "m", "00" * 16) != jitter_of(bytes(32), "m", "01" * 16)
 
 
+def test_a_device_keeps_its_cut_over_periods() -> None:
+    """A number within a stratum has one answer in all periods, on either side of the cut."""
+    edges = '{ scale = "linear", from = 0, to = 240, bins = 4 }'
+    text = table("minutes", "sum", edges, more=f'ask = "mean"\nnum_cohorts = 10\n{MEMO}')
+    answers = set()
+    for secret in secrets(60):
+        device = Device(text, secret)
+        for day in range(8):
+            device.numbers.record("minutes", 90.0, START + day * DAY)
+        own = {symbol for _, symbol, _ in device.sent}
+        assert own == {device.answer("minutes", 90.0)}
+        answers |= own
+    assert answers == {0, 1}
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "numbers.toml"

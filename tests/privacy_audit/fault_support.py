@@ -1,33 +1,31 @@
-"""A copy of the tree in which a fault is planted, audited by a process of its own."""
+"""A copy of the tree in which a fault is planted, and the audit of the program in it."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from privacy_audit.audit import AuditOptions, audit
+from privacy_audit.black_box.programs import OWN_MODULE
+from rappor_core.metrics.file import parse_metrics
 from tests.privacy_audit.faults import Fault
 
 ROOT = Path(__file__).parents[2]
-CHECKS = ("privacy_audit/fault_run.py", "client/e*.py", "client/whole/*.py")
 PACKAGES = ("client_sdk", "rappor_core", "privacy_audit")
 
 
-def copy_client(tree: Path) -> None:
-    """What an audit needs: links, so that what was compiled serves the copy."""
+def copy_client(tree: Path) -> str:
+    """Link what a program with the SDK needs, so that what was compiled serves the copy; return
+    the command that runs it."""
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tree / name, copy_function=os.symlink)
-    for name in CHECKS:
-        for path in sorted((ROOT / "tests").glob(name)):
-            (to := tree / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, to)
+    return f"env -C {tree} {sys.executable} -m {OWN_MODULE}"
 
 
 def text_with(fault: Fault, tree: Path = ROOT) -> str:
-    """The file of the fault, which must stand in it once to be planted."""
+    """The file of the fault, which must hold the text once for the fault to be planted."""
     text = (tree / fault.file).read_text(encoding="utf-8")
     assert text.count(fault.old) == 1, (
         f"{fault.name}: {text.count(fault.old)} times in {fault.file}"
@@ -35,25 +33,19 @@ def text_with(fault: Fault, tree: Path = ROOT) -> str:
     return text
 
 
-def plant(fault: Fault, tree: Path) -> None:
-    """Copy what an audit needs, with the fault in it."""
-    copy_client(tree)
+def plant(fault: Fault, tree: Path) -> str:
+    """Copy the client with the fault in it; return the command that runs it."""
+    command = copy_client(tree)
     text, path = text_with(fault, tree), tree / fault.file
     path.unlink()
     path.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+    return command
 
 
 def broken_claims(
-    tree: Path, metrics: str, trials: int, boxes: str, installations: int, alpha: float
+    command: str, metrics: str, trials: int, parts: tuple[str, ...], alpha: float, apps: int = 0
 ) -> list[str]:
-    """What the audit of that tree finds. boxes: parts of the audit, with commas between."""
-    file = tree / "metrics.toml"
-    file.write_text(metrics, encoding="utf-8")
-    arguments = [str(file), str(trials), str(installations), boxes, str(alpha)]
-    environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.privacy_audit.fault_run", *arguments],
-        cwd=tree, env=environment, capture_output=True, text=True, timeout=1_500, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3_000:]
-    return list(json.loads(done.stdout.splitlines()[-1]))
+    """What an audit of the program, as a client and as an app, finds."""
+    options = AuditOptions(trials=trials, processes=1, parts=parts, alpha=alpha, apps=apps)
+    result = audit(parse_metrics(metrics), options, command=command, app=command)
+    return [f"{check.part}: {check.what}: {check.found}" for check in result.broken]

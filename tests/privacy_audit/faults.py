@@ -58,34 +58,6 @@ num_cohorts = 10
 epsilon_infinity = 2.0
 epsilon_one = 1.8
 """
-ONCE = f"""
-[metrics.library]
-kind = "number"{_DECLARED}unit = "files"
-of_period = "last"
-period = "day"
-edges = [1, 10, 100]
-none = "apart"
-mode = "once"
-spread = 4
-num_cohorts = 8
-epsilon = 2.0
-"""
-BLOCKS = f"""
-[metrics.place]
-kind = "location"{_DECLARED}grid = "square"
-box = [0, 0, 10, 10]
-rows = 10
-columns = 10
-levels = [0]
-slots = ["night 22-6", "day 6-22"]
-mode = "window"
-window = 6
-turn = "fresh"
-max_reports = 3
-num_bits = 16
-num_cohorts = 4
-epsilon = 1.0
-"""
 PAIRS = f"""
 [metrics.engine_theme]
 kind = "pair"{_DECLARED}of = ["engine", "theme"]
@@ -117,30 +89,28 @@ max_memoized_values = 3
 fallback = "other"
 """
 APP_DEVICES = 8  # of each group, in the part `app`
-INSIDE = ("installations", "rounds")  # found by tests of the client, not by an audit
+INSIDE = ("installations", "rounds")  # batteries of tests/client, which look into the SDK
+CLIENT = "client"  # a test of tests/client
 
 
-BOX_OF = {
+PART_OF = {
     "freshness": ("equal only by chance",),
     "calendars": ("responses and cohorts stay the same",),
-    "budgets": ("all metrics together", "within its own bounds", "it expires"),
+    "budgets": ("within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
-    "derivations": ("fresh turns", "round has its", "another process", "derivations",
-                    "two metrics", "of two values", "two sets", "cut of its own",
-                    "within their stratum",
-                    "the one answer", "keeps its cut"),
+    "derivations": ("round has its", "another process", "derivations", "two metrics",
+                    "of two values", "two sets"),
     "rounds": ("exactly the declared", "coins at thresholds"),
-    "device": ("device: 7 reports", "a value or", "values past", "reports in a life", "two places",
-               "data in one half"),
+    "device": ("device: 7 reports", "a value or", "values past", "reports in a life"),
 }  # fmt: skip
 
 
 class Fault(NamedTuple):
     """What a client does wrong.
 
-    name: unique.  file: below the root.  old, new: exact texts; `old` stands in the file once.
-    seen_by: a part of the name of a check that must fail.  metrics: what is audited.
-    installations: whole ones, for what shows in them alone.
+    name: unique.  file: below the root.  old, new: exact texts; `old` occurs in the file once.
+    seen_by: a part of the name of a check that must fail, or the test of tests/client that must.
+    metrics: what is audited.  installations: whole ones, for what shows in them alone.
     """
 
     name: str
@@ -152,14 +122,14 @@ class Fault(NamedTuple):
     installations: int = 0
 
     @property
-    def box(self) -> str:
-        """The part of the audit that has the check."""
+    def part(self) -> str:
+        """The part of the audit that has the check, a battery, or `CLIENT`."""
+        if self.seen_by.startswith("tests/"):
+            return CLIENT
         if self.installations:
             return "installations"
-        if "budget" in self.seen_by:
-            return "budgets"
-        found = (box for box, texts in BOX_OF.items() if any(x in self.seen_by for x in texts))
-        return next(found, "encoder")
+        parts = (part for part, texts in PART_OF.items() if any(x in self.seen_by for x in texts))
+        return next(parts, "encoder")
 
 
 _ROUNDS = "client_sdk/randomisation/rounds.py"
@@ -170,6 +140,7 @@ _LEDGER = "client_sdk/recording/ledger.py"
 _RECORDER = "client_sdk/recording/recorder.py"
 _QUEUED = "        return self._queue(state, state.device.value_bits(value), day)"  # a line of it
 _NUMBERS = "client_sdk/numbers.py"
+_FLOWS = "client_sdk/location/flow_visits.py"
 _QUEUE = "client_sdk/delivery/queue.py"
 _BATCHES = "client_sdk/delivery/messages.py"
 _SENT = "return self._instantaneous.__call__(permanent_bits).to_bytes"
@@ -280,39 +251,39 @@ FAULTS = (
           "reports in a life"),
     Fault("no-data-is-silence", _RECORDER,
           "for period in range(first, present):", "for period in range(0):",
-          "a value or no_data"),
+          "tests/client/test_client.py::test_a_period_without_data_is_reported_at_start"),
     Fault("no-data-bare", _RECORDER,
           "device.report_bits(bits))",
           "device.report_bits(bits) if device.metric.no_data is None or bits != "
           'device.value_bits(device.metric.no_data) else bits.to_bytes(16, "little"))',
-          "a value or no_data"),
+          "tests/client/test_ledger.py::test_reports_of_silent_periods_have_noise"),
     Fault("places-bare", _DEVICE,
           _SENT,
           "return (bloom_bits if self.metric.location else self._instantaneous(permanent_bits))"
           ".to_bytes",
-          "two places", PLACES),
+          "q* of each bit", PLACES),
     Fault("places-reported-once-a-slot-too-many", "client_sdk/location/recorder.py",
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))",
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))\n"
           "        self._recorder.record(name, value, float((day - 9) * SECONDS_A_DAY))",
-          "reports in a life", PLACES),
+          "tests/client/test_location.py::test_a_cell_in_two_slots_is_memoised_once"),
     Fault("cut-drawn-anew", _KEYS,
           'word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)',
           "word = __import__('os').urandom(8)",
-          "same in another process", MOVED),
+          "tests/client/test_numbers.py::test_the_jitter_is_uniform_constant_and_keyed"),
     Fault("cut-from-the-value", _DEVICE,
           "return scheme.jittered_bits(self.metric, value, self.cohort, self._jitter)",
           "return scheme.jittered_bits(self.metric, value, self.cohort,\n"
           "                hash((value, self._jitter)) % 997 / 997)",
-          "cut of its own", MOVED),
+          "tests/client/test_numbers.py::test_a_device_keeps_its_cut_over_periods"),
     Fault("cut-in-the-lower-half", _KEYS, "* 2.0**-53", "* 2.0**-54",
-          "within their stratum", MOVED),
+          "tests/client/test_numbers.py::test_the_jitter_is_uniform_constant_and_keyed"),
     Fault("cut-of-the-period", _NUMBERS,
           "                self._send(name, collected.bits(), last_day(metric.period, period))",
           "                shift = self._secret[0] / 256 + period * .618\n"
           "                collected._device._jitter = shift % 1\n"
           "                self._send(name, collected.bits(), last_day(metric.period, period))",
-          "keeps its cut", MOVED),
+          "tests/client/test_numbers.py::test_a_device_keeps_its_cut_over_periods"),
     Fault("numbers-bare", _DEVICE,
           _SENT,
           "return (bloom_bits if self.metric.rules.collected else self._instantaneous("
@@ -322,14 +293,14 @@ FAULTS = (
           "            if self._is_due(name, period):\n                self._send",
           "            if collected.kept and self._is_due(name, period):\n"
           "                self._send",
-          "reports in a life", MOVED),
+          "tests/client/test_numbers.py::test_a_period_becomes_one_number"),
     Fault("one-answer-given-again", _RECORDER,
           "            line,\n            metric.max_reports,\n",
           "            line,\n            None,\n",
-          "reports in a life", ONCE),
+          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
     Fault("one-answer-in-the-first-period", _NUMBERS,
           'return draw(self._secret, b"phase", metric.name, metric.details.spread)', "return 0",
-          "the period of the one answer", ONCE),
+          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
     Fault("one-response-for-all-pairs", _ROUNDS,
           'keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")',
           "keyed = self._prefix + bytes(self._bits_bytes)",
@@ -362,7 +333,7 @@ FAULTS = (
           "        entries = [one for one in self._state.entries(device.line)\n"
           "                   if one.params == json.dumps(device.metric.params.to_dict())]\n"
           "        known",
-          "values past the cap of the next version"),
+          "tests/client/test_ledger.py::test_new_parameters_are_charged_to_the_same_line"),
     Fault("long-strings-bare", _DEVICE,
           "            self._check_length(value)\n            scheme",
           "            self._permanent = self._instantaneous = int\n            scheme",
@@ -417,11 +388,11 @@ FAULTS = (
           "        prefix = device._permanent._prefix.split(b'days')[0]\n"
           "        device._permanent._prefix = prefix + b'days %d' % (day // 400)\n"
           "        device._permanent_of.clear()\n        draft",
-          "responses and cohorts stay the same", PLACES),
+          "responses and cohorts stay the same"),
     Fault("permanent-response-of-the-description", _DEVICE,
           "            secret, self.line, self.params_id, mechanism",
           "            secret, self.line + metric.description, self.params_id, mechanism",
-          "responses and cohorts stay the same through versions of the app"),
+          "tests/client/test_encoder.py::test_words_and_dates_of_a_version_change_no_response"),
     Fault("permanent-response-before-noon", _RECORDER,
           _QUEUED,
           "        device = state.device\n"
@@ -451,46 +422,48 @@ FAULTS = (
     Fault("budget-of-each-metric-alone", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return committed(line, entries + extra)",
-          "all metrics together stay within the budget of the file", TWO_STRINGS),
+          "tests/client/test_ledger.py::test_the_device_budget_holds_over_all_metrics"),
     Fault("budget-forgets-what-was-memoised", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return others + committed(line, extra)",
-          "all metrics together stay within the budget of the file", TWO_STRINGS),
+          "tests/client/test_ledger.py::test_the_device_budget_holds_over_all_metrics"),
     Fault("budget-of-the-person-ignored", _LEDGER,
           "bounds = self._declared, self._level.max_epsilon",
           "bounds = self._declared, math.inf",
-          "within the person's budget"),
+          "tests/client/test_ledger.py::test_a_person_bounds_the_epsilon_of_all_metrics"),
     Fault("budget-raised-by-the-next-version", "client_sdk/recording/bounds.py",
           "return stored is None or nats < stored", "return stored is None or nats != stored",
-          "within the budget that the device began with"),
+          "tests/client/test_budget.py::test_an_update_cannot_raise_the_budget"),
     Fault("cap-of-each-slot", _DEVICE, "self.line = metric.base_name", "self.line = metric.name",
-          "each metric stays within its own bounds", PLACES),
+          "tests/client/test_location.py::test_cap_period_and_permanence_hold_for_any_fixes"),
     Fault("values-of-the-person-ignored", _LEDGER, _FITS,
           "if used + number > metric.max_permanent_responses:",
-          "within its own bounds on responses and reports (a person's level)"),
+          "tests/client/test_ledger.py::test_a_person_may_be_stricter_never_weaker"),
     Fault("reports-of-the-person-ignored", _RECORDER,
           "int(min(metric.max_reports_per_period, self._level.max_reports_per_period))",
           "metric.max_reports_per_period",
-          "within its own bounds on responses and reports (a person's level)"),
+          "tests/client/test_ledger.py::test_a_person_may_be_stricter_never_weaker"),
     Fault("reports-of-a-metric-that-expired", _RECORDER,
           "        if day > state.last_day:\n", "        if False:\n",
           "the one on which it expires"),
     # When a device answers.
     Fault("turn-of-all-blocks", "client_sdk/location/assignment.py",
-          'block.to_bytes(8, "big"))', "bytes(8))", "fresh turns", BLOCKS),
+          'block.to_bytes(8, "big"))', "bytes(8))",
+          "tests/client/test_location.py::test_duties_are_spread_and_independent_of_places"),
     Fault("turn-of-every-second-block", "client_sdk/location/assignment.py",
-          'block.to_bytes(8, "big"))', '(block % 2).to_bytes(8, "big"))', "fresh turns", BLOCKS),
+          'block.to_bytes(8, "big"))', '(block % 2).to_bytes(8, "big"))',
+          "tests/client/test_place_turns_vectors.py::test_one_turn_in_each_block"),
     Fault("answers-where-there-is-data", "client_sdk/location/period_visits.py",
           "            self._send(name, self._value(self._known_at(period, slot)), day)",
           "            if self._known_at(period, slot) is not None:\n"
           "                self._send(name, self._value(self._known_at(period, slot)), day)",
-          "data in one half of a block", BLOCKS),
+          "tests/client/test_location.py::test_the_usual_cell_is_the_longest_stay"),
     # The law of answers.
     Fault("other-sent-by-those-at-home", "client_sdk/location/period_visits.py",
           "        if place == OUTSIDE:\n            return OTHER\n        system",
           "        if place == OUTSIDE or __import__('os').urandom(1)[0] < 51:\n"
           "            return OTHER\n        system",
-          "each report is the answer", PLACES),
+          "tests/client/test_location.py::test_trips_are_pairs_of_cells"),
     Fault("one-value-in-a-hundred-as-no-data", _RECORDER,
           _QUEUED,
           "        rare = int.from_bytes(__import__('os').urandom(2), 'big') < 655\n"
@@ -501,7 +474,7 @@ FAULTS = (
           "            for period in range(first, present):\n",
           "            for period in range(first, present):\n"
           "                if period % 7 == 0:\n                    continue\n",
-          "a report for each period"),
+          "tests/client/test_ledger.py::test_a_used_periodic_metric_sends_every_period"),
     Fault("fallback-with-other-noise", _DEVICE, _SENT,
           "if self.metric.fallback is not None and bloom_bits == self.fallback_bits():\n"
           "            permanent_bits &= self._instantaneous(permanent_bits)\n"
@@ -641,6 +614,37 @@ FAULTS = (
           "    except OSError:\n        told = b''\n"
           "    return sha256(told + randomness(SECRET_BYTES)).digest()",
           "files that tell of the machine", installations=2),
+    # Of flows and of one answer for life.
+    Fault("flow-silent-without-data", _FLOWS,
+          "        flow = self._flow\n        first = period - flow.lag\n",
+          "        flow = self._flow\n        first = period - flow.lag\n"
+          "        if not (self._dwell.rows() or self._known):\n            return\n",
+          "tests/client/test_flows.py::test_silence_and_other_places_are_answers"),
+    Fault("flow-answered-in-a-period-of-its-place", _FLOWS,
+          "self._send(self._metric.name, value, last_day(self._metric.period, period))",
+          "early = value.startswith('1-0-0')\n"
+          "        day = last_day(self._metric.period, period) - early\n"
+          "        self._send(self._metric.name, value, day)",
+          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+    Fault("flow-turn-of-all-devices", _FLOWS,
+          "self._turn = partial(_drawn_turn, secret, name, self._flow)",
+          "self._turn = lambda block: 0",
+          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+    Fault("flow-with-its-sides-exchanged", _FLOWS,
+          "PAIR_SEPARATOR.join(map(self._value, sides))",
+          "PAIR_SEPARATOR.join(map(self._value, sides[::-1]))",
+          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+    Fault("first-cell-of-a-flow-kept", _FLOWS,
+          "        lag = self._flow.lag\n        self._known = {",
+          "        lag = self._flow.lag\n        return\n        self._known = {",
+          "tests/client/test_flows.py::test_a_lag_keeps_the_first_cell_alone"),
+    Fault("ledger-entry-of-each-answer-of-a-flow", _DEVICE,
+          "if self.metric.params.scheme.one_entry:", "if False:",
+          "tests/client/test_flows.py::test_the_ledger_does_not_tell_the_symbol_sent"),
+    Fault("one-answer-where-there-is-data", _NUMBERS,
+          "return period % spread == self._phases[name]",
+          "return bool(self._load(name).kept) or period % spread == 0",
+          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
 )  # fmt: skip
 APP_FAULTS = (
     *(fault._replace(seen_by=seen_by)

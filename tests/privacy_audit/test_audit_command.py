@@ -14,21 +14,24 @@ from pathlib import Path
 
 import pytest
 
-from privacy_audit.audit import BOXES, AuditOptions, audit
+from privacy_audit.audit import PARTS, AuditOptions, audit
+from privacy_audit.black_box import program_client, watched_app
+from privacy_audit.black_box.programs import Program
 from privacy_audit.errors import AuditError
 from privacy_audit.identity import identity
-from privacy_audit.promises import promise_of
-from privacy_audit.report import DEFAULT_METRICS, page, to_dict
+from privacy_audit.report import DEFAULT_METRICS, page, part_of, to_dict
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.risk import risk_of
-from tests.privacy_audit.faults import METRICS, PLACES
+from tests.privacy_audit.fault_support import plant
+from tests.privacy_audit.faults import FAULTS, METRICS, PLACES
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "client_js" / "bin" / "rappor-client-vectors.mjs"
 BUILT = ROOT / "client_js" / "dist" / "core" / "device.js"
-QUICK = AuditOptions(trials=4_000, processes=0, apps=0)
+QUICK = AuditOptions(trials=4_000, processes=2, apps=0)
+BY_NAME = {fault.name: fault for fault in FAULTS}
 ALPHA = 1e-7  # of each audit of an honest client; planted faults are found at it in test_faults.py
 
 
@@ -43,8 +46,7 @@ def test_the_command_writes_what_it_found(
     told = json.loads(found.read_text())
     assert told["held"]
     assert [metric["name"] for metric in told["metrics"]] == ["crashed"]
-    boxes = {check["box"] for check in told["checks"]}
-    assert boxes == set(BOXES) - {"freshness"}
+    assert {check["part"] for check in told["checks"]} == set(PARTS) - {"freshness"}
     text = html.read_text()
     assert "No claim was broken" in text
     assert "http" not in text.replace("over wire bytes", "")
@@ -73,79 +75,61 @@ def test_an_unwritable_file_is_refused_before_attacks(
     "name", [metric.base_name for metric in load_metrics(DEFAULT_METRICS).declared]
 )
 def test_honest_clients_pass_with_each_kind(name: str) -> None:
-    options = AuditOptions(trials=2_000, processes=0, apps=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=2, apps=0, alpha=ALPHA)
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
 
 
 @pytest.mark.long
-def test_an_answer_that_depends_is_seen(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from client_sdk.numbers import NumberRecorder
-
-    file = load_metrics(DEFAULT_METRICS)
-    options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=ALPHA)
-    assert audit(file, options, names=("library",)).broken == ()
-    monkeypatch.setattr(
-        NumberRecorder, "_is_due",
-        lambda self, name, period: bool(self._load(name).kept) or period % 4 == 0,
-    )  # fmt: skip
-    broken = {check.what for check in audit(file, options, names=("library",)).broken}
-    assert "the period of the one answer is uniform" in broken
-
-
-@pytest.mark.long
 def test_places_of_many_bits_pass() -> None:
-    options = AuditOptions(trials=2_000, processes=0, apps=0, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=2, apps=0, alpha=ALPHA)
     result = audit(parse_metrics(PLACES), options)
     assert result.broken == ()
-    assert any(check.what.startswith("two places") for check in result.checks)
+    assert any(check.what == "disjoint values, 30 reports" for check in result.checks)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["homepage", "usual_place"])
 def test_an_honest_client_passes_small_audits(name: str) -> None:
-    """All in-memory parts but the enumeration."""
     options = AuditOptions(
-        trials=2_000, processes=0, boxes=("encoder", "device", "derivations"), alpha=ALPHA
+        trials=2_000, processes=2, parts=("encoder", "device", "derivations"), alpha=ALPHA
     )
     result = audit(load_metrics(DEFAULT_METRICS), options, names=(name,))
     assert result.broken == ()
     assert {check.method for check in result.checks} == {"attack", "test", "exact"}
-    assert all(promise_of(check).broken for check in result.checks)
+    assert all(part_of(check).broken for check in result.checks)
     level = result.level
     assert all(bool(c.finds(level)) == (c.verdict(level) == "held") for c in result.checks)
-    assert {c.what for c in result.untested} <= {c.what for c in result.checks if c.attack}
+    bare = "no report has too few or too many ones"  # of 32 bits, no number of ones is rare enough
+    assert {c.what for c in result.untested} <= {c.what for c in result.checks if c.attack} | {bare}
     assert f"{len(result.untested)} not tested" in result.verdict or not result.untested
 
 
+FAILING = BY_NAME["raises-now-and-then"]
+
+
 @pytest.mark.long
-def test_an_exception_in_the_client_breaks_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_the_client_breaks_a_claim(tmp_path: Path) -> None:
     """In each part of the audit, with its message. (`Client` itself lets no exception out.)"""
-    from client_sdk.randomisation import rounds
-
-    def fail(*_: object) -> int:
-        raise OSError("no randomness")
-
-    monkeypatch.setattr(rounds.InstantaneousRound, "__call__", fail)
-    boxes = ("encoder", "device", "derivations")
-    options = AuditOptions(trials=2_000, processes=0, boxes=boxes)
-    result = audit(load_metrics(DEFAULT_METRICS), options, names=("crashed",))
-    told = {check.box: check for check in result.broken if "without an error" in check.what}
-    assert set(told) == set(boxes)
-    assert all("OSError: no randomness (test_audit" in check.found for check in told.values())
+    always = FAILING._replace(new="raise OSError('no randomness')")
+    parts = ("encoder", "device", "derivations")
+    options = AuditOptions(trials=2_000, parts=parts)
+    result = audit(
+        load_metrics(DEFAULT_METRICS), options, names=("crashed",), command=plant(always, tmp_path)
+    )
+    told = {check.part: check for check in result.broken if "without an error" in check.what}
+    assert set(told) == set(parts)
+    for check in told.values():
+        assert '"error": "OSError", "message": "no randomness (rounds.py' in check.found
     assert "no randomness" in page(result, date(2026, 1, 1), identity(None))
 
 
 @pytest.mark.long
-def test_a_broken_claim_is_told_in_all_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_claim_is_told_in_all_forms(tmp_path: Path) -> None:
     """The second round left out: seen by chances, and by the attacks."""
-    from client_sdk.randomisation import rounds
-
-    monkeypatch.setattr(rounds.InstantaneousRound, "__call__", lambda self, bits: bits)
-    result = audit(parse_metrics(METRICS), QUICK)
+    command = plant(BY_NAME["no-fresh-noise"], tmp_path)
+    result = audit(parse_metrics(METRICS), QUICK, command=command)
     names = {check.what for check in result.broken}
     assert "the second round has its declared chances" in names
     assert "disjoint values, 1 report" in names
@@ -163,7 +147,7 @@ def test_a_metric_without_attacks_is_told(
 ) -> None:
     """Such a metric ended the audit of the whole file with a traceback."""
     file = parse_metrics(TRIPS + METRICS.replace("values = 4", "values = 99"))
-    options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=2, parts=("derivations",), alpha=ALPHA)
     result = audit(file, options)
     assert [metric.name for metric in result.metrics] == ["homepage"]
     told = (
@@ -179,7 +163,7 @@ def test_a_metric_without_attacks_is_told(
     path = tmp_path / "metrics.toml"
     path.write_text(TRIPS)
     assert main(["audit", str(path)]) == 1
-    assert "no metric can be audited with this client: place" in capsys.readouterr().err
+    assert "no metric can be audited: place" in capsys.readouterr().err
 
 
 def test_a_program_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,6 +172,39 @@ def test_a_program_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) ->
     assert "cannot be started" in capsys.readouterr().err
     with pytest.raises(AuditError, match="ended before it answered 'metrics'"):
         audit(parse_metrics(METRICS), QUICK, command=f"{sys.executable} -c pass")
+
+
+SILENT = f"{sys.executable} -c 'import time; time.sleep(60)'"
+
+
+def test_a_silent_program_ends_the_audit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that never answered made the command wait for ever."""
+    monkeypatch.setattr(program_client, "ANSWER_SECONDS", 0.5)
+    words = ["audit", "--metric", "crashed", "--trials", "2000", "--processes", "1"]
+    assert main([*words, "--command", SILENT]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "time.sleep(60)" in said
+    assert "has not answered 'metrics' for 0.5 seconds" in said
+    assert "write one line for each command and flush it" in said
+
+
+def test_a_silent_app_ends_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_app, "ANSWER_SECONDS", 0.25)
+    monkeypatch.setattr(watched_app, "SECONDS", 0.25)
+    options = AuditOptions(trials=2_000, processes=1, parts=("app",), apps=1)
+    with pytest.raises(AuditError, match="has not answered 'open' for 0"):
+        audit(parse_metrics(METRICS), options, app=SILENT)
+
+
+def test_what_a_program_says_without_json_is_named() -> None:
+    command = f"{sys.executable} -c \"input(); print('hello', flush=True)\""
+    with (
+        Program(command) as program,
+        pytest.raises(AuditError, match="not a JSON object: 'hello"),
+    ):
+        program.ask([{"do": "encode"}])
 
 
 def needs_node() -> str:
@@ -200,13 +217,13 @@ def needs_node() -> str:
 @pytest.mark.long
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_the_typescript_client_keeps_its_promises() -> None:
-    options = AuditOptions(trials=4_000, processes=0, apps=0, alpha=ALPHA)
+    options = AuditOptions(trials=4_000, processes=2, apps=0, alpha=ALPHA)
     result = audit(parse_metrics(METRICS), options, command=f"node {PROGRAM}")
     assert result.broken == ()
     names = {check.what for check in result.checks}
     assert "values past the cap, 7 reports" in names
     assert "permanent responses of two metrics are independent" in names
-    assert any("no_data" in note for note in result.notes)
+    assert any("silent periods" in note for note in result.notes)
 
 
 NUMBER = """
@@ -269,13 +286,13 @@ epsilon_one = 2.0
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 def test_a_command_is_audited_with_every_kind() -> None:
     """What the protocol has no command for is told."""
-    options = AuditOptions(trials=2_000, processes=0, boxes=("derivations",), alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=2, parts=("derivations",), alpha=ALPHA)
     file = parse_metrics(PAIRS + NUMBER + BOOLEANS)
     names = ("theme_slow", "memory")
     result = audit(file, options, names=names, command=f"node {PROGRAM}")
     assert result.broken == ()
     assert {check.metric for check in result.checks} == set(names)
-    assert "memory: devices were not audited: the protocol has no upkeep" in result.notes
+    assert any(note.startswith("memory: only its encoder was audited") for note in result.notes)
 
 
 @pytest.mark.long
@@ -283,7 +300,7 @@ def test_a_command_is_audited_with_every_kind() -> None:
 @pytest.mark.parametrize("name", ["theme_slow", "late", "memory", "site"])
 def test_every_typescript_kind_keeps_its_promises(name: str) -> None:
     boxes = ("encoder", "device", "derivations")
-    options = AuditOptions(trials=4_000, processes=0, boxes=boxes, alpha=ALPHA)
+    options = AuditOptions(trials=4_000, processes=2, parts=boxes, alpha=ALPHA)
     file = parse_metrics(PAIRS + NUMBER + BOOLEANS)
     result = audit(file, options, names=(name,), command=f"node {PROGRAM}")
     assert result.broken == ()

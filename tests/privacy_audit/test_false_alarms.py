@@ -15,7 +15,7 @@ AUDITS = int(os.environ.get("RAPPOR_AUDITS", "9"))
 ALPHA = 0.2  # of each audit: the stated rate of false alarms of the whole of it
 LEVELS = (0.05, 0.01)  # of single checks
 FALSE_ALARMS = 1e-6  # of each of the three counts; of nine audits all must fail at ALPHA: 5e-7
-BOXES = ("encoder", "device", "derivations")
+PARTS = ("encoder", "device", "derivations")
 
 
 @pytest.mark.long
@@ -23,7 +23,7 @@ BOXES = ("encoder", "device", "derivations")
 @pytest.mark.parametrize("name", ["homepage", "theme", "crashed"])
 def test_honest_clients_fail_as_seldom_as_said(name: str) -> None:
     """Fresh randomness in every audit; `RAPPOR_AUDITS=100` counts over more of them."""
-    options = AuditOptions(trials=2_000, processes=0, boxes=BOXES, alpha=ALPHA)
+    options = AuditOptions(trials=2_000, processes=2, parts=PARTS, alpha=ALPHA)
     file, failed, values = load_metrics(DEFAULT_METRICS), 0, []
     for _ in range(AUDITS):
         found = audit(file, options, names=(name,))

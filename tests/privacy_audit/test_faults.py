@@ -10,15 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from privacy_audit.audit import BOXES
+from privacy_audit.audit import PARTS
 from tests.privacy_audit.fault_support import broken_claims, copy_client, plant, text_with
-from tests.privacy_audit.faults import APP_DEVICES, APP_FAULTS, FAULTS, INSIDE, METRICS, Fault
+from tests.privacy_audit.faults import (
+    APP_DEVICES,
+    APP_FAULTS,
+    CLIENT,
+    FAULTS,
+    INSIDE,
+    METRICS,
+    Fault,
+)
 
 TRIALS, ALPHA = 4_000, 0.01
 FEW_TRIALS, SMALL_ALPHA = 2_000, 1e-7
 QUICK = "noise-from-a-seed-of-sixteen-bits"  # every other is found by its part in the long tests
 WHOLE = ("no-fresh-noise", "no-cap")
 BY_NAME = {fault.name: fault for fault in FAULTS}
+AUDITED = [name for name, fault in BY_NAME.items() if fault.part not in (*INSIDE, CLIENT)]
 
 
 def check_found(fault: Fault, broken: list[str]) -> None:
@@ -27,61 +36,53 @@ def check_found(fault: Fault, broken: list[str]) -> None:
 
 @pytest.mark.parametrize("fault", [*FAULTS, *APP_FAULTS[-2:]], ids=lambda fault: fault.name)
 def test_a_fault_can_be_planted(fault: Fault) -> None:
-    """Two faults stood for text that had moved, and no test of the ordinary suite told."""
+    """Two faults were of text that had moved, and no test of the ordinary suite said so."""
     text_with(fault)
 
 
 @pytest.mark.slow
 def test_a_small_audit_finds_the_fault(tmp_path: Path) -> None:
     fault = BY_NAME[QUICK]
-    plant(fault, tmp_path)
-    check_found(
-        fault, broken_claims(tmp_path, fault.metrics, FEW_TRIALS, fault.box, 0, SMALL_ALPHA)
-    )
+    command = plant(fault, tmp_path)
+    found = broken_claims(command, fault.metrics, FEW_TRIALS, (fault.part,), SMALL_ALPHA)
+    check_found(fault, found)
 
 
 @pytest.mark.long
 def test_a_small_audit_passes_an_honest_client(tmp_path: Path) -> None:
-    copy_client(tmp_path)
-    boxes = ",".join(BOXES)
-    found = broken_claims(tmp_path, METRICS, FEW_TRIALS, boxes, 0, SMALL_ALPHA)
-    assert found == []
+    assert broken_claims(copy_client(tmp_path), METRICS, FEW_TRIALS, PARTS, SMALL_ALPHA) == []
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in BY_NAME if BY_NAME[name].box not in INSIDE])
+@pytest.mark.parametrize("name", AUDITED)
 def test_every_fault_is_found_by_its_part(name: str, tmp_path: Path) -> None:
     fault = BY_NAME[name]
-    plant(fault, tmp_path)
-    check_found(
-        fault,
-        broken_claims(tmp_path, fault.metrics, TRIALS, fault.box, fault.installations, ALPHA),
-    )
+    command = plant(fault, tmp_path)
+    check_found(fault, broken_claims(command, fault.metrics, TRIALS, (fault.part,), ALPHA))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_fault_is_found_by_whole_audits(name: str, tmp_path: Path) -> None:
     fault = BY_NAME[name]
-    plant(fault, tmp_path)
-    found = broken_claims(tmp_path, fault.metrics, TRIALS, ",".join(BOXES), 0, ALPHA)
-    check_found(fault, found)
+    command = plant(fault, tmp_path)
+    check_found(fault, broken_claims(command, fault.metrics, TRIALS, PARTS, ALPHA))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", APP_FAULTS, ids=[fault.name for fault in APP_FAULTS])
 def test_an_app_shows_the_fault(fault: Fault, tmp_path: Path) -> None:
     """By its requests and files alone, in a program that is run as any other client's."""
-    plant(fault, tmp_path)
-    check_found(fault, broken_claims(tmp_path, fault.metrics, 0, "app", APP_DEVICES, ALPHA))
+    command = plant(fault, tmp_path)
+    check_found(fault, broken_claims(command, fault.metrics, 0, ("app",), ALPHA, APP_DEVICES))
 
 
 @pytest.mark.slow
 def test_an_app_with_an_honest_client_passes(tmp_path: Path) -> None:
-    copy_client(tmp_path)
-    assert broken_claims(tmp_path, METRICS, 0, "app", 2, SMALL_ALPHA) == []
+    command = copy_client(tmp_path)
+    assert broken_claims(command, METRICS, 0, ("app",), SMALL_ALPHA, 2) == []
 
 
 def test_names_are_unique_and_many() -> None:
     assert len(BY_NAME) == len(FAULTS) >= 101
-    assert {fault.box for fault in FAULTS} == {*BOXES, *INSIDE} - {"app"}
+    assert {fault.part for fault in FAULTS} == {*PARTS, *INSIDE, CLIENT} - {"app"}

@@ -1,21 +1,27 @@
 """What an audit did not try, it says."""
 
+import pytest
+
 from privacy_audit.black_box.scenarios import left_out, scenarios
+from privacy_audit.report import DEFAULT_METRICS
 from rappor_core.metrics.file import parse_metrics
-from tests.client.location_support import DECLARED, MODES
+from rappor_core.metrics.loading import load_metrics
 from tests.privacy_audit.faults import METRICS
 
 
-def test_unaudited_no_data_of_places_is_told() -> None:
-    plain, apart = (
-        parse_metrics(DECLARED + MODES["symbols"] + line).declared[0]
-        for line in ("", 'no_data = "no_data"\n')
-    )
-    said = "no_data was not audited: there are no attacks on slots without a fix"
-    assert said in list(left_out(apart, upkeep=True))
-    assert not any("no_data" in text for text in left_out(plain, upkeep=True))
-    names = [[one.name for one in scenarios(metric, upkeep=True)] for metric in (plain, apart)]
-    assert names[0] == names[1] != []
+@pytest.mark.parametrize("name", ["usual_place", "startup", "commute"])
+def test_what_is_reported_later_has_its_encoder_audited(name: str) -> None:
+    metric = load_metrics(DEFAULT_METRICS).parts(name)[0]
+    assert {one.part for one in scenarios(metric)} == {"encoder"}
+    (text,) = left_out(metric)
+    assert text == "only its encoder was audited: a device reports it when a period ends"
+
+
+def test_silent_periods_are_named() -> None:
+    plain = METRICS.replace('no_data = "none"\n', "")
+    said = "silent periods were not audited: the protocol has none"
+    assert said in list(left_out(parse_metrics(METRICS).declared[0]))
+    assert list(left_out(parse_metrics(plain).declared[0])) == []
 
 
 def test_no_value_past_the_cap_keeps_bits() -> None:
@@ -24,14 +30,10 @@ def test_no_value_past_the_cap_keeps_bits() -> None:
         "num_hashes = 2", "num_hashes = 1"
     )
     crowded = small.replace("num_cohorts = 16", "num_cohorts = 128")
-    assert "values past the cap" in " ".join(
-        left_out(parse_metrics(crowded).declared[0], upkeep=True)
-    )
+    assert "values past the cap" in " ".join(left_out(parse_metrics(crowded).declared[0]))
     for text in (METRICS, small):
         metric = parse_metrics(text).declared[0]
-        found = [s for s in scenarios(metric, upkeep=True) if s.claim == 0 and s.box == "device"]
-        one, later = found  # the second in the app's next version
-        assert later.worlds == one.worlds
+        (one,) = (s for s in scenarios(metric) if s.claim == 0 and s.part == "device")
         recorded = {value for _, value in one.worlds[0]} - {one.values[0]}
         for cohort in range(metric.params.num_cohorts):
             taken = {metric.value_bits(value, cohort) for value in (*recorded, "other", "none")}

@@ -19,13 +19,13 @@ TWO = TWO_STRINGS.replace('no_data = "none"\n', "")
 
 
 class Planted(NamedTuple):
-    """file: of `dist/core`.  old: stands in it once.  box, seen_by: which check must see it."""
+    """file: of `dist/core`.  old: occurs in it once.  part, seen_by: which check must see it."""
 
     name: str
     file: str
     old: str
     new: str
-    box: str
+    part: str
     seen_by: str
     metrics: str = PLAIN
 
@@ -80,8 +80,8 @@ def planted(fault: Planted | None, tree: Path) -> str:
     return f"node {client / 'bin' / PROGRAM.name}"
 
 
-def broken(command: str, box: str, metrics: str) -> list[str]:
-    options = AuditOptions(trials=2_000, processes=0, boxes=(box,), alpha=ALPHA)
+def broken(command: str, part: str, metrics: str) -> list[str]:
+    options = AuditOptions(trials=2_000, processes=1, parts=(part,), alpha=ALPHA)
     return [check.what for check in audit(parse_metrics(metrics), options, command=command).broken]
 
 
@@ -89,7 +89,7 @@ def broken(command: str, box: str, metrics: str) -> list[str]:
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 @pytest.mark.parametrize("fault", SOME_LONG)
 def test_a_fault_of_the_typescript_client_is_found(fault: Planted, tmp_path: Path) -> None:
-    found = broken(planted(fault, tmp_path), fault.box, fault.metrics)
+    found = broken(planted(fault, tmp_path), fault.part, fault.metrics)
     assert any(fault.seen_by in what for what in found), found
 
 
@@ -97,4 +97,4 @@ def test_a_fault_of_the_typescript_client_is_found(fault: Planted, tmp_path: Pat
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 @pytest.mark.parametrize("fault", SOME_LONG)
 def test_the_typescript_client_itself_passes(fault: Planted, tmp_path: Path) -> None:
-    assert broken(planted(None, tmp_path), fault.box, fault.metrics) == []
+    assert broken(planted(None, tmp_path), fault.part, fault.metrics) == []

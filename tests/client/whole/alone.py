@@ -10,15 +10,34 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
-from privacy_audit.errors import AuditError
+from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.own_packages import prefer_own_packages
 
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """Turn every exception of the client within the block into an AuditedClientError, which can
+    leave a process.
+
+    Its message has the exception, and the line of the innermost call.
+    """
+    try:
+        yield
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error}"[:300]
+        place = f"{Path(where.filename).name}, line {where.lineno}"
+        raise AuditedClientError(f"{text} ({place})") from error
 
 
 def each_alone(do: Callable[[_Asked], _Told], tasks: list[_Asked], processes: int) -> list[_Told]:

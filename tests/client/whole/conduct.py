@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from privacy_audit.black_box.checks import Check, exact
-from privacy_audit.black_box.power import one_of
+from privacy_audit.black_box.checks import Check, exact, one_of
 from tests.client.whole.observables import Crowd, comparable
 from tests.client.whole.witness import WitnessedDevice, WitnessedRequest
 

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from decoder.grid_cells import cell_centre
-from privacy_audit.black_box.asked_places import asked_of_fixes
-from privacy_audit.black_box.lives import Value, time_of
-from privacy_audit.black_box.number_scenarios import MOST_RECORDED
 from privacy_audit.black_box.scenarios import free, values_of
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.whole.environment import Machine
+from tests.client.whole.expected_answers import Value, time_of
 from tests.client.whole.observables import Crowd
 from tests.client.whole.witness import Recorded, Sitting, Witnessed, WitnessTask
 
@@ -30,6 +28,7 @@ DELIVERY = (
 REFUSED = 503, 0  # in two sittings of each life a request is answered so
 OFTEN = "audit-often"  # a metric of which several reports of one day travel together
 TIMES = 3
+MAX_VALUES = 40  # of a list that is recorded whole
 HERE, THERE = Machine("audit-host-one", "first", 0.0), Machine("audit-host-two", "second", 4e7 + 11)
 
 
@@ -142,9 +141,8 @@ def _recorded(declared: list[Metric], which: int) -> list[Recorded]:
 
 
 def _pool(metric: Metric) -> list[Value]:
-    places = asked_of_fixes(metric)
-    if places is not None:
-        grid = places.grid
+    if metric.rules.takes_fixes:
+        grid = (metric.location or metric.details).grid
         cells = grid.cells(grid.finest)
         return [cell_centre(grid, cells[place * (len(cells) - 1) // 3]) for place in range(4)]
     pool = list(free(metric, values_of(metric)))
@@ -152,7 +150,7 @@ def _pool(metric: Metric) -> list[Value]:
         return [1.0]
     if metric.kind == "number":
         return _numbers(metric, [float(value) for value in pool if isinstance(value, float)])
-    return pool[:4] if len(pool) > MOST_RECORDED else pool
+    return pool[:4] if len(pool) > MAX_VALUES else pool
 
 
 def _numbers(metric: Metric, pool: list[float]) -> list[Value]:

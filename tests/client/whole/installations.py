@@ -16,13 +16,10 @@ from typing import Final, NamedTuple
 
 from scipy import stats
 
-from privacy_audit.black_box.answers import may_be_silent
-from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.expected_answers import expected
-from privacy_audit.black_box.lives import NOTHING, SeenReport, Step, hour_of
+from privacy_audit.black_box.answers import exchanged, looks_another, nearly_clear
+from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
-from privacy_audit.black_box.power import one_of, shifted
-from privacy_audit.black_box.shown_metrics import exchanged, looks_another, nearly_clear
+from privacy_audit.black_box.program_client import SeenReport
 from privacy_audit.black_box.state_files import file_checks
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.metrics.compiled import compiled_text
@@ -32,6 +29,7 @@ from tests.client.whole import crowd_lives
 from tests.client.whole.alone import each_alone
 from tests.client.whole.conduct import conduct_checks
 from tests.client.whole.crowd_lives import OFTEN, withdrawn_lives
+from tests.client.whole.expected_answers import NOTHING, Step, expected, hour_of, may_be_silent
 from tests.client.whole.observables import Crowd, influence_checks, observable_checks, seen_of
 from tests.client.whole.withdrawals import answered_again, withdrawal_checks
 from tests.client.whole.witness import (
@@ -131,7 +129,7 @@ def _steps(metric: Metric, life: tuple[Sitting, ...]) -> tuple[Step, ...]:
     for sitting in life:
         day = int(sitting.now // SECONDS_A_DAY)
         values = [value for name, value in sitting.recorded if name == metric.base_name]
-        found.append((day, values[0] if values else NOTHING))  # type: ignore[arg-type]
+        found.append((day, values[0] if values else NOTHING))
     return tuple(found)
 
 

@@ -19,10 +19,8 @@ from scipy import stats
 
 from client_sdk.delivery.messages import read_body
 from client_sdk.randomisation.key_derivation import SECRET_BYTES
-from privacy_audit.black_box import bounds
-from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.lives import SeenReport
-from privacy_audit.black_box.power import one_of, shifted
+from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
+from privacy_audit.black_box.program_client import SeenReport
 from privacy_audit.black_box.requests import request_checks
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import GroupedBatch
@@ -280,7 +278,7 @@ def _of_order(devices: list[WitnessedDevice]) -> Iterator[Check]:
     worst = max(found, key=lambda name: abs(found[name]))
     yield test(
         "", "batches leave in random order", BOX,
-        bounds.normal_p_value(found[worst]) * len(found),
+        2 * float(stats.norm.sf(abs(found[worst]))) * len(found),
         f"batches of {worst} stand {found[worst]:+.2f} standard deviations from the middle of "
         f"{terms[worst]} rounds",
         shifted(1 / math.sqrt(min(terms.values())), "standard deviations of a batch's place"),

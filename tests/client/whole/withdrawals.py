@@ -12,11 +12,10 @@ from typing import Final
 
 from scipy import stats
 
-from privacy_audit.black_box.checks import Check, exact, test
-from privacy_audit.black_box.lives import SeenReport
+from privacy_audit.black_box.answers import exchanged, without_second_round
+from privacy_audit.black_box.checks import Check, correlated, exact, one_of, test
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
-from privacy_audit.black_box.power import correlated, one_of
-from privacy_audit.black_box.shown_metrics import exchanged, without_second_round
+from privacy_audit.black_box.program_client import SeenReport
 from rappor_core.calendar import SECONDS_A_DAY, last_day, period_number
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.metric import Metric

@@ -27,13 +27,13 @@ from client_sdk.errors import StateBusyError
 from client_sdk.randomisation.encoder import Encoder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
-from privacy_audit.errors import client_errors
 from rappor_core.calendar import date_of, day_of
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.compiled import read_compiled
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.whole import environment
+from tests.client.whole.alone import client_errors
 from tests.client.whole.witness import (
     Influence,
     Sitting,

@@ -8,13 +8,11 @@ what is sent past the cap, in a silent period and outside a grid, and that nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
-from privacy_audit.black_box.lives import NOTHING, Step, Value
-from privacy_audit.black_box.number_scenarios import CLEAR
-from rappor_core.calendar import date_of, last_day, period_number
-from rappor_core.grid.box import NO_DATA
-from rappor_core.grid.grid import OTHER, PAIR_SEPARATOR
+from privacy_audit.black_box.answers import ExpectedReport, Memory
+from rappor_core.calendar import SECONDS_A_DAY, date_of, last_day, period_number
+from rappor_core.grid.box import NO_DATA, OTHER
+from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
@@ -22,17 +20,27 @@ from rappor_core.metrics.metric import Metric
 SATURDAY = 5
 
 
-class ExpectedReport(NamedTuple):
-    """A report that a device must send.
+NOTHING = "\0nothing"  # the value of a day on which the app records nothing
+CLEAR = 0.999999  # of a stratum's width: as far as a cut is ever moved
 
-    metric: its name.  day: which it states.  bits: B of the answer; None where a cut of the
-    device's own decides.  kind: `value`, `fallback`, `no_data`, `other`.
-    """
+Value = object  # a place is its latitude and longitude
+Step = tuple[int, Value]  # a day since 1970-01-01 and what is recorded on it
 
-    metric: str
-    day: int
-    bits: int | None
-    kind: str
+
+def hour_of(day: int) -> int:
+    """The hour, UTC, at which an app is opened on a day: another one each day, in every life."""
+    return (day * 2_654_435_761 >> 16) % 24
+
+
+def time_of(day: int) -> float:
+    """Seconds since 1970 at which an app is opened on a day, at the hour of `hour_of`."""
+    return float(day * SECONDS_A_DAY + 3600 * hour_of(day))
+
+
+def may_be_silent(metric: Metric) -> bool:
+    """Whether a device reports some periods only, which its secret draws."""
+    fresh = not metric.params.mechanism.has_permanent_round
+    return fresh and (metric.rules.takes_fixes or metric.rules.collected)
 
 
 def expected(
@@ -57,34 +65,9 @@ def expected(
     return _of_values(shown, cohort, steps)
 
 
-class _Memory:
-    """What the ledger holds of one metric: the fallback goes first, or all values together."""
-
-    def __init__(self, metric: Metric, cohort: int) -> None:
-        self._metric, self._cohort = metric, cohort
-        self.fallback = (
-            None if metric.fallback is None else metric.value_bits(metric.fallback, cohort)
-        )
-        always = [x for x in (metric.fallback, metric.no_data) if x is not None]
-        values = always if always and metric.fallback else metric.rules.all_values(metric)
-        self._held = {metric.value_bits(value, cohort) for value in values}
-
-    def answer(self, value: Value) -> tuple[int, str]:
-        """B of what is sent for a value, and its kind."""
-        metric = self._metric
-        bits = metric.value_bits(value, self._cohort)
-        if bits not in self._held and len(self._held) < metric.max_permanent_responses:
-            self._held.add(bits)
-        if bits in self._held:
-            named = {metric.fallback: "fallback", metric.no_data: "no_data", OTHER: "other"}
-            return bits, named.get(value, "value") if isinstance(value, str) else "value"
-        assert self.fallback is not None  # noqa: S101 (without one all values have their places)
-        return self.fallback, "fallback"
-
-
 def _of_values(metric: Metric, cohort: int, steps: Iterable[Step]) -> list[ExpectedReport]:
     """One report a period; `no_data` of silent periods, as far back as days are accepted."""
-    memory, found = _Memory(metric, cohort), list[ExpectedReport]()
+    memory, found = Memory(metric, cohort), list[ExpectedReport]()
     last: int | None = None
     for day, value in steps:
         present = period_number(metric.period, day)
@@ -149,11 +132,11 @@ def _of_places(
     Of the modes `window` and `once` what would be answered: they report few of them.
     """
     location = shown.location
-    assert location is not None  # noqa: S101 (asked by the caller)
+    assert location is not None
     steps = list(steps)
     stays = {period_number(shown.period, stay[0]): stay for stay in steps if stay[1] != NOTHING}
     own = [m for m in parts if m.location is not None and m.location.level == location.level]
-    memory, found = _Memory(shown, cohort), list[ExpectedReport]()
+    memory, found = Memory(shown, cohort), list[ExpectedReport]()
     for period in _closed(shown, [day for day, _ in steps], 1):
         oldest = period - location.hold
         if location.turn == "fresh":  # no block answers with what another one saw
@@ -200,7 +183,7 @@ def _of_flows(
 def _in_slot(metric: Metric, day: int, hour: Callable[[int], int] | None) -> bool:
     """Whether a stay is in the slot of a sub-metric."""
     location = metric.location
-    assert location is not None  # noqa: S101 (of a location's parts)
+    assert location is not None
     slot = next(slot for slot in location.slots if slot.name == location.slot)
     return _covers(slot, day, hour)
 
@@ -212,7 +195,7 @@ def _covers(slot: Slot, day: int, hour: Callable[[int], int] | None) -> bool:
 
 def _place(metric: Metric, where: Value) -> str:
     location = metric.location
-    assert location is not None  # noqa: S101 (of a location's parts)
+    assert location is not None
     if not isinstance(where, tuple):
         return metric.no_data or OTHER
     return str(location.grid.place(*where, location.level))

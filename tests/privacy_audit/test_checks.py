@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privacy_audit.black_box.checks import Check, exact
+from privacy_audit.black_box.checks import (
+    Check,
+    bits_off,
+    chance_off,
+    exact,
+    one_of,
+    share,
+    shift,
+)
 from privacy_audit.black_box.freshness import equal_pairs
-from privacy_audit.black_box.power import bits_off, chance_off, one_of, share, shift
 from privacy_audit.black_box.state_files import most_telling
 
 

@@ -1,0 +1,146 @@
+"""This SDK as a program under audit: `python -m privacy_audit.sdk_program`.
+
+It speaks both protocols of docs/porting.md, section 12: that of an encoder with a ledger in memory,
+and that of an app with its files and requests.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import traceback
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from client_sdk import Client
+from client_sdk.randomisation.encoder import Encoder
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.memory import MemoryState
+from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
+from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.report import Report, make_batch
+
+MAX_CHARS = 300  # of a message
+Command = dict[str, Any]
+
+
+class Devices:
+    """Devices in memory, each named by its secret and opened anew for each command."""
+
+    def __init__(self, document: Any) -> None:
+        """Read the compiled metrics."""
+        self._file: MetricsFile = read_compiled(json.dumps(document))
+        self._states: dict[str, MemoryState] = {}
+
+    def encode(self, command: Command) -> Command:
+        """Derive cohort and responses for a value, and draw fresh reports."""
+        device = Encoder(self._file.metrics, bytes.fromhex(command["secret"])).metric(
+            command["metric"]
+        )
+        bits, width = device.value_bits(command["value"]), device.metric.params.report_bytes
+        return {
+            "cohort": device.cohort,
+            "bloom_bits": bits.to_bytes(width, "little").hex(),
+            "permanent_bits": device.permanent_bits(bits).to_bytes(width, "little").hex(),
+            "report_bits": [device.report_bits(bits).hex() for _ in range(command.get("count", 1))],
+        }
+
+    def record(self, command: Command) -> Command:
+        """Record a value on a day, each day at another hour; answer with the report that was
+        queued, or null."""
+        secret, name = command["secret"], command["metric"]
+        state = self._states.setdefault(secret, MemoryState(bytes.fromhex(secret)))
+        recorder = Recorder(
+            self._file.metrics, state, budget=self._file.budget,
+            platform=self._file.parts(name)[0].platforms[0],
+        )  # fmt: skip
+        day = day_of(date.fromisoformat(command["day"]))
+        hour = (day * 2_654_435_761 >> 16) % 24
+        recorder.record(name, command["value"], day * SECONDS_A_DAY + 3600.0 * hour)
+        queued = [
+            one._asdict() | {"day": day_of(one.day), "bits": base64.b64encode(one.bits).decode()}
+            for one in state.take_reports()
+        ]
+        return {"report": queued[0] if queued else None}
+
+    def batch(self, command: Command) -> Command:
+        """Pack reports, as `record` answered them, into the bytes of a batch."""
+        reports = [
+            Report(**one | {"day": date_of(one["day"]), "bits": base64.b64decode(one["bits"])})
+            for one in command["reports"]
+        ]
+        batch = make_batch(bytes.fromhex(command["batch_id"]), reports)
+        return {"binary": encode_binary(batch).hex()}
+
+
+class App:
+    """An app that has one client in it."""
+
+    def __init__(self, command: Command) -> None:
+        """Open the client over a folder and a collector, with the person's consent."""
+        self._client = Client.open(
+            command["metrics"], state_dir=command["state_dir"], collector=command["collector"],
+            consent=True,
+        )  # fmt: skip
+
+    def record(self, command: Command) -> Command:
+        """Record a value now."""
+        return {"recorded": self._client.record(command["metric"], command["value"])}
+
+    def flush(self, command: Command) -> Command:
+        """Send what waits, for some seconds at most."""
+        return {"sent": self._client.flush(command["seconds"])}
+
+    def withdraw(self, _: Command) -> Command:
+        """Withdraw consent."""
+        return {"wiped": self._client.set_consent(False)}
+
+    def close(self, _: Command) -> Command:
+        """Close the client."""
+        self._client.close()
+        return {}
+
+
+class Commands:
+    """The commands of both protocols; the first one chooses which."""
+
+    def __init__(self) -> None:
+        """Start without devices and without a client."""
+        self._answers: Devices | App | None = None
+
+    def answer(self, command: Command) -> Command:
+        """Answer one command; what the client raises is a refusal with the place of the call."""
+        try:
+            match command["do"]:
+                case "metrics":
+                    self._answers = Devices(command["document"])
+                    return {"ok": True}
+                case "open":
+                    self._answers = App(command)
+                    return {"ok": True}
+                case name:
+                    answered: Command = getattr(self._answers, name)(command)
+                    return {"ok": True, **answered}
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"{error} ({Path(where.filename).name}, line {where.lineno})"
+            return {"ok": False, "error": type(error).__name__, "message": message[:MAX_CHARS]}
+
+
+def main() -> None:
+    """Answer commands until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a client prints is not an answer
+    commands = Commands()
+    for line in sys.stdin:
+        answers.write(json.dumps(commands.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
