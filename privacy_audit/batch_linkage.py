@@ -1,73 +1,263 @@
-"""How well an observer can tell, from batch bodies alone, which batches come from one device.
+"""How far an observer can sort batches into devices: by bodies, times of arrival and addresses.
 
-A body tells the cohort of each metric in it for certain, and some of the permanent bits through the
-noise of its reports. The adversary has all bodies of two days, no address, no time, and pairs each
-device's of the one day with the likeliest of the other. `location_attacks` does the pairing.
+The observer has every report of a cohort, one a device and period, and sorts them into as many
+tracks as there are devices. A track that holds more reports knows its permanent bits better: the
+assignment of each day is solved anew, given all other days, until nothing changes (hard expectation
+maximization, the assignment by Kuhn and Munkres), from several starts, of which the likeliest is
+kept. Better attacks may exist: the figures are bounds from below. A relay hides the address, not
+the time; relay and collector together see both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.location_attacks import attack
+from privacy_audit.location_attacks import draw_permanent, draw_shown, reports_in
+from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from rappor_core.risk import linked_by_groups
+from rappor_core.risk import public_groups
 
-METRICS = 4
-COHORTS = (32, 8, 4, 1)
-REPORTS = (1, 7)
-MOST_GROUPS = 1 << 40  # so many fingerprints that nobody shares one
+DAYS = (2, 30, 90)
+GATHERED = 0.9  # of a device's reports in one track
+MAX_PASSES = 10
+STARTS = 2
+MAX_CROWD = 100  # devices that share what is public: in a larger crowd next to none are gathered
+ENOUGH_DEVICES = 200  # that are drawn for a figure
+ENOUGH_FOR_A_FILE = 100  # the same, of `rappor metrics check`: a few seconds a metric
+DAY_SECONDS = 86_400.0
+MEAN_DELAY = 600.0  # of `client_sdk.delivery.options`
+# 87 % of 2,230 people kept an address for more than a month (Mishra et al., "Don't count me out",
+# WWW 2020, doi:10.1145/3366423.3380161)
+ADDRESS_CHANGES_A_DAY = -math.log(0.87) / 30
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Phases = NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
-class BatchLinkage:
-    """How often a device's batches of two days were paired correctly.
+class Arrivals:
+    """Times of arrival on a circle of `length` seconds.
 
-    metrics: in one batch.  cohorts: of each metric.  reports: of each metric in a day's batch.
-    linked: share of devices.  chance: the same by the cohorts alone.
+    A device is used at a time of its own, uniform over the day, normal about it from day to day;
+    what it records then leaves after an exponential delay.
+    mean_delay: seconds from use to sending, on average.
+    habit: seconds, standard deviation of a device's time of use about its own.
+    length: of the day; shorter for a part of a crowd, which is then as dense as the whole.
     """
 
-    metrics: int
-    cohorts: int
-    reports: int
-    linked: float
-    chance: float
+    mean_delay: float = MEAN_DELAY
+    habit: float = 1_800.0
+    length: float = DAY_SECONDS
+
+    def draw(self, days: int, devices: int, rng: np.random.Generator) -> Phases:
+        """Draw times as points of the unit circle, (days, devices)."""
+        own = rng.uniform(0, self.length, devices)
+        used = own + rng.normal(0, self.habit, (days, devices))
+        sent = used + rng.exponential(self.mean_delay, (days, devices))
+        return np.asarray(np.exp(2j * np.pi * sent / self.length))
+
+    def fit(self, tracks: Phases, seen: int, arrived: Phases) -> Floats:
+        """Log likelihood of each report in each track, but for a constant: (reports, tracks).
+
+        Von Mises about the mean time of a track, with the variance of a time and of that mean.
+
+        Args:
+            tracks: Sums of the points of a track's reports.
+            seen: Reports in each track, 1 or more.
+            arrived: Times of the reports to be placed.
+        """
+        variance = (self.habit**2 + self.mean_delay**2) * (1 + 1 / seen)
+        sharpness = (self.length / (2 * np.pi)) ** 2 / max(variance, 1e-9)
+        turn = np.angle(arrived[:, None] * tracks.conj()[None, :])
+        return np.asarray(sharpness * (np.cos(turn) - 1))
 
 
-def linkage(
+def joined_by_time(devices: int, mean_delay: float = MEAN_DELAY) -> float:
+    """Share of devices whose batches of two metrics, recorded in one moment, are joined by time.
+
+    The guess is the nearest batch of the other metric. Two delays differ by Laplace's law, and
+    batches of others are uniform over the day: the chance that none of them is nearer is
+    1 / (1 + 2 * others in the mean delay).
+
+    Args:
+        devices: That send both metrics in a day, 1 or more.
+        mean_delay: Seconds, of each batch by itself.
+    """
+    return 1 / (1 + 2 * (devices - 1) * mean_delay / DAY_SECONDS)
+
+
+def followed_by_address(
+    days: Sequence[int], rng: np.random.Generator, devices: int = 10_000
+) -> list[float]:
+    """Share of devices of whose daily reports one address has nine tenths, in so many days.
+
+    A device has one address at a time, which changes by chance (`ADDRESS_CHANGES_A_DAY`).
+    """
+    changed = rng.random((max(days), devices)) < ADDRESS_CHANGES_A_DAY
+    changed[0] = False
+    address = changed.cumsum(axis=0)
+    shares = []
+    for number in days:
+        held = np.zeros((int(address.max()) + 1, devices))
+        for today in address[:number]:
+            held[today, np.arange(devices)] += 1
+        shares.append(float((held.max(axis=0) >= GATHERED * number).mean()))
+    return shares
+
+
+def gathered(
     params: RapporParams,
-    metrics: int,
     reports: int,
     devices: int,
-    crowds: int,
+    groups: int,
     rng: np.random.Generator,
-) -> BatchLinkage:
-    """Attack several simulated crowds of devices, each device with a value of its own in every
-    metric.
+    enough: int = ENOUGH_DEVICES,
+    arrivals: Arrivals | None = None,
+) -> float:
+    """Share of devices of which one track holds nine tenths of the reports.
 
-    params: of each metric. A batch of several metrics is one of a filter as long as all of them.
+    Args:
+        params: Of the metric; each device has a value of its own.
+        reports: Of a device.
+        devices: Of the population, in `groups` that what is public tells apart (cohorts).
+        groups: 1 or more.
+        rng: Of devices, reports and starts.
+        enough: Devices to draw, in whole groups.
+        arrivals: The observer sees when reports arrive; None: bodies alone.
     """
-    groups = min(params.num_cohorts**metrics, MOST_GROUPS)
-    together = params.replace(
-        num_bits=params.num_bits * metrics, num_hashes=params.num_hashes * metrics
+    shares, drawn = list[float](), 0
+    while drawn < enough:
+        size = int(rng.binomial(devices - 1, 1 / groups)) + 1 if groups > 1 else devices
+        with threadpool_limits(1):
+            shares.append(_gathered(params, reports, size, rng, arrivals))
+        drawn += size if groups > 1 else enough
+    return float(np.mean(shares))
+
+
+def over_days(
+    metric: Metric, devices: int, rng: np.random.Generator, arrivals: Arrivals | None
+) -> list[float]:
+    """Shares of devices that send a report in each period, gathered after each of `DAYS`."""
+    groups = public_groups(metric)
+    return [
+        gathered(metric.params, reports_over(metric, days), devices, groups, rng,
+                 ENOUGH_FOR_A_FILE, arrivals)
+        for days in DAYS
+    ]  # fmt: skip
+
+
+def reports_over(metric: Metric, days: int) -> int:
+    """Reports of a device in so many days, one a period; 1 or more."""
+    return reports_in(metric, max(1, round(days / PERIOD_DAYS[metric.period])))
+
+
+def _gathered(
+    params: RapporParams,
+    reports: int,
+    size: int,
+    rng: np.random.Generator,
+    arrivals: Arrivals | None,
+) -> float:
+    """Share of the devices of one group whose reports are gathered."""
+    if size == 1:
+        return 1.0
+    values = rng.integers(params.num_bits, size=(params.num_hashes, size))
+    permanent = draw_permanent(values, params, rng)
+    series = np.stack([draw_shown(permanent, 1, params, rng) for _ in range(reports)])
+    times = None if arrivals is None else arrivals.draw(reports, size, rng)
+    tracks = _Tracks(params, series, arrivals, times)
+    sorted_days = (tracks.sort(rng.permutation(reports)) for _ in range(STARTS))
+    _, likeliest = max(sorted_days, key=lambda one: one[0])
+    held = np.zeros((size, size))  # of each device's reports, by track
+    for own in likeliest:
+        held[own, np.arange(size)] += 1
+    return float((held.max(axis=0) >= GATHERED * reports).mean())
+
+
+class _Tracks:
+    """Reports of all devices of a group, sorted into tracks.
+
+    series: (reports, devices, k) bits.  times: (reports, devices) of arrival, if they are seen.
+    """
+
+    def __init__(
+        self,
+        params: RapporParams,
+        series: Integers,
+        arrivals: Arrivals | None,
+        times: Phases | None,
+    ) -> None:
+        self.params, self.series, self.arrivals, self.times = params, series, arrivals, times
+
+    def sort(self, order: Integers) -> tuple[float, Integers]:
+        """Sort the days in this order; log likelihood of the last pass, and tracks (reports,
+        devices)."""
+        days, size, _ = self.series.shape
+        tracks = np.tile(np.arange(size), (days, 1))
+        self.counts = np.zeros_like(self.series[0])
+        self.clocks = np.zeros(size, dtype=np.complex128)
+        self._put(order[0], tracks[order[0]], 1)
+        score = total = -np.inf
+        for seen, day in enumerate(order[1:], 1):  # each day given those before it
+            tracks[day], _ = self._assign(day, seen)
+            self._put(day, tracks[day], 1)
+        for _ in range(MAX_PASSES):
+            before, total = tracks.copy(), 0.0
+            for day in order:
+                self._put(day, tracks[day], -1)
+                tracks[day], fit = self._assign(day, days - 1)
+                self._put(day, tracks[day], 1)
+                total += fit
+            if total <= score or (before == tracks).all():
+                break
+            score = total
+        return max(score, total), tracks
+
+    def _put(self, day: int, where: Integers, sign: int) -> None:
+        """Add the reports of a day to their tracks, or take them out."""
+        self.counts[where] += sign * self.series[day]
+        if self.times is not None:
+            self.clocks[where] += sign * self.times[day]
+
+    def _assign(self, day: int, seen: int) -> tuple[Integers, float]:
+        """Track of each report of a day, and the log likelihood."""
+        chances, reports = _predicted(self.params, self.counts, seen), self.series[day]
+        fit = reports @ np.log(chances).T
+        if not self.params.scheme.symbols:
+            fit += (1 - reports) @ np.log1p(-chances).T
+        if self.arrivals is not None and self.times is not None:
+            fit += self.arrivals.fit(self.clocks, seen, self.times[day])
+        rows, columns = linear_sum_assignment(fit, maximize=True)
+        return columns, float(fit[rows, columns].sum())
+
+
+def _predicted(params: RapporParams, counts: Integers, seen: int) -> Floats:
+    """Probability that the next report of a track shows each bit, or symbol: (tracks, k)."""
+    m = params.mechanism
+    p1, q1, p2, q2 = (
+        min(max(x / PROBABILITY_SCALE, 1e-9), 1 - 1e-9) for x in (m.p1, m.q1, m.p2, m.q2)
     )
-    with threadpool_limits(1):
-        linked = [attack(together, reports, devices, rng, groups).relinked for _ in range(crowds)]
-    chance = linked_by_groups(groups, devices)
-    return BatchLinkage(metrics, params.num_cohorts, reports, float(np.mean(linked)), chance)
-
-
-def linkages(
-    params: RapporParams, devices: int, crowds: int, rng: np.random.Generator
-) -> Iterator[BatchLinkage]:
-    """Run the attack for a batch of four metrics, and for one metric with several numbers of
-    cohorts and reports."""
-    yield linkage(params, METRICS, 1, devices, crowds, rng)
-    for cohorts in COHORTS:
-        for reports in REPORTS:
-            fewer = params.replace(num_cohorts=cohorts)
-            yield linkage(fewer, 1, reports, devices, crowds, rng)
+    if params.scheme.symbols:
+        logs = counts * np.log(p2 / q2)
+        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+        kept = weights / weights.sum(axis=1, keepdims=True)
+    else:
+        ones = 1 - (1 - 1 / params.num_bits) ** params.num_hashes  # P(B = 1), of random values
+        prior = p1 * ones + q1 * (1 - ones)
+        odds = (
+            np.log(prior / (1 - prior))
+            + counts * np.log(p2 / q2)
+            + (seen - counts) * np.log((1 - p2) / (1 - q2))
+        )
+        kept = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
+    return np.asarray(kept * p2 + (1 - kept) * q2)

@@ -1,15 +1,12 @@
-"""An attack on linked reports: find a device by what is known of everybody's life or presence.
+"""How often a device is found by what is known of everybody's life: its times, or all of it.
 
-Among the devices of a cohort, the adversary has every report of one, in order, and knows of each of
-them (a) in which slots and periods there was data, (b) when its last known cell changed, or (c) the
-whole life. It names the likeliest. Of two symbols the likelihood is exact: a forward recursion over
-the hidden symbol of each period, summed over the permanent answers, the unknown rate of change
-mixed. Of fresh reports it is exact, too, where the cells of several turns are drawn apart. With (b)
-an answer between two changes is `other` as often as such answers of all devices are. Of filters,
-and of more symbols, (c) is exact, (a) takes all periods with data for one cell, and (b) each time
-between changes: lower bounds. The dates of reports are seen, too. A string is reported when the app
-records one, so its reports show in which periods that was. An answer about places waits until the
-app runs, `accept_days` at most: in the world `seldom` (a) and (c) match the date of its arrival.
+Among the devices of a cohort, the observer has every memoized report of one, in order, and names
+the likeliest. It knows of each of them the times (when there was data, and when the last known
+value changed), or the whole life. Slots and periods of one value show one permanent answer, over
+which the likelihood sums; who knows the times alone takes each stretch between two changes for an
+unknown value: a lower bound. Where a device
+reports only when the app runs, the dates of its reports show when that was. Fresh reports need no
+attack: what they reveal has a bound (`bound_of_fresh`).
 """
 
 from __future__ import annotations
@@ -22,22 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.lives import CELLS, Lives, World, draw_lives
-from privacy_audit.location_attacks import relinked
-from privacy_audit.memoised_scores import (
-    DIGITS,
-    KNOWN,
-    Dates,
-    Knowledge,
-    capped,
-    chance_of_other,
-    dated_scores,
-    memoised_reports,
-    memoised_scores,
-    same_days,
-    stands_for_other,
-)
+from privacy_audit.lives import CELLS, NONE, RATE, Lives, World, draw_lives
+from privacy_audit.location_attacks import draw_permanent, relinked
 from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.sequence_risk import first_guess, sequence_risk
@@ -45,31 +30,79 @@ from rappor_core.sequence_risk import first_guess, sequence_risk
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-KINDS = "location", "string", "category", "number"
 
+KINDS = "location", "string", "category", "number"
 WATCHED = 12, 45  # periods
 CROWD = 1_000  # devices of a cohort
 COHORTS, TARGETS = 4, 250  # drawn cohorts, and devices of each that are looked for
+DIGITS = 8  # of a score: what says the same must tie
+_LEAST = 1e-300
+_LEFT_OUT = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
 class FoundByLife:
-    """How often the attack finds a device at first guess among `crowd`, by each kind of
-    knowledge.
+    """How often the attack finds a device at first guess among `crowd`.
 
-    periods: that were watched.  came: share of the due answers that the collector got.
-    by_presence, by_changes, by_life: shares of the devices looked for; where dates of reports show
-    the app's use, of those that reported at all.  bound: that no share exceeds, whatever is known,
-    but for chance; 1 where there is none.
+    periods: that were watched.  by_times: share found by when there was data and the value changed
+    or, if dates of reports show it, by when the app was used.  by_life: by the whole life. If dates
+    show the use, of the devices that reported at all.
     """
 
     periods: int
     crowd: int
-    came: float
-    by_presence: float
-    by_changes: float
+    by_times: float
     by_life: float
-    bound: float
+
+
+def can_be_watched(metric: Metric) -> bool:
+    """Whether a device reports more than once, with memoized answers or on days of use alone."""
+    return metric.max_reports != 1 and (dates_are_reported(metric) or _values_are_scored(metric))
+
+
+def dates_are_reported(metric: Metric) -> bool:
+    """Whether a device reports in the periods alone in which the app records something."""
+    return metric.location is None and metric.no_data is None and not metric.rules.collected
+
+
+def _values_are_scored(metric: Metric) -> bool:
+    """Whether reports are attacked by what they say; else by their dates alone."""
+    params = metric.params
+    return (
+        metric.kind in KINDS
+        and not params.scheme.single_bit
+        and params.mechanism.has_permanent_round
+    )
+
+
+def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> float:
+    """The largest share of first guesses that are right, whatever is known, after some periods
+    from the start of a block; 1 if there is no bound.
+
+    A right guess has a chance of at most sum_o max_i P(o | i) / n over what may be seen, so each
+    period in which an answer may arrive, or that it never does, adds at most the bound of one.
+    """
+    risk = sequence_risk(metric)
+    if not risk.bounded:
+        return 1.0
+    span = 1 if metric.location is None else metric.location.window or 1
+    reports = min(math.ceil(periods / span), metric.max_reports or periods)
+    dates = 1 + _patience(metric) if world == "seldom" else 1
+    sent = min(metric.epsilon_one * reports, risk.epsilon)
+    return float(min(1.0, first_guess(sent, crowd) * dates**reports))
+
+
+def share_that_arrives(metric: Metric) -> float:
+    """The share of due answers that the collector gets from apps that run only when there is data.
+
+    Of rates of use drawn from beta(1, b), k / (b + k) after k periods.
+    """
+    return _patience(metric) / (RATE[1] + _patience(metric))
+
+
+def _patience(metric: Metric) -> int:
+    """For so many periods after its own an answer waits for the app to run, 1 or more."""
+    return max(1, (metric.accept_days + 1) // PERIOD_DAYS[metric.period])
 
 
 def find_by_life(
@@ -85,216 +118,185 @@ def find_by_life(
     """Attack devices of drawn cohorts after each of some numbers of periods.
 
     Args:
-        metric: any with one report a period, in each slot or when it is a slot's turn.
-        world: of the lives.
-        rng: of lives, hashes and reports.
-        periods: each 1 or more.
-        crowd: devices of a cohort, 2 or more.
-        cohorts: drawn, 1 or more.
-        targets: devices of each that are looked for.
+        metric: One that `can_be_watched`.
+        world: Of the lives.
+        rng: Of lives, hashes and reports.
+        periods: Each 1 or more.
+        crowd: Devices of a cohort, 2 or more.
+        cohorts: Drawn, 1 or more.
+        targets: Devices of each that are looked for.
     """
-    found = np.zeros((len(periods), 1 + len(KNOWN)))
+    shares = np.zeros((len(periods), 2))
     listed = metric.params.scheme.own_bits and _values_are_scored(metric)
-    own = metric.params.num_bits - 1 if listed else CELLS
+    cells = min(metric.params.num_bits - 1 if listed else CELLS, CELLS)
     slots = 1 if metric.location is None else len(metric.location.slots)
     drawn = max(periods) + _patience(metric)
     with threadpool_limits(1):
         for _ in range(cohorts):
-            lives = draw_lives(world, crowd, slots, drawn, rng, min(own, CELLS))
-            found += _found(metric, lives, periods, min(targets, crowd), rng) / cohorts
+            lives = draw_lives(world, crowd, slots, drawn, rng, cells)
+            shares += _found(metric, lives, periods, min(targets, crowd), rng) / cohorts
     return [
-        FoundByLife(number, crowd, *map(float, [*row, _bound(metric, world, number, crowd)]))
-        for number, row in zip(periods, found, strict=True)
+        FoundByLife(number, crowd, *map(float, row))
+        for number, row in zip(periods, shares, strict=True)
     ]
-
-
-def _patience(metric: Metric) -> int:
-    """For so many periods after its own an answer waits for the app to run, 1 or more."""
-    return max(1, (metric.accept_days + 1) // PERIOD_DAYS[metric.period])
-
-
-def _bound(metric: Metric, world: World, periods: int, crowd: int) -> float:
-    """What no first guess exceeds after so many periods from the start of a block; 1: nothing.
-
-    A right guess has a chance of at most sum_o max_i P(o | i) / n over what may be seen, so each
-    period in which an answer may arrive, or that it never does, adds at most the bound of one.
-    """
-    risk = sequence_risk(metric)
-    if not risk.bounded:
-        return 1.0
-    reports = len(_first_periods(metric, periods))
-    dates = 1 + _patience(metric) if world == "seldom" else 1
-    sent = min(metric.epsilon_one * reports, risk.epsilon)
-    return float(min(1.0, first_guess(sent, crowd) * dates**reports))
-
-
-def _first_periods(metric: Metric, periods: int) -> Integers:
-    """Where the times begin in each of which a device sends one fresh report."""
-    return np.arange(0, periods, _span(metric))[: metric.max_reports or periods]
-
-
-def _span(metric: Metric) -> int:
-    """In so many periods a device sends one fresh report."""
-    return 1 if metric.location is None else metric.location.window or 1
-
-
-def can_be_watched(metric: Metric) -> bool:
-    """Whether a device may report more than once and this attack can simulate its reports."""
-    if metric.max_reports == 1:
-        return False
-    return dates_are_reported(metric) or _values_are_scored(metric)
-
-
-def _values_are_scored(metric: Metric) -> bool:
-    """Whether reports are attacked by what they say; else by their dates alone."""
-    params = metric.params
-    if metric.kind not in KINDS or params.scheme.single_bit:
-        return False
-    return metric.location is not None or params.mechanism.has_permanent_round
 
 
 def _found(
     metric: Metric, lives: Lives, periods: Sequence[int], targets: int, rng: np.random.Generator
 ) -> Floats:
-    """Share of answers that came, and shares found, in one cohort: (periods, 1 + knowledge)."""
-    location, params = metric.location, metric.params
-    dates, rows = _dates_of(metric, lives), list[list[float]]()
-    if dates is not None and not _values_are_scored(metric):
-        days = [[same_days(dates, targets, number)] * len(KNOWN) for number in periods]
-        return np.array([_by_dates(dates, *of, rng) for of in zip(periods, days, strict=True)])
-    hold = 0 if location is None else location.hold
-    block = location.window if location is not None and location.turn == "fresh" else 0
-    answers, values = lives.held(hold, block), len(lives.shares) + 1
+    """Shares found in one cohort, by times and by lives: (periods, 2)."""
+    dates, rows = _dates(metric, lives), list[list[float]]()
+    shown: Integers | None = None
+    if _values_are_scored(metric):
+        params, hashed, own, unknown = _memoized(metric, lives, rng)
+        shown = memoized_reports(params, own[:targets], hashed, rng)
+        named = np.arange(params.num_bits)[None] if params.scheme.symbols else hashed
+    for number in periods:
+        times = np.zeros((targets, len(lives.values)))
+        reported = np.arange(targets)
+        if dates is not None:
+            times = same_periods(dates[0][:, :number], targets)
+            reported = np.nonzero(dates[1][:targets, :number].any(axis=1))[0]
+        by_life = times.copy()
+        if shown is not None:
+            near = np.nonzero((times == 0).any(axis=0))[0]  # few others were used on the same days
+            groups = own[near][..., :number]
+            if dates is not None:
+                groups = np.where(dates[1][near, None, :number], groups, _LEFT_OUT)
+            by_life[:, near] += by_groups(params, shown[:, :, :number], groups, named)
+            if dates is None:
+                times = by_groups(params, shown[:, :, :number], unknown[..., :number], named)
+        rows.append([relinked(score[reported], 1, rng, reported) for score in (times, by_life)])
+    return np.array(rows)
+
+
+def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
+    """Number the stretches between changes, below 0, and put `other` where nothing is answered:
+    what the times reveal of the answers, (n, S, T)."""
+    changed = np.cumsum(lives.changes, axis=2)
+    slots = changed.shape[1]
+    unknown = -1 - (changed * slots + np.arange(slots)[None, :, None])
+    return np.where(answers == NONE, other, unknown)
+
+
+def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
+    """In which periods reports show the app's use, and of which the collector has reports, (n, T)
+    each; None if dates show nothing."""
+    used = lives.used
+    if dates_are_reported(metric):
+        used = used & (used.cumsum(axis=1) <= (metric.max_reports or used.shape[1]))
+        return used, used
+    if not lives.seldom:
+        return None
+    came: Bools = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
+    return used, came if metric.location is not None else came | used  # a value leaves at once
+
+
+def same_periods(used: Bools, targets: int) -> Floats:
+    """0 for each device that was used in the same periods as a target, else -inf: (targets, n)."""
+    table = used.astype(np.float64)
+    seen = table[:targets]
+    return np.where((1 - seen) @ table.T + seen @ (1 - table).T > 0, -np.inf, 0.0)
+
+
+def _memoized(
+    metric: Metric, lives: Lives, rng: np.random.Generator
+) -> tuple[RapporParams, Integers, Integers, Integers]:
+    """The parameters, the bits of each value and of `other`, the last, what each device memoizes
+    in each slot and period, and what its times reveal of that."""
+    params, values = metric.params, len(lives.shares) + 1
     if params.scheme.own_bits:
         params = params.replace(num_bits=values)  # bits that nobody sets tell of no life
         hashed = np.arange(values)[None]
     else:
         hashed = rng.integers(params.num_bits, size=(params.num_hashes, values))
-    if not params.mechanism.has_permanent_round:
-        stream = _fresh_reports(metric, params, lives, answers, hashed, max(periods), targets, rng)
-        for number in periods:
-            due = stream.period < number
-            scores = [_fresh_scores(params, stream, lives, answers, hashed, one, number)
-                      for one in KNOWN]  # fmt: skip
-            found = [relinked(score, 1, rng) for score in scores]
-            rows.append([float(stream.came[due].mean()) if due.any() else 1.0, *found])
-        return np.array(rows)
+    answers = lives.held(0 if metric.location is None else metric.location.hold)
+    other = int(hashed[0, -1]) if params.scheme.symbols else values - 1
     own = hashed[0][answers] if params.scheme.symbols else answers % values
-    own = capped(own, metric.max_memoized_values, stands_for_other(params, hashed))
-    shown = memoised_reports(params, own[:targets], hashed, rng)
-    for number in periods:
-        if dates is None:
-            scores = [memoised_scores(params, hold, shown, lives, own, hashed, one, number)
-                      for one in KNOWN]  # fmt: skip
-            rows.append([1.0, *(relinked(score, 1, rng) for score in scores)])
-            continue
-        scores = [dated_scores(params, shown, lives, own, hashed, dates, one, number)
-                  for one in KNOWN]  # fmt: skip
-        rows.append(_by_dates(dates, number, scores, rng))
-    return np.array(rows)
+    unknown = unknown_values(lives, answers, other)
+    return params, hashed, capped(own, metric.max_memoized_values, other), unknown
 
 
-def _by_dates(
-    dates: Dates, periods: int, scores: Sequence[Floats], rng: np.random.Generator
-) -> list[float]:
-    """Share of due answers that came, and of devices that reported, those found by each score."""
-    reported = np.nonzero(dates.came[: len(scores[0]), :periods].any(axis=1))[0]
-    came = float(dates.came[:, :periods].sum() / dates.due[:, :periods].sum())
-    return [came, *(relinked(score[reported], 1, rng, reported) for score in scores)]
+def capped(own: Integers, cap: int, other: int) -> Integers:
+    """Replace what a device memoizes past its cap by `other`, which is one of them: (n, S, T)."""
+    result = own.copy()
+    for device in result:
+        known = {other}
+        for period in range(device.shape[1]):
+            for slot in range(device.shape[0]):
+                value = int(device[slot, period])
+                if value in known or len(known) < cap:
+                    known.add(value)
+                else:
+                    device[slot, period] = other
+    return result
 
 
-def dates_are_reported(metric: Metric) -> bool:
-    """Whether a device reports in the periods alone in which the app records something."""
-    return metric.location is None and metric.no_data is None and not metric.rules.collected
-
-
-def _dates_of(metric: Metric, lives: Lives) -> Dates | None:
-    """What the dates of memoised reports show of the app's use; None: nothing."""
-    used = lives.used
-    if dates_are_reported(metric):
-        used = used & (used.cumsum(axis=1) <= (metric.max_reports or used.shape[1]))
-        return Dates(used, used, used)
-    if not lives.seldom:
-        return None
-    came = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
-    if metric.location is None:  # a value is reported at once
-        came |= used
-    return Dates(used, np.ones_like(came), came)
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    """slot, period: of each report, (targets, R).  bits: (targets, R, k), of 0 and 1.
-    arrived: the period in which it leaves.  came: whether it was taken then."""
-
-    slot: Integers
-    period: Integers
-    bits: Integers
-    arrived: Integers
-    came: Bools
-
-
-def _fresh_reports(
-    metric: Metric,
-    params: RapporParams,
-    lives: Lives,
-    answers: Integers,
-    hashed: Integers,
-    periods: int,
-    targets: int,
-    rng: np.random.Generator,
-) -> _Fresh:
-    """Draw turns, which depend on no life, and the reports of the first devices."""
-    location, slots = metric.location, answers.shape[1]
-    starts = _first_periods(metric, periods)
-    turn = rng.integers(_span(metric) * slots, size=(targets, len(starts)))
-    if location is not None and location.turn == "fixed":
-        turn = np.repeat(turn[:, :1], len(starts), axis=1)
-    slot, period = turn % slots, starts + turn // slots
-    there = np.minimum(period, periods - 1)
-    device = np.arange(targets)[:, None]
-    values = answers[device, slot, there]
-    mechanism = params.mechanism
-    chance = np.full((*values.shape, params.num_bits), mechanism.p_star)
-    for positions in hashed:
-        np.put_along_axis(chance, positions[values][..., None], mechanism.q_star, axis=2)
-    bits = (rng.random(chance.shape) < chance).astype(np.int64)
-    arrived = lives.next_use[device, there]
-    return _Fresh(slot, period, bits, arrived, arrived - there <= _patience(metric))
-
-
-def _fresh_scores(
-    params: RapporParams,
-    stream: _Fresh,
-    lives: Lives,
-    answers: Integers,
-    hashed: Integers,
-    known: Knowledge,
-    periods: int,
-) -> Floats:
-    """Log likelihood of each stream by each device: (targets, n)."""
-    q, p = params.mechanism.q_star, params.mechanism.p_star
-    log = stream.bits * (math.log(q) - math.log(p)) + (1 - stream.bits) * (
-        math.log1p(-q) - math.log1p(-p)
-    )
-    weights = np.zeros((*log.shape[:2], hashed.shape[1]))
-    for number, positions in enumerate(hashed):  # bits in common count once
-        new = ~(hashed[:number] == positions).any(axis=0) if number else np.ones(1, dtype=bool)
-        weights += np.where(new, log[..., positions], 0.0)
-    likelihood = np.exp(weights)  # of each value, the last is `other`: (targets, R, cells + 1)
-    crowd, other = likelihood[..., :-1] @ lives.shares, likelihood[..., -1]
-    absent = chance_of_other(lives, answers, known)
-    score = np.zeros((len(log), len(answers)))
-    for number in range(log.shape[1]):
-        watched = (stream.period[:, number] < periods) & stream.came[:, number]
-        slot, at = stream.slot[watched, number], stream.period[watched, number]
-        if known == "life":
-            told = np.take_along_axis(likelihood[watched, number], answers[:, slot, at].T, axis=1)
+def memoized_reports(
+    params: RapporParams, own: Integers, hashed: Integers, rng: np.random.Generator
+) -> Integers:
+    """Draw what devices show in each slot and period: (targets, S, T, k), of 0 and 1."""
+    rows, k = own.reshape(len(own), -1), params.num_bits
+    order = np.arange(k)[None] if params.scheme.symbols else hashed
+    shown = np.zeros((*rows.shape, k), dtype=np.int64)
+    p2, q2 = (x / PROBABILITY_SCALE for x in (params.mechanism.p2, params.mechanism.q2))
+    for device, row in enumerate(rows):
+        values, index = np.unique(row, return_inverse=True)
+        permanent = draw_permanent(order[:, values], params, rng)[index]
+        if params.scheme.symbols:
+            kept = rng.random(len(row)) < p2
+            away = rng.integers(1, k, size=len(row))
+            symbol = permanent.argmax(axis=1)
+            shown[device, np.arange(len(row)), np.where(kept, symbol, (symbol + away) % k)] = 1
         else:
-            part = absent[:, slot, at].T
-            told = part * other[watched, number, None] + (1 - part) * crowd[watched, number, None]
-        score[watched] += np.log(told)
-        if known != "changes":  # who knows when the app ran
-            then = stream.arrived[watched, number, None] == lives.next_use[:, at].T
-            score[watched] += np.where(then, 0.0, -np.inf)
+            chance = np.where(permanent == 1, p2, q2)
+            shown[device] = rng.random(chance.shape) < chance
+    return shown.reshape(*own.shape, k)
+
+
+def by_groups(params: RapporParams, seen: Integers, groups: Integers, named: Integers) -> Floats:
+    """Log likelihood of each stream by each device, (targets, n): slots and periods of one group
+    show one permanent answer, independent of all others.
+
+    groups: (n, S, T), an index into `named`, or below 0: unknown, one for each number;
+        `_LEFT_OUT` is of no group.
+    """
+    targets, k = len(seen), params.num_bits
+    flat = seen.reshape(targets, -1, k).transpose(0, 2, 1).reshape(targets * k, -1)
+    flat = flat.astype(np.float64)
+    score = np.zeros((targets, len(groups)))
+    for device, row in enumerate(groups.reshape(len(groups), -1)):
+        labels, index, sizes = np.unique(row, return_inverse=True, return_counts=True)
+        counts = (flat @ np.eye(len(labels))[index]).reshape(targets, k, len(labels))
+        score[:, device] = sum(
+            _of_group(params, counts[..., i], int(size), named[:, label] if label >= 0 else None)
+            for i, (label, size) in enumerate(zip(labels, sizes, strict=True))
+            if label != _LEFT_OUT
+        )
     return np.round(score, DIGITS)
+
+
+def _of_group(
+    params: RapporParams, counts: Floats, size: int, positions: Integers | None
+) -> Floats:
+    """Log likelihood of the counts (targets, k) of a group of so many reports: (targets,)."""
+    mechanism, k = params.mechanism, params.num_bits
+    p1, q1, p2, q2 = (
+        x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
+    )
+    if params.scheme.symbols:
+        prior = np.full(k, 1 / k) if positions is None else np.full(k, (1 - p1) / (k - 1))
+        if positions is not None:
+            prior[positions[0]] = p1
+        logs = counts * math.log(p2) + (size - counts) * math.log(max(q2, _LEAST))
+        return np.asarray(np.logaddexp.reduce(logs + np.log(prior), axis=1))
+    ones = 1 - (1 - 1 / k) ** params.num_hashes
+    chance = np.full(k, p1 * ones + q1 * (1 - ones) if positions is None else q1)
+    if positions is not None:
+        chance[positions] = p1
+    hit, miss = (
+        counts * math.log(max(x, _LEAST)) + (size - counts) * math.log(max(1 - x, _LEAST))
+        for x in (p2, q2)
+    )
+    score: Floats = np.logaddexp(np.log(chance) + hit, np.log1p(-chance) + miss).sum(axis=1)
+    return score

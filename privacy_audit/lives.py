@@ -21,7 +21,7 @@ WORLDS: tuple[World, ...] = ("sparse", "dense", "seldom")
 
 NONE = -1  # no data
 CELLS = 200  # that people are in
-_RATE = 1.0, 2.45  # of a person's periods with data in `sparse`: a beta distribution, mean .29
+RATE = 1.0, 2.45  # of a person's periods with data in `sparse`: a beta distribution, mean .29
 _AWAY = 0.5  # of those, where it is not the usual cell
 _SEEN, _MOVES = 0.95, 0.2  # of `dense`
 _TAIL = 0.8  # exponent of the cells' shares by rank
@@ -54,17 +54,12 @@ class Lives:
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
         return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
-    def held(self, hold: int, block: int = 0) -> Integers:
+    def held(self, hold: int) -> Integers:
         """The answer in each slot and period: the last known cell, at most `hold` periods old,
-        or `NONE`, (n, S, T).
-
-        block: periods after which nothing is known of those before; 0: there are none.
-        """
+        or `NONE`, (n, S, T)."""
         answers, last = np.full_like(self.values, NONE), np.full_like(self.values[..., 0], NONE)
         age = np.zeros_like(last)
         for period in range(self.values.shape[2]):
-            if block and period % block == 0:
-                last[:] = NONE
             seen, age = self.values[..., period], age + 1
             last, age = np.where(seen != NONE, seen, last), np.where(seen != NONE, 0, age)
             answers[..., period] = np.where(age <= hold, last, NONE)
@@ -106,6 +101,6 @@ def draw_lives(
         away = rng.random(shape) < _AWAY
         values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
         apart = 1 if world == "seldom" else slots  # that have data in periods of their own
-        rate = rng.beta(*_RATE, size=(people, apart, 1))
+        rate = rng.beta(*RATE, size=(people, apart, 1))
         seen = rng.random((people, apart, periods)) < rate
     return Lives(np.where(seen, values, NONE), shares, world == "seldom")

@@ -1,18 +1,29 @@
-"""Two attacks on simulated devices of one cohort: detect a change, and re-link a device."""
+"""Two attacks on simulated devices of one cohort: detect a change, and re-link a device.
+
+Each device has a permanent response; who links its reports over some periods sees it through the
+noise, and recognizes it later, or sees that it changed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from rappor_core.risk import groups_together, linked_by_groups, place_groups
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+CROWD = 1_500
+_MAX_GROUPS = 1 << 40  # of a crowd: more tell no more apart
+_MAX_BITS = 128  # more bits only make the attacks stronger, and slower to run
 _DIGITS = 8  # of a score: what says the same must tie, whatever the order of its sums
 
 
@@ -185,3 +196,81 @@ def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integ
     apart = (a @ prior) * (b @ prior)
     logs = np.log(np.maximum(joint, 1e-300)) - np.log(np.maximum(apart, 1e-300))
     return np.asarray(np.round(logs.sum(axis=1), _DIGITS))
+
+
+def reports_in(metric: Metric, periods: int) -> int:
+    """At most so many reports of one slot has a device in some periods (1 or more) in a row."""
+    asked = (
+        metric.details if metric.rules.takes_fixes and metric.location is None else metric.location
+    )
+    most = periods if asked is None else asked.most_reports_in(periods)
+    return min(most, metric.max_reports or most)
+
+
+def attacks_on(
+    metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
+) -> list[AttackResult]:
+    """Attack simulated devices of one cohort, which report for some periods before and as many
+    after."""
+    params = _attackable(metric.params)
+    groups = place_groups(metric)
+    with threadpool_limits(1):
+        return [
+            attack(params, reports_in(metric, number), crowd, rng, groups) for number in periods
+        ]
+
+
+def _attackable(params: RapporParams) -> RapporParams:
+    if params.scheme.own_bits and params.num_bits > _MAX_BITS:
+        return params.replace(num_bits=_MAX_BITS)
+    return params
+
+
+@dataclass(frozen=True)
+class FileAttack:
+    """How many devices an observer re-links over all metrics of a file.
+
+    by_groups: share of devices re-linked by what is public alone: cohorts, levels, turns.
+    relinked: by that and the permanent bits of all slots.  groups: into which devices fall.
+    """
+
+    periods: int
+    groups: int
+    by_groups: float
+    relinked: float
+
+
+def attack_file(
+    metrics: Sequence[Metric],
+    periods: int,
+    population: int,
+    rng: np.random.Generator,
+    crowd: int = CROWD,
+) -> FileAttack:
+    """Re-link simulated devices by all slots of all location metrics, and by the cohorts of all
+    metrics.
+
+    metrics: one of each declared name.  periods: before, and as many after.
+    population: devices that report. At most `crowd` of them are drawn, in so many groups that each
+        has as many to hide among as in the population, or `crowd` if that is less.
+    """
+    groups = groups_together(metrics)
+    size = max(min(crowd, population), 2)
+    shrunk = max(1, min(round(size * groups / population), _MAX_GROUPS))
+    score = np.zeros((size, size))
+    with threadpool_limits(1):
+        for metric in metrics:
+            if metric.location is not None and metric.max_reports != 1:
+                score += _metric_scores(metric, periods, size, rng)
+        found = relinked(score, shrunk, rng)
+    return FileAttack(periods, groups, linked_by_groups(groups, population), found)
+
+
+def _metric_scores(metric: Metric, periods: int, crowd: int, rng: np.random.Generator) -> Floats:
+    location, params = metric.location, _attackable(metric.params)
+    assert location is not None  # noqa: S101 (of location metrics alone)
+    slots = len(location.slots) if location.num_turns == 1 else 1  # else it answers in one of them
+    places = slots
+    if not params.scheme.symbols:
+        places = max(1, min(slots, metric.max_memoized_values))
+    return series_scores(params, reports_in(metric, periods), slots, places, crowd, rng)

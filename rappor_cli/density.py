@@ -22,7 +22,7 @@ from decoder.sources.density_windows import (
     fetch_parts,
 )
 from decoder.workflows.maps import MapJob, run_maps, write_maps
-from privacy_audit.trackability import trackability_text
+from privacy_audit.findings import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.density_tables import print_areas, print_json, print_maps
 from rappor_cli.numbers import read_day

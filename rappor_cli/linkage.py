@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated
 
 import numpy as np
@@ -11,69 +10,69 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from privacy_audit.batch_linkage import BatchLinkage, linkages
-from privacy_audit.linkage_over_time import Gathered, gathered_over_time
+from privacy_audit.batch_linkage import (
+    DAYS,
+    MEAN_DELAY,
+    Arrivals,
+    followed_by_address,
+    gathered,
+    joined_by_time,
+)
 from rappor_cli import options as shared
+from rappor_cli.progress import progress_bar
 from rappor_core.params import RapporParams
 
-Probability = Annotated[float, typer.Option(min=0, max=1, help="Of the metric's mechanism.")]
+HEADINGS = "days", "by bodies", "by bodies and times", "by the address"
 
 
 def batch_linkage(
-    devices: Annotated[int, typer.Option(min=2, max=5_000, help="Of the population.")] = 150,
-    crowds: Annotated[int, typer.Option(min=1, help="Populations to average over.")] = 40,
-    num_bits: Annotated[int, typer.Option(min=4, max=1_024, help="Of each filter.")] = 128,
-    num_hashes: Annotated[int, typer.Option(min=1, max=8, help="Of each filter.")] = 2,
-    num_cohorts: Annotated[int, typer.Option(min=1, help="Of the batch of four metrics.")] = 32,
-    prob_f: Probability = 0.75,
-    prob_p: Probability = 0.5,
-    prob_q: Probability = 0.75,
+    devices: Annotated[int, typer.Option(min=2, max=100_000, help="Of the population.")] = 150,
     days: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--days", min=2, max=400, help="Gather the reports of so many days, one a day; repeat."
-        ),
+        list[int] | None, typer.Option("--days", min=2, max=400, help="One report a day; repeat.")
     ] = None,
+    num_cohorts: Annotated[int, typer.Option(min=1, help="Of the metric.")] = 32,
+    mean_delay: Annotated[
+        float, typer.Option(min=0, max=7 * 86_400, help="Seconds from use to sending, on average.")
+    ] = MEAN_DELAY,
+    habit: Annotated[
+        float, typer.Option(min=1, help="Seconds, spread of a device's time of use.")
+    ] = 1_800.0,
+    drawn: Annotated[
+        int, typer.Option(min=1, help="Devices whose batches are linked for each figure.")
+    ] = 600,
     seed: shared.Seed = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Link the batches of two days by their bodies alone: four metrics together, and each apart.
+    """Link the batches of devices over some days, with and without a relay.
 
-    With --days: sort the reports of one metric over so many days into devices.
+    k = 128, h = 2, f = .75, p = .5, q = .75. Shares of devices of which nine tenths of the batches
+    of one metric are gathered.
     """
     params = RapporParams.rappor(
-        num_bits=num_bits, num_hashes=num_hashes, num_cohorts=num_cohorts,
-        prob_f=prob_f, prob_p=prob_p, prob_q=prob_q,
-    )  # fmt: skip
-    rng = np.random.default_rng(seed)
-    if days:
-        gathered = gathered_over_time(params, days, devices, num_cohorts, rng, devices * crowds)
-        _print_gathered(list(gathered), devices, as_json=as_json)
-        return
-    found = list(linkages(params, devices, crowds, rng))
+        num_bits=128, num_hashes=2, num_cohorts=num_cohorts, prob_f=0.75, prob_p=0.5, prob_q=0.75
+    )
+    rng, rows, over = np.random.default_rng(seed), list[dict[str, float]](), days or list(DAYS)
+    with progress_bar("days", len(over)) as advance:
+        for number in over:
+            bodies, times = (
+                gathered(params, number, devices, num_cohorts, rng, drawn, seen)
+                for seen in (None, Arrivals(mean_delay, habit))
+            )
+            (address,) = followed_by_address([number], rng)
+            rows.append({"days": number, "bodies": bodies, "times": times, "address": address})
+            advance(1)
+    joined = joined_by_time(devices, mean_delay)
     if as_json:
-        print(json.dumps([asdict(row) for row in found]))
-    else:
-        Console().print(_table(found, devices))
-
-
-def _print_gathered(found: list[Gathered], devices: int, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(row) for row in found]))
+        print(json.dumps({"days": rows, "joined": joined}))
         return
-    table = Table(title=f"{devices:,} devices: nine tenths of their reports gathered, by bodies")
-    for name in ("days", "devices"):
+    table = Table(title=f"{devices:,} devices: nine tenths of their batches gathered")
+    for name in HEADINGS:
         table.add_column(name, justify="right")
-    for row in found:
-        table.add_row(str(row.reports), f"{row.gathered:.1%}")
-    Console().print(table)
-
-
-def _table(found: list[BatchLinkage], devices: int) -> Table:
-    table = Table(title=f"{devices:,} devices: batches of two days that are linked")
-    for name in ("metrics in a batch", "cohorts", "reports a batch", "linked", "by cohort alone"):
-        table.add_column(name, justify="right")
-    for row in found:
-        shares = f"{row.linked:.1%}", f"{row.chance:.1%}"
-        table.add_row(str(row.metrics), str(row.cohorts), str(row.reports), *shares)
-    return table
+    for row in rows:
+        shares = (f"{row[name]:.1%}" for name in ("bodies", "times", "address"))
+        table.add_row(f"{row['days']:.0f}", *shares)
+    console = Console()
+    console.print(table)
+    console.print(
+        f"Batches of two metrics recorded in one moment are joined by time: {joined:.2%}."
+    )

@@ -11,10 +11,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from privacy_audit.findings import PERIODS
 from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
-from privacy_audit.linkage_by_life import TARGETS, find_by_life
+from privacy_audit.linkage_by_life import (
+    TARGETS,
+    WATCHED,
+    bound_of_fresh,
+    can_be_watched,
+    find_by_life,
+)
 from privacy_audit.lives import WORLDS
-from privacy_audit.trackability import PERIODS, attack_file, attacks_on
+from privacy_audit.location_attacks import attack_file, attacks_on
 from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import print_columns
@@ -70,16 +77,21 @@ def location_attacks(
 def _by_life(
     metrics: Sequence[Metric], crowd: int, streams: int, rng: np.random.Generator
 ) -> list[dict[str, Any]]:
-    """Rows of the attack by lives, of each world, after each number of periods."""
-    rows = []
+    """Rows of each world after each number of periods: shares found, or the bound of fresh ones."""
+    rows: list[dict[str, Any]] = []
     size = min(crowd, LIFE_CROWD)
     cohorts = max(1, round(streams / min(size, TARGETS)))
     with progress_bar("lives", len(metrics) * len(WORLDS)) as advance:
         for metric, world in product(metrics, WORLDS):
-            found = find_by_life(metric, world, rng, crowd=size, cohorts=cohorts,
-                                 targets=-(-streams // cohorts))  # fmt: skip
-            told = {"metric": metric.base_name, "lives": world}
-            rows += [told | asdict(one) for one in found]
+            told = {"metric": metric.base_name, "lives": world, "crowd": size}
+            found: list[dict[str, Any]] = [{"periods": number} for number in WATCHED]
+            if can_be_watched(metric):
+                attacked = find_by_life(metric, world, rng, crowd=size, cohorts=cohorts,
+                                        targets=-(-streams // cohorts))  # fmt: skip
+                found = [asdict(one) for one in attacked]
+            for row in found:
+                bound = bound_of_fresh(metric, world, row["periods"], size)
+                rows.append(told | {"by_times": None, "by_life": None, "bound": bound} | row)
             advance(1)
     return rows
 
@@ -88,18 +100,17 @@ def _print_lives(rows: Sequence[dict[str, Any]]) -> None:
     """Print what is known of everybody, and how often that finds a device."""
     crowd = rows[0]["crowd"] if rows else 0
     print(f"\nwhose reports these are, among {crowd:,} of one cohort: right at first guess")
-    columns = "metric", "lives", "periods", "came", "presence", "changes", "life", "bound"
     lines = []
     for row in rows:
-        shares = [f"{row[name]:.2%}" for name in ("by_presence", "by_changes", "by_life")]
+        shares = ("" if (share := row[name]) is None else f"{share:.2%}"
+                  for name in ("by_times", "by_life"))  # fmt: skip
         bound = "none" if row["bound"] == 1 else f"{row['bound']:.2%}"
-        first = row["metric"], row["lives"], str(row["periods"]), f"{row['came']:.0%}"
-        lines.append((*first, *shares, bound))
-    print_columns(columns, lines)
+        lines.append((row["metric"], row["lives"], str(row["periods"]), *shares, bound))
+    print_columns(("metric", "lives", "periods", "times", "life", "bound"), lines)
     print(
-        "What is known of everybody: in which periods there was data, in which the last known cell "
-        "changed, or the life. lives: sparse, data now and then and many cells; dense, always "
-        "the same cell but for a fifth who move once; seldom, as sparse, of an app that runs "
-        "only when there is data, so that answers come late: came, of those that were due. bound: "
-        "of what was sent and when, whatever is known."
+        "What is known of everybody: when there was data and the last known cell changed (times), "
+        "or the life. lives: sparse, data now and then and many cells; dense, always the same cell "
+        "but for a fifth who move once; seldom, as sparse, of an app that runs only when there is "
+        "data, so that answers come late, and times are those of their arrival. bound: of fresh "
+        "answers and their dates, whatever is known."
     )

@@ -24,7 +24,7 @@ from metric_design.plan_html import render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
 from metric_design.request import PlanRequest
 from metric_design.solve_plan import plan_metric, question_of
-from privacy_audit.trackability import trackability_text
+from privacy_audit.findings import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.numbers import number
 from rappor_cli.plan_text import plan_lines

@@ -15,7 +15,6 @@ from rappor_cli.experiments import EXPERIMENTS, RegisteredExperiment
 from rappor_cli.linkage import batch_linkage
 from rappor_cli.location import location_attacks
 from rappor_cli.options import command_group
-from rappor_cli.simulate_relay import relay
 
 app = command_group(
     "Run a published or calibration experiment, from fresh draws.",
@@ -59,4 +58,3 @@ for experiment, entry in EXPERIMENTS.items():
     app.command(experiment)(command_of(experiment, entry))
 app.command("location-attacks")(location_attacks)
 app.command("batch-linkage")(batch_linkage)
-app.command("relay")(relay)

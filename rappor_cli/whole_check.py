@@ -14,10 +14,6 @@ from metric_design.review import Finding, check_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
-_ATTACKS = ("trackability.track_findings", "linkage_over_time.gathering_findings",
-            "life_findings.life_findings")  # fmt: skip
-_BEHIND_A_RELAY = "relay_linkage.relay_findings"
-
 
 def whole_check(
     metrics: MetricsFile,
@@ -42,31 +38,23 @@ def whole_check(
 
 def _tracking(metrics: MetricsFile, population: int, *, relay: bool) -> Iterable[Finding]:
     """Attack what devices will send, where the numerical libraries for it are installed."""
-    attacks = (*_ATTACKS, _BEHIND_A_RELAY) if relay else _ATTACKS
     try:
-        for attack in attacks:
-            import_module(f"privacy_audit.{attack.split('.')[0]}")
+        import_module("privacy_audit.findings")
     except ModuleNotFoundError as error:
         missing = f"re-linking was not tried, as {error.name} is missing: "
         return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    return _attacked(tuple(metrics.metrics.items()), population, attacks)
+    return _attacked(tuple(metrics.metrics.items()), population, relay)
 
 
 @lru_cache(maxsize=8)
 def _attacked(
-    metrics: tuple[tuple[str, Metric], ...],
-    population: int,
-    attacks: tuple[str, ...],
+    metrics: tuple[tuple[str, Metric], ...], population: int, relay: bool
 ) -> tuple[Finding, ...]:
     """Findings of attacks, drawn once: `rappor plan` asks again about what it recommends."""
     file = MetricsFile(dict(metrics))
     rng = import_module("numpy").random.default_rng(0)
-    found: list[Finding] = []
-    for attack in attacks:
-        module, function = attack.split(".")
-        made = getattr(import_module(f"privacy_audit.{module}"), function)
-        found.extend(made(file, population, rng))
-    return tuple(found)
+    attack_findings = import_module("privacy_audit.findings").attack_findings
+    return tuple(attack_findings(file, population, rng, relay=relay))
 
 
 def _maps(

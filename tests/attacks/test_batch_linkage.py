@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from client_sdk import Client, Delivery
@@ -24,9 +23,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from privacy_audit.batch_linkage import linkage
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.params import RapporParams
 from rappor_core.risk import linked_by_groups
 
 DAY = 86_400.0
@@ -181,23 +178,6 @@ def test_which_batch_leaves_first_is_drawn_at_random(state: SqliteState) -> None
         (group,) = read_body(next(outbox.batches()).body).groups
         first[group.metric] += 1
     assert all(70 < number < 130 for number in first.values())
-
-
-def test_what_remains_is_as_docs_privacy_says() -> None:
-    """`rappor simulate batch-linkage`: 32 cohorts, 150 devices, a report a day; then fewer."""
-    params = RapporParams.rappor(
-        num_bits=128, num_hashes=2, num_cohorts=32, prob_f=0.75, prob_p=0.5, prob_q=0.75
-    )
-    rng = np.random.default_rng(1)
-    together = linkage(params, 4, 1, 150, 5, rng)
-    alone = linkage(params, 1, 1, 150, 20, rng)
-    few = linkage(params.replace(num_cohorts=4), 1, 1, 150, 20, rng)
-    one = linkage(params.replace(num_cohorts=1), 1, 1, 150, 20, rng)
-    assert together.linked > 0.99
-    assert alone.chance == pytest.approx(0.212, abs=0.001)
-    assert 0.36 < alone.linked < 0.46
-    assert 0.06 < few.linked < 0.13
-    assert one.linked < 0.06
 
 
 def expected_groups(shares: list[float], devices: int) -> float:

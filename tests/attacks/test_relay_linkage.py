@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from privacy_audit.arrivals import (
+from privacy_audit import batch_linkage
+from privacy_audit.batch_linkage import (
     ADDRESS_CHANGES_A_DAY,
     Arrivals,
     followed_by_address,
     joined_by_time,
 )
-from privacy_audit.linkage_over_time import gathered_over_time
-from privacy_audit.relay_attackers import attackers, passed_on
-from privacy_audit.relay_linkage import linkage_findings, relay_findings
+from privacy_audit.findings import linkage_findings, relay_findings
+from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
-from tests.attacks.test_linkage_over_time import PUBLISHED, declared
+from tests.attacks.test_gathering import PUBLISHED, declared
 from tests.metric_texts import declaration
 
 SMALL = {"num_bits": 8, "num_hashes": 1}
@@ -26,8 +27,7 @@ SMALL = {"num_bits": 8, "num_hashes": 1}
 
 def gathered(arrivals: Arrivals | None, devices: int = 150, reports: int = 2) -> float:
     rng = np.random.default_rng(1)
-    (found,) = gathered_over_time(PUBLISHED, [reports], devices, 32, rng, 200, arrivals)
-    return found.gathered
+    return batch_linkage.gathered(PUBLISHED, reports, devices, 32, rng, 200, arrivals)
 
 
 def test_times_of_arrival_gather_what_bodies_do_not() -> None:
@@ -73,7 +73,7 @@ def test_an_address_is_kept_by_its_law() -> None:
     keep = math.exp(-ADDRESS_CHANGES_A_DAY)
     p, q = 1 - keep, keep
     exact = q**29 + 2 * p * q**28 + (2 * p + p * p) * q**27 + (2 * p + 2 * p * p) * q**26
-    two, month = followed_by_address((2, 30), 0.9, np.random.default_rng(0))
+    two, month = followed_by_address((2, 30), np.random.default_rng(0))
     assert abs(two - q) < 0.003
     assert abs(month - exact) < 0.015
 
@@ -105,25 +105,13 @@ def test_published_counts_have_bounds_or_reasons() -> None:
     assert "against the collector itself" in local.message
 
 
-def test_a_listener_on_both_sides_knows_senders() -> None:
-    """One is taken for another where a third comes before it leaves: 1 / (1 + rate * seconds)."""
-    rng = np.random.default_rng(5)
-    for seconds in (0.05, 60.0):
-        share = 1 / (1 + 4_000 / 86_400 * seconds)
-        error = max(math.sqrt(share * (1 - share) / 40_000), 1e-4)
-        found = np.mean([passed_on(4_000, rng, seconds) for _ in range(10)])
-        assert abs(found - share) < 5 * error
-
-
-def test_each_attacker_has_only_what_it_sees() -> None:
-    found = {
-        one.who: one for one in attackers(PUBLISHED, 150, 2, np.random.default_rng(1), enough=100)
-    }
-    stores, watches = found["collector, by what it stores"], found["collector that watches times"]
-    assert stores.over_days < watches.over_days
-    assert stores.in_a_day < watches.in_a_day < 1
-    assert stores.to_address == watches.to_address == 0
-    for who, one in found.items():
-        assert one.reads == ("collector" in who)
-        if "without" in who or "relay" in who:
-            assert one.to_address == 1
+def test_the_command_shows_bodies_times_and_addresses(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["simulate", "batch-linkage", "--days", "2", "--drawn", "60", "--seed", "1"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (row,) = told["days"]
+    assert row["days"] == 2
+    assert row["bodies"] < row["times"] < row["address"]
+    assert told["joined"] == pytest.approx(joined_by_time(150))
+    assert main(words) == 0
+    assert "joined by time: 32.58%" in capsys.readouterr().out

@@ -298,6 +298,8 @@ def test_a_device_keeps_its_cut_over_periods() -> None:
         own = {symbol for _, symbol, _ in device.sent}
         assert own == {device.answer("minutes", 90.0)}
         answers |= own
+        rising = [device.answer("minutes", number) for number in (62.0, 75.0, 90.0, 105.0, 118.0)]
+        assert rising == sorted(rising)  # one cut for all numbers
     assert answers == {0, 1}
 
 

@@ -14,10 +14,15 @@ import numpy as np
 import pytest
 
 from client_sdk.location.dwell_time import moment_of
-from privacy_audit.life_findings import life_findings, life_text
-from privacy_audit.linkage_by_life import FoundByLife, can_be_watched, find_by_life
+from privacy_audit.findings import WORLDS, life_findings
+from privacy_audit.linkage_by_life import (
+    bound_of_fresh,
+    by_groups,
+    can_be_watched,
+    find_by_life,
+    share_that_arrives,
+)
 from privacy_audit.lives import NONE, Lives, draw_lives
-from privacy_audit.memoised_scores import by_groups, by_recursion
 from rappor_core.calendar import day_of, period_number
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
@@ -53,42 +58,6 @@ THEME = declaration(
 
 def places(keys: str) -> Metric:
     return parse_metrics(PLACES + keys).declared[0]
-
-
-def test_the_recursion_sums_over_hidden_symbols() -> None:
-    """Of two slots and three periods, permanent answers and every sequence of symbols."""
-    params = RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 2.0, 1.2), "symbol")
-    p1, p2 = params.mechanism.p1 / 2**16, params.mechanism.p2 / 2**16
-    rng = np.random.default_rng(0)
-    shown = rng.integers(2, size=(2, 3))
-    other, turns = rng.random((2, 3)), rng.random((2, 2, 3))
-    share, none = 0.3, 1
-    crowd = (1 - share, share)
-    total = 0.0
-    for permanent in itertools.product((0, 1), repeat=2):
-        weight = math.prod(p1 if permanent[s] == s else 1 - p1 for s in (0, 1))
-        by_rate = 0.0
-        for rate in turns:
-            product = 1.0
-            for slot in range(2):
-                one = 0.0
-                for path in itertools.product((0, 1), repeat=3):
-                    chance, last = 1.0, None
-                    for t, s in enumerate(path):
-                        new = crowd[s] if last is None else (
-                            rate[slot, t] * crowd[s] + (1 - rate[slot, t]) * (s == last)
-                        )  # fmt: skip
-                        says = [p2 if permanent[v] == shown[slot, t] else 1 - p2 for v in (s, none)]
-                        away = other[slot, t]
-                        chance *= new * ((1 - away) * says[0] + away * says[1])
-                        last = s
-                    one += chance
-                product *= one
-            by_rate += product / len(turns)
-        total += weight * by_rate
-    seen = np.eye(2, dtype=np.int64)[shown][None]
-    found = by_recursion(params, seen, other[None], turns[:, None], share, none)
-    assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -131,12 +100,12 @@ def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> 
     assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
-def test_a_held_cell_has_its_age_and_block() -> None:
+def test_a_held_cell_has_its_age() -> None:
     values = np.array([[[3, NONE, NONE, NONE, 5, NONE, NONE, 5]]])
     lives = Lives(values, np.full(6, 1 / 6))
     assert lives.held(2)[0, 0].tolist() == [3, 3, 3, NONE, 5, 5, 5, 5]
     assert lives.held(0)[0, 0].tolist() == values[0, 0].tolist()
-    assert lives.held(4, block=5)[0, 0].tolist() == [3, 3, 3, 3, 5, NONE, NONE, 5]
+    assert lives.held(4)[0, 0].tolist() == [3, 3, 3, 3, 5, 5, 5, 5]
     assert lives.changes[0, 0].tolist() == [True, *[False] * 3, True, *[False] * 3]
 
 
@@ -155,13 +124,6 @@ def test_the_next_use_is_after_the_period() -> None:
     assert Lives(values, np.ones(5), seldom=True).next_use.tolist() == [[1, 4, 4, 4, 5]]
 
 
-def window_of(accept_days: int, **how: int) -> FoundByLife:
-    metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
-    rng = np.random.default_rng(3)
-    (found,) = find_by_life(metric, "seldom", rng, periods=(52,), **how)
-    return found
-
-
 def test_answers_come_while_they_are_taken() -> None:
     """With rates of use beta(1, 2.45), k / (2.45 + k) of answers come in k weeks after the turn.
 
@@ -174,9 +136,9 @@ def test_answers_come_while_they_are_taken() -> None:
         error = came.std() / math.sqrt(len(came))
         off = [abs(came.mean() - k / (2.45 + k)) / error for k in (weeks - 1, weeks, weeks + 1)]
         assert off[1] < 4.4 < min(off[0], off[2])
-    for accept_days, weeks in ((7, 1), (14, 2), (42, 6)):  # 4.4 errors of 1,000 answers
-        came = window_of(accept_days, cohorts=1, targets=1_000, crowd=1_000).came
-        assert came == pytest.approx(weeks / (2.45 + weeks), abs=0.07)
+    for accept_days, weeks in ((7, 1), (14, 2), (42, 6)):
+        metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
+        assert share_that_arrives(metric) == weeks / (2.45 + weeks)
 
 
 def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
@@ -198,14 +160,15 @@ def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
     assert late > 50
 
 
-@pytest.mark.long
-def test_the_date_of_arrival_finds_more_than_the_page_of_a_steady_app_says() -> None:
-    """Of docs/location.md: false alarms of one in 100,000 (standard errors of .05 and .1 %)."""
-    found = window_of(42, cohorts=30, targets=1_000)
-    assert found.by_presence == pytest.approx(0.0085, abs=0.0022)
-    assert found.by_life == pytest.approx(0.0240, abs=0.0045)
-    assert found.by_life > 0.0073 + 0.0045  # the bound of a steady app does not hold
-    assert found.by_life < found.bound == pytest.approx(0.00734 * 7, abs=1e-4)
+def test_dates_of_arrival_raise_the_bound_of_fresh_answers() -> None:
+    """Of docs/location.md: one answer at epsilon 2, and the weeks in which it may arrive."""
+    for accept_days, bound in ((7, 0.0147), (14, 0.022), (42, 0.0514), (90, 0.1028)):
+        metric = places(WINDOW + f"epsilon = 2.0\naccept_days = {accept_days}\n")
+        steady, late = (bound_of_fresh(metric, world, 52, 1_000) for world in WORLDS)
+        assert steady == pytest.approx(0.00734, abs=1e-5)
+        assert late == pytest.approx(bound, abs=1e-4)
+    assert bound_of_fresh(places(WINDOW + "epsilon = 2.0\n"), "sparse", 53, 1_000) > 0.05  # two
+    assert bound_of_fresh(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", 9, 1_000) == 1.0
 
 
 def riders_found(periods: int, crowd: int) -> list[float]:
@@ -238,25 +201,18 @@ def test_drawn_lives_predict_how_many_real_riders_are_found_by_their_days() -> N
                                 crowd=62, cohorts=4, targets=62)  # fmt: skip
     measured = riders_found(45, 62)
     assert len(measured) > 9
-    assert predicted.by_presence == pytest.approx(np.mean(measured), abs=0.06)
-    assert predicted.by_life >= predicted.by_presence - 0.02
+    assert predicted.by_times == pytest.approx(np.mean(measured), abs=0.06)
+    assert predicted.by_life >= predicted.by_times - 0.02
     assert min(measured) > 0.85
 
 
-def test_memoised_answers_identify_and_fresh_do_not() -> None:
-    """The template: at most 1 % at epsilon 2, and under the bound with room for chance."""
-    rng = np.random.default_rng(1)
-    memo = find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse", rng,
-                        periods=(12, 45), cohorts=1, targets=25)  # fmt: skip
-    assert memo[1].by_presence > 0.15
+def test_memoized_answers_identify() -> None:
+    memo = find_by_life(places(SYMBOLS + "epsilon_one = 1.8\n"), "sparse",
+                        np.random.default_rng(1), periods=(12, 45), cohorts=1,
+                        targets=25)  # fmt: skip
+    assert memo[1].by_times > 0.15
     assert memo[1].by_life > 0.4
     assert memo[0].by_life < memo[1].by_life
-    assert memo[1].bound == 1.0
-    for world in ("sparse", "dense"):
-        for one in find_by_life(places(WINDOW + "epsilon = 2.0\n"), world, rng):  # type: ignore[arg-type]
-            found = (one.by_presence, one.by_changes, one.by_life)
-            assert max(found) < one.bound == pytest.approx(0.00734, abs=1e-5)
-            assert min(found) > 0
 
 
 def test_filters_and_other_kinds_are_attacked_too() -> None:
@@ -279,13 +235,13 @@ def test_days_with_a_report_find_whatever_the_mechanism_is() -> None:
     dark = declaration("dark", "boolean", prob_f=0.5, max_memoized_values=2, **common)
     (found,) = find_by_life(parse_metrics(dark).declared[0], "sparse", np.random.default_rng(5),
                             periods=(45,), crowd=300, cohorts=1)  # fmt: skip
-    assert found.by_presence == found.by_life > 0.9
+    assert found.by_times == found.by_life > 0.9
     few = [declaration("page", "category", categories=["a", "b"], prob_f=0.0, max_reports=number,
                        max_memoized_values=2, **common) for number in (1, 2, 5)]  # fmt: skip
     one, two, five = (parse_metrics(text).declared[0] for text in few)
     shares = [find_by_life(metric, "sparse", np.random.default_rng(5), periods=(45,), crowd=300,
-                           cohorts=1)[0].by_presence for metric in (two, five)]  # fmt: skip
-    assert 0.1 < shares[0] < shares[1] < found.by_presence
+                           cohorts=1)[0].by_times for metric in (two, five)]  # fmt: skip
+    assert 0.1 < shares[0] < shares[1] < found.by_times
     assert not can_be_watched(one)
 
 
@@ -295,13 +251,16 @@ def test_check_names_what_the_times_of_changes_tell() -> None:
     found = list(life_findings(file, 64_000, np.random.default_rng(0)))
     assert [one.metric for one in found] == ["places", "theme"]
     assert found[0].level == "warning"
-    assert "which weeks had data" in found[0].message
+    assert "by when there was data and the last known cell changed" in found[0].message
     assert "mode = 'window' with turn = 'fresh' and hold" in found[0].message
     assert "only when there is data in 9" in found[0].message
     assert "by the days with a report alone" in found[1].message
+
+
+def test_check_names_the_bound_of_fresh_answers() -> None:
     window = parse_metrics(PLACES + WINDOW + "epsilon = 2.0\n")
     (note,) = life_findings(window, 64_000, np.random.default_rng(0))
     assert note.level == "note"
-    assert "% of due answers come (accept_days = 42)" in note.message
-    assert life_text(window.declared[0]) == ""
-    assert "Who links a device's reports of 45 weeks" in life_text(file.declared[0])
+    assert "in at most 0.73% of cases" in note.message
+    assert "71% of due answers come (accept_days = 42)" in note.message
+    assert "raise that to at most 5.14%" in note.message

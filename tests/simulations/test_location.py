@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from decoder.density.modes import SECOND_DIAL
-from privacy_audit.location_attacks import attack
-from privacy_audit.trackability import (
-    attack_file,
-    attacks_on,
-    reports_in,
-    track_findings,
-    trackability_text,
-)
+from privacy_audit.findings import track_findings, trackability_text
+from privacy_audit.location_attacks import attack, attack_file, attacks_on, reports_in
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

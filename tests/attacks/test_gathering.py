@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privacy_audit.linkage_over_time import gathered_over_time, gathering_findings
+from privacy_audit import batch_linkage
+from privacy_audit.findings import gathering_findings
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
@@ -18,8 +19,7 @@ PUBLISHED = RapporParams.rappor(
 
 def gathered(params: RapporParams, reports: int, devices: int, groups: int, seed: int) -> float:
     rng = np.random.default_rng(seed)
-    (found,) = gathered_over_time(params, [reports], devices, groups, rng, enough=150)
-    return found.gathered
+    return batch_linkage.gathered(params, reports, devices, groups, rng, enough=150)
 
 
 def test_a_month_gathers_what_two_days_do_not() -> None:

@@ -1,0 +1,301 @@
+"""What simulated attacks find of the metrics of a file: `rappor metrics check`, `plan`, `density`.
+
+Each finding is a note, or a warning if more than one device in twenty is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from metric_design.central_claim import claim_sentences
+from metric_design.review import Finding
+from privacy_audit.batch_linkage import (
+    DAYS,
+    MAX_CROWD,
+    MEAN_DELAY,
+    Arrivals,
+    followed_by_address,
+    joined_by_time,
+    over_days,
+    reports_over,
+)
+from privacy_audit.linkage_by_life import CROWD as LIFE_CROWD
+from privacy_audit.linkage_by_life import (
+    WATCHED,
+    bound_of_fresh,
+    can_be_watched,
+    dates_are_reported,
+    find_by_life,
+    share_that_arrives,
+)
+from privacy_audit.lives import World
+from privacy_audit.location_attacks import CROWD, FileAttack, attack_file, attacks_on, reports_in
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import place_groups, public_groups
+
+PERIODS = (1, 7, 30)
+PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
+WORRYING = 0.05  # of devices
+WORLDS: tuple[World, World] = ("sparse", "seldom")
+COHORTS, TARGETS = 2, 60  # in which, and of which, devices are looked for: a few seconds
+
+
+def attack_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator, *, relay: bool = False
+) -> Iterator[Finding]:
+    """Yield what all attacks find.
+
+    Args:
+        file: Declares the metrics.
+        population: Devices that report, of which each cohort has its share.
+        rng: Of all draws.
+        relay: Whether to say what a relay hides, and what published counts reveal.
+    """
+    yield from track_findings(file, population, rng)
+    yield from gathering_findings(file, population, rng)
+    yield from life_findings(file, population, rng)
+    if relay:
+        yield from relay_findings(file, population, rng)
+
+
+def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
+    """Sentences on how many devices both linkage attacks re-link after 1, 7 and 30 periods.
+
+    crowd: devices of a cohort; more than `CROWD` are not simulated.
+    """
+    if metric.max_reports == 1:
+        return "Each device reports once for life: there is no second report to link it to."
+    size = max(2, min(crowd, CROWD))
+    found = attacks_on(metric, PERIODS, size, np.random.default_rng(0))
+    what = "value" if metric.location is None else "place"
+    parts = [
+        f"after {periods} a change of {what} is guessed with AUC {result.change_auc:.2f} and "
+        f"{result.relinked:.1%} of devices are re-linked"
+        for periods, result in zip(PERIODS, found, strict=True)
+    ]
+    return (
+        f"What these parameters do not hide from an observer who can link a device's reports over "
+        f"some {metric.period}s, among {size:,} devices of a cohort{_groups_in_words(metric)}: "
+        f"{'; '.join(parts)} "
+        f"(.50 and {1 / size:.1%} are guesses).{_when(metric)} docs/location.md says what follows."
+    )
+
+
+def _when(metric: Metric) -> str:
+    """What the attacks leave out."""
+    if not metric.params.mechanism.has_permanent_round:
+        return ""
+    return (
+        f" They know neither when answers changed nor in which {metric.period}s data were; who "
+        "does finds more devices."
+    )
+
+
+def _groups_in_words(metric: Metric) -> str:
+    groups = place_groups(metric)
+    return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
+
+
+def track_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator
+) -> Iterator[Finding]:
+    """Warn of metrics by whose reports devices could be followed from year to year.
+
+    population: devices expected to report.
+    """
+    places = []
+    for metric in file.declared:
+        if metric.location is None or metric.max_reports == 1:
+            continue
+        places.append(metric)
+        found = attack_file([metric], PERIODS_A_YEAR[metric.period], population, rng)
+        if found.relinked > WORRYING:
+            yield Finding("warning", metric.base_name, _advice(metric, found))
+    if len(places) > 1:
+        found = attack_file(places, max(PERIODS_A_YEAR[m.period] for m in places), population, rng)
+        if found.relinked > WORRYING:
+            yield Finding("warning", "", _advice_together(places, found, population))
+
+
+def _advice(metric: Metric, found: FileAttack) -> str:
+    location = metric.location
+    assert location is not None  # noqa: S101 (of location metrics alone)
+    slots = len(location.slots)
+    way = (
+        "a longer period, encoding = 'symbol' with few symbols, fewer bits, "
+        + ("fewer slots, " if slots > 1 else "")
+        + "or mode = 'window'"
+        if location.rules.memoises
+        else "fewer cohorts, slots or levels, or a shorter window: when a device answers is public"
+    )
+    every = f" of each of {slots} slots" if slots > 1 and location.num_turns == 1 else ""
+    return (
+        f"after a year, {reports_in(metric, found.periods)} reports{every} on each side, "
+        f"{found.relinked:.0%} of devices could be re-linked by an observer who links the reports "
+        f"of each year, {found.by_groups:.0%} by cohort, level and turn alone; use {way}"
+    )
+
+
+def _advice_together(metrics: Sequence[Metric], found: FileAttack, population: int) -> str:
+    names = ", ".join(metric.base_name for metric in metrics)
+    return (
+        f"the reports of {names} together re-link {found.relinked:.0%} of {population:,} devices "
+        f"after a year, {found.by_groups:.0%} by their cohorts, levels and turns alone "
+        f"({found.groups:,} groups), for an observer who knows which batches are of one device; "
+        "ask each device for one of them, with fewer cohorts in each, and keep batches apart "
+        "(isolate_metrics, a relay)"
+    )
+
+
+def gathering_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator
+) -> Iterator[Finding]:
+    """Yield, for each metric, of how many devices the reports can be gathered by bodies alone.
+
+    population: devices that report, of which a cohort, with level and turn, has its share.
+    """
+    for metric in file.declared:
+        crowd = population / public_groups(metric)
+        if metric.max_reports == 1 or reports_over(metric, DAYS[-1]) < 2 or crowd > MAX_CROWD:
+            continue  # a group that large is searched by no pairing; fewer are gathered
+        shares = over_days(metric, population, rng, None)
+        told = ", ".join(
+            f"{share:.0%} after {days} days" for days, share in zip(DAYS, shares, strict=True)
+        )
+        message = (
+            f"an observer of bodies alone, without address or time, gathers nine tenths of the "
+            f"reports of {told} of devices, about {crowd:,.0f} of which share cohort, level and "
+            "turn; use fewer cohorts, fewer bits, a longer period or max_reports"
+        )
+        yield _finding(metric.base_name, shares[-1], message)
+
+
+def linkage_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator
+) -> Iterator[Finding]:
+    """Yield how many devices are linked with and without a relay, by each metric and by times.
+
+    population: devices that report through the relay.
+    """
+    for metric in file.declared:
+        if reports_over(metric, DAYS[-1]) > 1:
+            yield _behind_relay(metric, population, rng)
+    if len(file.declared) > 1:
+        share = joined_by_time(population)
+        yield _finding(
+            "", share,
+            f"behind a relay, batches of two metrics that a device records in one moment are each "
+            f"other's nearest in time for {share:.2%} of {population:,} devices (mean_delay = "
+            f"{MEAN_DELAY:.0f} s); a longer mean_delay joins fewer",
+        )  # fmt: skip
+
+
+def relay_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator
+) -> Iterator[Finding]:
+    """Yield `linkage_findings`, and what readers of the published counts of each metric learn."""
+    yield from linkage_findings(file, population, rng)
+    for metric in file.declared:
+        for sentence in claim_sentences(metric, population):
+            yield Finding("note", metric.base_name, sentence)
+
+
+def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> Finding:
+    """At most `MAX_CROWD` devices of a group are drawn, as dense in time as all of them are,
+    which gathers no fewer."""
+    groups = public_groups(metric)
+    drawn = min(population, MAX_CROWD * groups)
+    dense = Arrivals()
+    dense = replace(dense, length=dense.length * drawn / population)
+    bodies, watched = (over_days(metric, drawn, rng, seen) for seen in (None, dense))
+    addressed = followed_by_address(DAYS, rng)
+
+    def in_words(shares: Sequence[float]) -> str:
+        return ", ".join(f"{share:.0%}" for share in shares)
+
+    crowd = population / groups
+    most = "" if crowd <= MAX_CROWD else f" (of {MAX_CROWD} of them, which is no fewer)"
+    return _finding(
+        metric.base_name, watched[-1],
+        f"nine tenths of the reports of a device over {', '.join(map(str, DAYS))} days are "
+        f"gathered, of about {crowd:,.0f} devices that share cohort, level and turn{most}: behind "
+        f"a relay, for {in_words(bodies)} of devices by bodies alone and for {in_words(watched)} "
+        "by a collector that also watches when batches arrive, if devices are used at the same "
+        "time of day give or take half an hour; without a relay for "
+        f"{in_words(addressed)}, by the address alone. Relay and collector together see both",
+    )  # fmt: skip
+
+
+def life_findings(
+    file: MetricsFile, population: int, rng: np.random.Generator
+) -> Iterator[Finding]:
+    """Attack each metric of places, and each of which no bound holds for the whole sequence.
+
+    population: devices that report, of which each cohort has its share.
+    """
+    for metric in file.declared:
+        crowd = min(LIFE_CROWD, population // metric.params.num_cohorts)
+        if crowd < 2 or metric.max_reports == 1:
+            continue
+        if can_be_watched(metric):
+            yield _found_by_life(metric, crowd, rng)
+        elif metric.location is not None:
+            yield Finding("note", metric.base_name, _bounded(metric, crowd))
+
+
+def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Finding:
+    """How often a device is found, by what, and what to do."""
+    found, late = (
+        find_by_life(
+            metric, world, rng, periods=WATCHED[-1:], crowd=crowd, cohorts=COHORTS, targets=TARGETS
+        )[0]
+        for world in WORLDS
+    )
+    unit, what = metric.period, "value" if metric.location is None else "last known cell"
+    if dates_are_reported(metric):
+        how = f"by the {unit}s with a report alone"
+        use = f"max_reports = 1, under a new name, leaves one {unit}"
+        if metric.rules.takes_no_data:
+            use += f"; with no_data an app that runs every {unit} reports in each"
+    else:
+        how = f"by when there was data and the {what} changed"
+        use = (
+            "mode = 'window' with turn = 'fresh' and hold, under a new name, bounds both"
+            if metric.location is not None
+            else "one fresh answer or few have a bound for the sequence: max_reports without a "
+            "permanent response (mode = 'once' of numbers), under a new name"
+        )
+    message = (
+        f"in simulation, an observer who links a device's reports of {found.periods} {unit}s finds "
+        f"it at first guess among {found.crowd:,} of its cohort in {found.by_times:.0%} of cases "
+        f"{how}, and in {found.by_life:.0%} if everybody's life is known "
+        f"({1 / found.crowd:.2%} by chance)"
+    )
+    if not dates_are_reported(metric):
+        message += (
+            f"; of an app that runs only when there is data in {late.by_times:.0%} by the dates "
+            "of arrival alone"
+        )
+    return _finding(metric.base_name, max(found.by_times, found.by_life), f"{message}; {use}")
+
+
+def _bounded(metric: Metric, crowd: int) -> str:
+    """What fresh reports reveal at most, in both worlds, and how many answers come."""
+    periods = (metric.location and metric.location.window) or WATCHED[-1]
+    steady, seldom = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
+    return (
+        f"an observer who has every answer of {periods} {metric.period}s and its date of arrival "
+        f"finds a device at first guess among {crowd:,} of its cohort in at most {steady:.2%} of "
+        "cases, whatever else is known of each. Of an app that runs only when there is data about "
+        f"{share_that_arrives(metric):.0%} of due answers come (accept_days = "
+        f"{metric.accept_days}), and their dates raise that to at most {seldom:.2%}: a smaller "
+        "accept_days reveals less and loses more answers"
+    )
+
+
+def _finding(name: str, share: float, message: str) -> Finding:
+    return Finding("warning" if share > WORRYING else "note", name, message)
