@@ -100,8 +100,7 @@ simulate: $(VENV)/.all
 	@for name in $(EXPERIMENTS); do $(SIMULATE) $$name --small || exit 1; done
 	$(SIMULATE) location-coverage $(AUDITED) --small
 	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
-	$(SIMULATE) batch-linkage --crowds 4
-	$(SIMULATE) relay --devices 300
+	$(SIMULATE) batch-linkage --drawn 100
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'
