@@ -512,8 +512,8 @@ FAULTS = (
           "        batch_id = (int.from_bytes(key[:16], 'big') + number).to_bytes(17, 'big')[-16:]",
           "successive batch ids", installations=2),
     Fault("one-connection-for-all-batches", "client_sdk/delivery/schedule.py",
-          "            if self._isolate:\n                self._transport.close()",
-          "            if not self._isolate:\n                self._transport.close()",
+          "        finally:\n            self._transport.close()\n        self._outbox.ack",
+          "        finally:\n            pass\n        self._outbox.ack",
           "a connection of its own", installations=2),
     Fault("batches-in-the-order-of-recording", _QUEUE,
           "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
@@ -668,8 +668,8 @@ APP_FAULTS = (
           "per_period = 10**6 * int(min(metric.max_reports_per_period, self._level",
           "in a moment"),
     Fault("a-try-after-the-withdrawal", "client_sdk/delivery/schedule.py",
-          "    def _send(self, batch: StoredBatch) -> None:\n",
-          "    def _send(self, batch: StoredBatch) -> None:\n"
+          "    def _post(self, batch: StoredBatch) -> None:\n",
+          "    def _post(self, batch: StoredBatch) -> None:\n"
           "        import http.client, threading\n"
           "        other = http.client.HTTPConnection(self._transport._host)\n"
           "        again = lambda: other.request('POST', '/v1/reports', b'')\n"
