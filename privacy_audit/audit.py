@@ -18,7 +18,13 @@ from privacy_audit.black_box.checks import Check, exact, one_of
 from privacy_audit.black_box.noise import noise_checks
 from privacy_audit.black_box.program_client import ClientSource
 from privacy_audit.black_box.programs import OWN_PROGRAM
-from privacy_audit.black_box.scenarios import Scenario, left_out, scenarios, why_not
+from privacy_audit.black_box.scenarios import (
+    Scenario,
+    left_out,
+    reports_at_once,
+    scenarios,
+    why_not,
+)
 from privacy_audit.black_box.trials import Trials, chunks, joined, run_chunk
 from privacy_audit.errors import AuditedClientError, AuditError
 from rappor_core.metrics.compiled import compiled_text
@@ -34,7 +40,7 @@ MIN_DEVICES = 400  # with a ledger, whose lives are long
 ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
 FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MAX_DEVICES = 6_000
-MIN_ANSWERING, MAX_ANSWERING = 150, 5_000
+MIN_ANSWERING, MAX_ANSWERING = 300, 5_000
 PARTS = (
     "encoder", "device", answers.PART, long_lives.CALENDARS, long_lives.BUDGETS, freshness.PART,
     derivations.PART, apps.PART,
@@ -234,9 +240,9 @@ def _checked(
         asked: dict[str, Callable[[], Iterable[Check]]] = {
             derivations.PART: lambda: derivations.derivation_checks(source, metric, options.devices)
         }
-        if not answers.left_out(metric):
+        if reports_at_once(metric):
             asked[answers.PART] = lambda: answers.answer_checks(source, metric, options.answering)
-        if not long_lives.left_out(metric):
+        if reports_at_once(metric) and not long_lives.left_out(metric):
             asked[long_lives.CALENDARS] = lambda: long_lives.calendar_checks(source, metric)
         if not freshness.left_out(metric):
             asked[freshness.PART] = lambda: freshness.freshness_checks(
@@ -307,10 +313,8 @@ def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Itera
         for text in left_out(metric):
             yield f"{name}: {text}"
         for what, reason in (
-            ("the law of answers", answers.left_out(metric)),
             ("responses through calendars", long_lives.left_out(metric)),
             ("equal reports", freshness.left_out(metric)),
-            ("requests", "" if apps.fits(metric) else "an app does not report it at once"),
         ):
             if reason:
                 yield f"{name}: {what} not tested: {reason}"

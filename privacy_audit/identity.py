@@ -33,7 +33,12 @@ class AuditedCode:
 def identity(command: str | None) -> AuditedCode:
     """Identify this project's SDK (None), or the program behind a command."""
     folders = _folders(command)
-    files = sorted({path for folder in folders for path in _code(folder)})
+    files = sorted(
+        path
+        for folder in folders
+        for path in ([folder] if folder.is_file() else folder.rglob("*"))
+        if path.suffix in ENDINGS and not SKIPPED & set(path.parts)
+    )
     whole = sha256()
     for path in files:
         whole.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
@@ -56,16 +61,6 @@ def _folders(command: str | None) -> list[Path]:
              path.resolve())
         for path in paths if path.is_file()
     ]  # fmt: skip
-
-
-def _code(folder: Path) -> list[Path]:
-    if folder.is_file():
-        return [folder]
-    code = []
-    for root, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in SKIPPED]
-        code += [Path(root, name) for name in names if Path(name).suffix in ENDINGS]
-    return code
 
 
 def _named(folders: list[Path], command: str | None) -> tuple[str, str]:

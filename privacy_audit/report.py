@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -21,67 +21,22 @@ VERSION = 3
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
 
 
-class Part(NamedTuple):
-    """A part of an audit. title: of its claims. broken: what follows if one is broken. inside:
-    what is in the box."""
-
-    title: str
-    broken: str
-    inside: str
-
-
-PARTS = {
-    "encoder": Part(
-        "Noise has the declared chances",
-        "One report can give the value away, or its noise falsifies all results.",
-        "the mechanism: an encoder opened anew for each report, over wire bytes",
-    ),
-    "device": Part(
-        "Devices send what was agreed, with the declared noise",
-        "Reports of a device reveal more than its person was told, or falsify all results.",
-        "a device with its ledger: opened anew for each report over its kept state",
-    ),
-    "answers": Part(
-        "A device answers what the declaration says",
-        "What a device answers depends on more than was declared.",
-        "devices that draw values by lot, with and without noise",
-    ),
-    "calendars": Part(
-        "Responses and cohorts last for life",
-        "Noise averages out over the months, or a device is recognized by its cohort.",
-        "devices through silent years, months of use and clocks that go back",
-    ),
-    "budgets": Part(
-        "A device reveals no more in its life than was agreed",
-        "A device continues to report after its person's budget is spent.",
-        "devices that record whatever they can of all metrics",
-    ),
-    "freshness": Part(
-        "Noise is fresh in every report",
-        "Whoever tries all seeds computes a device's noise and removes it.",
-        "many reports of one device, compared with each other",
-    ),
-    "derivations": Part(
-        "Cohorts and permanent responses come from the secret alone",
-        "Responses of one device reveal each other, or change and average out.",
-        "what a device derives from its secret, in several processes",
-    ),
-    "app": Part(
-        "Requests and files reveal neither values nor devices",
-        "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
-        "an app with the client in it, as a program: its requests, and the files of its state",
-    ),
-}
-LIVES = Part(
-    "Reports tell two lives apart no better than declared",
-    "Whoever sees the reports learns more of a person than the person was told.",
-    "",
-)
+ATTACKS = "Whoever sees the reports learns more of a person than the person was told."
+BROKEN = {
+    "encoder": "One report can give the value away, or its noise falsifies all results.",
+    "device": "Reports of a device reveal more than its person was told, or falsify all results.",
+    "answers": "What a device answers depends on more than was declared.",
+    "calendars": "Noise averages out over the months, or a device is recognized by its cohort.",
+    "budgets": "A device continues to report after its person's budget is spent.",
+    "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
+    "derivations": "Responses of one device reveal each other, or change and average out.",
+    "app": "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
+}  # by part of the audit
 
 
-def part_of(check: Check) -> Part:
-    """The part that a claim belongs to; attacks are a group of their own."""
-    return LIVES if check.attack is not None else PARTS[check.part]
+def consequence(check: Check) -> str:
+    """Say what a broken claim means for people."""
+    return BROKEN[check.part] if check.attack is None else ATTACKS
 
 
 def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, Any]:
@@ -125,13 +80,12 @@ def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
         promises=[_promise(metric) for metric in result.metrics],
         risks=[(m.base_name, risk_text(m)) for m in result.metrics],
         identity=identity,
-        findings=[(part_of(check).broken, check) for check in result.broken],
+        findings=[(consequence(check), check) for check in result.broken],
         attacks=[check for check in result.checks if check.attack is not None],
-        groups=[
-            (part, [c for c in result.checks if c.attack is None and c.part == name])
-            for name, part in PARTS.items()
-        ],
-        lives=LIVES,
+        groups={
+            part: [c for c in result.checks if c.attack is None and c.part == part]
+            for part in BROKEN
+        },
         width=_width,
     )
 

@@ -16,7 +16,7 @@ from decoder.files import probe_file
 from privacy_audit.audit import MAX_TRIALS, TRIALS, AuditOptions, AuditResult
 from privacy_audit.audit import audit as run_audit
 from privacy_audit.identity import identity
-from privacy_audit.report import DEFAULT_METRICS, nats, page, part_of, percent, to_dict
+from privacy_audit.report import DEFAULT_METRICS, consequence, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
 from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.whole_files import write_whole
@@ -113,7 +113,7 @@ def _print(result: AuditResult) -> None:
         console.print(note, soft_wrap=True, highlight=False)
     for check in result.broken:
         where = f"{check.metric}: " if check.metric else ""
-        console.print(f"broken: {part_of(check).broken}", soft_wrap=True)
+        console.print(f"broken: {consequence(check)}", soft_wrap=True)
         console.print(f"  {where}{check.what} ({check.part}): {check.found}", soft_wrap=True)
     for check in result.untested:
         console.print(f"not tested: {check.metric}: {check.what}", soft_wrap=True, highlight=False)

@@ -21,7 +21,7 @@ from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from privacy_audit.black_box.noise_sums import chances, permanent_table
 from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport, Value
-from privacy_audit.black_box.scenarios import Step, reports_at_once, start_days, values_of
+from privacy_audit.black_box.scenarios import Step, start_days, values_of
 from rappor_core.calendar import period_number
 from rappor_core.grid.box import OTHER
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -137,11 +137,6 @@ class Lived(NamedTuple):
     extra: int
     total: int
     kinds: dict[str, list[tuple[bytes, int]]]
-
-
-def left_out(metric: Metric) -> str:
-    """Say why a metric's answers are not tested; "" if they are."""
-    return "" if reports_at_once(metric) else "its values are not reported at once"
 
 
 def answer_checks(source: ClientSource, metric: Metric, devices: int) -> Iterator[Check]:

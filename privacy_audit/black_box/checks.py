@@ -7,7 +7,8 @@ probability `POWER` at the level of each test, known once an audit has all its t
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,60 +22,34 @@ Method = Literal["attack", "test", "exact"]
 Verdict = Literal["held", "broken", "not tested"]
 
 
-@dataclass(frozen=True)
-class Smallest:
-    """The smallest fault that a check finds: a share of faulty observations, or a shift of a
-    mean.
-
-    what: the observations, or what is shifted.  number: of independent observations; 0: the
-        check has none.  chance: of what a fault shows in an honest client.  spread: standard error
-        of the mean that a fault shifts; None for a share.  among: tests, of which the worst counts.
-    alone: the smallest fault of one of many, which the others do not share.
-    """
-
-    what: str
-    number: float = 0
-    chance: float = 0.0
-    spread: float | None = None
-    among: int = 1
-    alone: Smallest | None = None
-
-    def text(self, level: float) -> str:
-        """The smallest fault in words. level: of a two-sided test."""
-        if self.alone is not None:
-            both = replace(self, alone=None).text(level), self.alone.text(level)
-            return " and ".join(filter(None, both))
-        level /= self.among
-        if self.spread is not None:
-            return f"{shift(self.spread, level):.2g} {self.what}"
-        if not self.number:
-            return self.what
-        rate = share(int(self.number), self.chance, level)
-        if rate >= 1:
-            return ""
-        return f"a fault in 1 of {1 / rate:,.0f} {self.what}"
+Smallest = Callable[[float], str]  # the smallest fault found at a level, as text; "": none
 
 
 def all_of(what: str) -> Smallest:
     """The power of a check that goes through all cases: it finds any fault."""
-    return Smallest(what)
+    return lambda _: what
 
 
 def one_of(number: float, what: str, chance: float = 0.0) -> Smallest:
-    """The power of a check that counts faulty ones among `number` observations; with 0 it finds
-    nothing."""
-    return Smallest(what, number, chance) if number >= 1 else Smallest("")
+    """The power of a check that counts faulty ones among `number` observations, where honest ones
+    look faulty with probability `chance`; with 0 it finds nothing."""
+
+    def text(level: float) -> str:
+        rate = share(int(number), chance, level)
+        return f"a fault in 1 of {1 / rate:,.0f} {what}" if rate < 1 else ""
+
+    return text
 
 
 def shifted(spread: float, what: str, among: int = 1) -> Smallest:
-    """A test of a mean with this standard error, the worst of several."""
-    return Smallest(what, spread=float(spread), among=among)
+    """The power of a test of a mean with this standard error, the worst of several."""
+    return lambda level: f"{shift(float(spread), level / among):.2g} {what}"
 
 
 def chance_off(chance: float, number: float, what: str = "of a chance", among: int = 1) -> Smallest:
     """The power of a test of a probability over `number` observations; with 0 it finds nothing."""
     if number < 1:
-        return Smallest("")
+        return all_of("")
     return shifted(math.sqrt(chance * (1 - chance) / number), what, among)
 
 
@@ -88,15 +63,15 @@ def bits_off(chance: float, totals: NDArray[Any], tests: int) -> Smallest:
     """
     seen = totals[totals > 0]
     if not len(seen):
-        return Smallest("")
-    alone = chance_off(chance, float(seen.min()), "of one bit's chance", 2 * tests * len(seen))
+        return all_of("")
     together = chance_off(chance, float(seen.sum()), "of the chance of all bits", 2 * tests)
-    return replace(together, alone=alone)
+    alone = chance_off(chance, float(seen.min()), "of one bit's chance", 2 * tests * len(seen))
+    return lambda level: f"{together(level)} and {alone(level)}"
 
 
 def correlated(number: float, among: int = 1) -> Smallest:
     """The power of a test of a correlation over `number` pairs; with 0 it finds nothing."""
-    return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else Smallest("")
+    return shifted(1 / math.sqrt(number), "of correlation", among) if number >= 1 else all_of("")
 
 
 def shift(spread: float, level: float) -> float:
@@ -155,7 +130,7 @@ class Check:
             if not self.attack.guesses or math.isinf(self.attack.excess):
                 return ""
             return f"{self.attack.needed:.3f} nats in this attack"
-        return "" if self.smallest is None else self.smallest.text(level)
+        return "" if self.smallest is None else self.smallest(level)
 
     @property
     def share(self) -> float | None:

@@ -21,7 +21,7 @@ from privacy_audit.black_box.checks import (
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.noise_sums import Masks, permanent_table, product_test, residuals
 from privacy_audit.black_box.program_client import ClientSource, Derived, Event, Life, Value
-from privacy_audit.black_box.scenarios import disjoint, start_days, values_of
+from privacy_audit.black_box.scenarios import ODD, disjoint, start_days, values_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -29,6 +29,8 @@ from rappor_core.params import RapporParams
 
 PART: Final = "derivations"
 TWIN = "audit-twin"
+ENCODED = 600  # values whose bits are compared
+LONG = 100  # characters that two strings begin with: more than a code's bits
 SERIES = 5  # reports of each device, for the second round alone
 
 Asked = list[tuple[bytes, Value]]
@@ -62,6 +64,10 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
         "version": derived(other, metric.name, first),
     }
     yield from _checks(metric, one, others)
+    if not metric.rules.jittered(metric):  # a device moves its cuts of numbers
+        pool = (*values_of(metric), *_strings(metric))
+        some = [(secret, pool[i % len(pool)]) for i, secret in enumerate(secrets[:ENCODED])]
+        yield _encoded(metric, some, derived(both, metric.name, some))
     event = Event(metric.name, start_days(metric, 1)[0], values[0])
     with source.declaring(both).started() as client:
         seen = client.encode([Life(secret, (event,) * SERIES) for secret in secrets], SERIES)
@@ -119,6 +125,27 @@ def _checks(
         yield _first_round(name, params, first)
     if params.num_cohorts > 1:
         yield from _cohorts(name, params.num_cohorts, first, others["name"])
+
+
+def _strings(metric: Metric) -> list[Value]:
+    """Strings that an app may well record; the last two begin alike for longer than any code."""
+    if metric.kind == "discover":
+        return ["a" * LONG + "1", "a" * LONG + "2"]
+    return [value for pair in ODD for value in pair] if metric.kind == "string" else []
+
+
+def _encoded(metric: Metric, asked: Asked, derived: list[Derived]) -> Check:
+    """The bits of a value in a cohort are public: nothing else may reach them."""
+    wrong = [
+        value
+        for (_, value), one in zip(asked, derived, strict=True)
+        if one.bloom_bits != metric.value_bits(value, one.cohort)
+    ]
+    return exact(
+        metric.name, "values set the bits that the declaration gives them", PART,
+        f"{len(wrong):,} of {len(asked):,} did not, such as {wrong[0]!r:.60}" if wrong else "",
+        one_of(len(asked), "values"),
+    )  # fmt: skip
 
 
 def _tables(params: RapporParams, derived: list[Derived]) -> tuple[Masks, Masks]:

@@ -50,8 +50,6 @@ AFTER = (-3, -2, -1, 0, 1, 2, 3, 30, 366)  # periods from the one in which a met
 
 def left_out(metric: Metric) -> str:
     """Say why a metric's responses are not followed through calendars; "" if they are."""
-    if not reports_at_once(metric):
-        return "its values are not reported at once"
     if not metric.params.mechanism.has_permanent_round:
         return "it has no permanent response"
     if metric.max_reports is not None and metric.kind == "discover":

@@ -111,11 +111,8 @@ def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
     ):
         law *= (chance if number == held else 1 - chance) ** number
     reports = float(counts.sum())
-    return (
-        one_of(reports, "reports that leave without noise")
-        if reports * law < CERTAIN
-        else Smallest("")
-    )
+    rare = reports * law < CERTAIN
+    return one_of(reports if rare else 0, "reports that leave without noise")
 
 
 def _reports(sums: NoiseSums) -> float:

@@ -39,7 +39,6 @@ ODD = (
     ("\u96ea \u2603 e\u0301", " \t\n"),
     ("nul\0inside", "https://user:pass@audit.example.org/" + "?q=%20" * 60),
 )  # strings that an app may well record: each is noised as any other
-LONG = 100  # characters that two strings begin with: more than a code's bits
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,6 @@ def scenarios(metric: Metric) -> Iterator[Scenario]:
         yield replace(
             _memoized(metric, "encoder", odd[0], 1), name="odd strings, 1 report", by_cohort=odd
         )
-    if metric.kind == "discover":
-        alike = _memoized(metric, "encoder", ("a" * LONG + "1", "a" * LONG + "2"), 1)
-        yield replace(alike, name="strings that begin alike, 1 report", claim=0.0)
     if reports_at_once(metric):
         yield _ledger(metric, pair)
         yield from _past_cap(metric, pool)

@@ -99,7 +99,7 @@ PART_OF = {
     "budgets": ("within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
-                    "of two values", "two sets"),
+                    "of two values", "two sets", "values set the bits"),
     "rounds": ("exactly the declared", "coins at thresholds"),
     "device": ("device: 7 reports", "a value or", "values past", "reports in a life"),
 }  # fmt: skip
@@ -315,7 +315,7 @@ FAULTS = (
           "the first round has its declared chances", STRINGS),
     Fault("whole-string-in-every-group", "rappor_core/encodings/schemes.py",
           "key = groups.key(groups.prefix(data, group), group)", "key = data",
-          "strings that begin alike", STRINGS),
+          "values set the bits", STRINGS),
     Fault("one-report-in-five-hundred-bare", _DEVICE, _SENT,
           "rare = int.from_bytes(__import__('os').urandom(2), 'big') < 131\n"
           "        return (bloom_bits if rare else self._instantaneous(permanent_bits)).to_bytes",

@@ -41,10 +41,10 @@ def test_a_powerless_check_is_not_run() -> None:
 
 def test_the_fault_of_one_bit_is_named_beside_that_of_all() -> None:
     """A page said .0064 or less is found, and a bias of .01 in one bit of 128 passed."""
-    all_bits, _, one_bit = bits_off(0.5, np.full(128, 2_000), 1).text(1e-4).partition(" and ")
+    all_bits, _, one_bit = bits_off(0.5, np.full(128, 2_000), 1)(1e-4).partition(" and ")
     assert all_bits == "0.0056 of the chance of all bits"
     assert one_bit == "0.075 of one bit's chance"
-    assert bits_off(0.5, np.zeros(4), 1).text(1e-4) == ""
+    assert bits_off(0.5, np.zeros(4), 1)(1e-4) == ""
 
 
 def test_equal_rows_are_counted_in_pairs() -> None:
