@@ -11,7 +11,7 @@ Bichsel et al. 2021.) Each of the two judgements has half of the level.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,12 @@ def attack(
     """
     cut = round(len(table) * training)
     scores = _scores(table, world, cut)
-    declared = _declared(scores[ATTACKS[0]], level / 2)
-    trained = _trained(scores, world, cut, level / 2)
+    ratio = {ATTACKS[0]: scores[ATTACKS[0]]}  # log odds, if the client does as it declares
+    odds = {ATTACKS[0]: 1 / (1 + np.exp(-np.abs(ratio[ATTACKS[0]])))}
+    declared = _chosen(ratio, odds, level / 2, 1.0, 0)
+    first = {name: score[:cut] for name, score in scores.items()}
+    correct = {name: (score > 0) == (world[:cut] == 0) for name, score in first.items()}
+    trained = _chosen(first, correct, level / 2, (len(world) - cut) / max(cut, 1), MIN_RIGHT)
     found = [
         _judged(declared, scores[declared.name], world, claim, level),
         _judged(trained, scores[trained.name][cut:], world[cut:], claim, level),
@@ -88,22 +92,38 @@ def attack(
     return best
 
 
-def _declared(score: Floats, level: float) -> Attack:
-    """The likelihood ratio with the threshold that is best if the client does as it declares."""
-    found = [(_expected_threshold(score, side, level), side) for side in SIDES]
-    (_, threshold), side = max(found, key=lambda one: one[0][0])
-    return Attack(ATTACKS[0], side, threshold)
+def _chosen(
+    scores: dict[str, Floats],
+    correct: dict[str, NDArray[Any]],
+    level: float,
+    scale: float,
+    min_right: int,
+) -> Attack:
+    """The attack, side and threshold with the best bound to be expected.
 
-
-def _trained(scores: dict[str, Floats], world: Integers, cut: int, level: float) -> Attack:
-    """The attack, side and threshold with the best bound to be expected on the other part."""
-    scale = (len(world) - cut) / max(cut, 1)
+    Args:
+        scores: By attack.
+        correct: Of each trial, whether its guess is right, or how likely.
+        level: Of the bound.
+        scale: How many trials are judged for each of these.
+        min_right: Right guesses without which a threshold is not considered.
+    """
     best, chosen = -1.0, Attack(ATTACKS[0], "both", 0.0)
     for name, score in scores.items():
         for side in SIDES:
-            value, threshold = _best_threshold(score[:cut], world[:cut], side, level, scale)
-            if value > best:
-                best, chosen = value, Attack(name, side, threshold)
+            taken = _taken(score, side)
+            size = np.abs(score[taken])
+            order = np.argsort(-size, kind="stable")
+            size, right = size[order], np.cumsum(correct[name][taken][order])
+            ends = _ends(size)
+            ends = ends[right[ends] >= min_right]
+            if not len(ends):
+                continue
+            good, made = right[ends] * scale, (ends + 1) * scale
+            share = np.asarray(stats.beta.ppf(level, good, made - good + 1))
+            place = int(np.argmax(share))
+            if share[place] > best:
+                best, chosen = float(share[place]), Attack(name, side, float(size[ends[place]]))
     return chosen
 
 
@@ -111,7 +131,8 @@ def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
     """One of two judgements, at half of the level: its p-value is doubled."""
-    guesses, right = _guesses(score, world, chosen.side, chosen.threshold)
+    made = _taken(score, chosen.side) & (np.abs(score) >= chosen.threshold)
+    guesses, right = int(made.sum()), int(((score > 0) == (world == 0))[made].sum())
     reached = point_estimate(right, guesses)
     needed = detectable(guesses, claim, level / 2)
     return AttackResult(
@@ -137,14 +158,6 @@ def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, 
     return found
 
 
-def _guesses(score: Floats, world: Integers, side: Side, threshold: float) -> tuple[int, int]:
-    """How many guesses are made, and how many are right."""
-    first = (score >= threshold) & (score > 0) if side != "second" else np.zeros(len(score), bool)
-    second = (score <= -threshold) & (score < 0) if side != "first" else np.zeros(len(score), bool)
-    right = int((first & (world == 0)).sum() + (second & (world == 1)).sum())
-    return int(first.sum() + second.sum()), right
-
-
 def _taken(score: Floats, side: Side) -> NDArray[np.bool_]:
     """Where a guess can be made."""
     if side == "both":
@@ -154,40 +167,7 @@ def _taken(score: Floats, side: Side) -> NDArray[np.bool_]:
 
 def _ends(size: Floats) -> Integers:
     """Where a threshold may stand in sizes that fall: ties stand together, `THRESHOLDS` at most."""
-    ends = np.flatnonzero(np.append(size[:-1] != size[1:], True))
+    ends = np.flatnonzero(np.append(size[:-1] != size[1:], True)) if len(size) else np.arange(0)
     if len(ends) > THRESHOLDS:
         ends = ends[np.unique(np.geomspace(1, len(ends), THRESHOLDS).astype(int) - 1)]
     return ends
-
-
-def _expected_threshold(score: Floats, side: Side, level: float) -> tuple[float, float]:
-    """The bound to be expected of log odds `score` that are true, and its threshold."""
-    size = -np.sort(-np.abs(score[_taken(score, side)]))
-    if not len(size):
-        return -1.0, 0.0
-    ends = _ends(size)
-    right = np.cumsum(1 / (1 + np.exp(-size)))[ends]
-    share = np.asarray(stats.beta.ppf(level, right, ends + 2 - right))
-    best = int(np.argmax(share))
-    return float(share[best]), float(size[ends[best]])
-
-
-def _best_threshold(
-    score: Floats, world: Integers, side: Side, level: float, scale: float
-) -> tuple[float, float]:
-    """The bound to be expected on the other part, `scale` times as large, and its threshold."""
-    taken = _taken(score, side)
-    size = np.abs(score[taken])
-    if not len(size):
-        return -1.0, 0.0
-    correct = (score[taken] > 0) == (world[taken] == 0)
-    order = np.argsort(-size, kind="stable")
-    size, right = size[order], np.cumsum(correct[order])
-    ends = _ends(size)
-    ends = ends[right[ends] >= MIN_RIGHT]
-    if not len(ends):
-        return -1.0, float(size[0])
-    good, made = right[ends] * scale, (ends + 1) * scale
-    share = np.asarray(stats.beta.ppf(level, good, made - good + 1))
-    best = int(np.argmax(share))
-    return float(share[best]), float(size[ends[best]])
