@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
-from privacy_audit.black_box import answers, apps, derivations, freshness, long_lives
+from privacy_audit.black_box import answers, apps, calendars, derivations, freshness
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact, one_of
 from privacy_audit.black_box.noise import noise_checks
@@ -40,10 +40,10 @@ MIN_DEVICES = 400  # with a ledger, whose lives are long
 ENOUGH_DEVICES = 1_500  # that bare reports of half of them exceed a claim of 4 nats
 FEW_SHARE = 0.375  # of few trials, with the ledger, up to ENOUGH_DEVICES
 MAX_DEVICES = 6_000
+TRAINING = 0.5  # of the trials, on which attacks are chosen
 MIN_ANSWERING, MAX_ANSWERING = 300, 5_000
 PARTS = (
-    "encoder", "device", answers.PART, long_lives.CALENDARS, long_lives.BUDGETS, freshness.PART,
-    derivations.PART, apps.PART,
+    "encoder", "device", answers.PART, calendars.PART, freshness.PART, derivations.PART, apps.PART,
 )  # fmt: skip
 ANSWERS = "the client answers without an error"
 NOT_TESTED = (
@@ -63,14 +63,13 @@ class AuditOptions:
     """The size of an audit: how many devices, which parts, at which rate of false alarms.
 
     trials: of a metric's single reports; the other numbers follow from it.
-    alpha: the rate of false alarms of a whole audit.  training: share of trials on which attacks
-    are chosen.  processes: programs that run at the same time.
+    alpha: the rate of false alarms of a whole audit.  processes: programs that run at the same
+    time.
     parts: of the audit, of `PARTS`.  apps: devices of each group in the part `app`; 0 for none.
     """
 
     trials: int = TRIALS
     alpha: float = 0.01
-    training: float = 0.5
     processes: int = 2
     parts: tuple[str, ...] = PARTS
     apps: int = apps.DEVICES
@@ -95,7 +94,7 @@ class AuditOptions:
         if scenario.part == "device":
             few = min(ENOUGH_DEVICES, round(self.trials * FEW_SHARE))
             return max(MIN_DEVICES, few, min(MAX_DEVICES, round(self.trials * DEVICE_SHARE)))
-        share = SHARES[7] if scenario.by_cohort else SHARES.get(scenario.watched, SHARES[7])
+        share = SHARES.get(scenario.watched, SHARES[7])
         return max(MIN_TRIALS, round(self.trials * share))
 
 
@@ -234,7 +233,7 @@ def _checked(
     options: AuditOptions,
     show: Progress,
 ) -> list[Check]:
-    """Run the parts that ask a client about each metric, and budgets about all together."""
+    """Run the parts that ask a client about each metric."""
 
     def per_metric(metric: Metric) -> dict[str, Callable[[], Iterable[Check]]]:
         asked: dict[str, Callable[[], Iterable[Check]]] = {
@@ -242,8 +241,8 @@ def _checked(
         }
         if reports_at_once(metric):
             asked[answers.PART] = lambda: answers.answer_checks(source, metric, options.answering)
-        if reports_at_once(metric) and not long_lives.left_out(metric):
-            asked[long_lives.CALENDARS] = lambda: long_lives.calendar_checks(source, metric)
+        if reports_at_once(metric) and not calendars.left_out(metric):
+            asked[calendars.PART] = lambda: calendars.calendar_checks(source, metric)
         if not freshness.left_out(metric):
             asked[freshness.PART] = lambda: freshness.freshness_checks(
                 source, metric, options.fresh
@@ -251,7 +250,6 @@ def _checked(
         return asked
 
     tasks = [(m.base_name, part, asked) for m in chosen for part, asked in per_metric(m).items()]
-    tasks.append(("", long_lives.BUDGETS, lambda: long_lives.budget_checks(source, chosen)))
     futures = [pool.submit(_without_errors, *task) for task in tasks if task[1] in options.parts]
     _wait(futures, "checks", show)
     return [check for future in futures for check in future.result()]
@@ -292,7 +290,7 @@ def _judged(
     level = options.alpha / max(number, 1)
     attacks = []
     for metric, scenario, trials in lived:
-        result = attack(trials.features, trials.world, scenario.claim, level, options.training)
+        result = attack(trials.features, trials.world, scenario.claim, level, TRAINING)
         attacks.append(
             Check(
                 metric.base_name, scenario.name, scenario.part, "attack", result.p_value,
@@ -312,12 +310,10 @@ def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Itera
             continue
         for text in left_out(metric):
             yield f"{name}: {text}"
-        for what, reason in (
-            ("responses through calendars", long_lives.left_out(metric)),
-            ("equal reports", freshness.left_out(metric)),
-        ):
-            if reason:
-                yield f"{name}: {what} not tested: {reason}"
+        if reports_at_once(metric) and (reason := calendars.left_out(metric)):
+            yield f"{name}: responses through calendars not tested: {reason}"
+        if reason := freshness.left_out(metric):
+            yield f"{name}: equal reports not tested: {reason}"
     yield NOT_TESTED
     reason = _no_app(command, app)
     yield f"requests and files not tested: {reason}" if reason else NOT_TESTED_OF_APPS

@@ -1,7 +1,8 @@
 """Compare a device's answers with those that its metric's declaration demands.
 
-Devices draw values by lot over some periods and live twice. With next to no noise a report is its
-answer: each must be the one that the declaration asks for, and none may be missing or too many.
+Devices draw values by lot over some periods, and after the metric expires, and live twice. With
+next to no noise a report is its answer: each must be the one that the declaration asks for, and
+none may be missing or too many. So a device keeps its cap, its periods and its last day.
 With the declared noise the bits of each kind of answer (a value, the fallback, `other`, no data)
 have the declared chances.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Final, NamedTuple
 
@@ -22,15 +23,17 @@ from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from privacy_audit.black_box.noise_sums import chances, permanent_table
 from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport, Value
 from privacy_audit.black_box.scenarios import Step, start_days, values_of
-from rappor_core.calendar import period_number
+from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.grid.box import OTHER
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 
 PART: Final = "answers"
-PERIODS = 9
-DIFFERENT_VALUES = 6  # that devices draw from
+PERIODS = 9  # at least, and until more values than the cap may have been recorded
+MAX_PERIODS = 45
+MORE_VALUES = 5  # than the cap, that devices draw from
+AFTER = (1, 2, 3, 30, 366)  # periods from the one in which the metric expires
 ODD_VALUES = ("", "x" * 400, "\u96ea \u2603")
 
 
@@ -71,11 +74,11 @@ class Memory:
 
 def expected_answers(metric: Metric, cohort: int, steps: tuple[Step, ...]) -> list[ExpectedReport]:
     """List the reports of a life by the text of docs/protocol.md and docs/client.md, not by the
-    client: one a period, of its first value, up to `max_reports`."""
+    client: one a period, of its first value, up to `max_reports` and the day of expiry."""
     memory, answers, last = Memory(metric, cohort), list[ExpectedReport](), None
     for day, value in steps:
         period = period_number(metric.period, day)
-        if period != last:
+        if period != last and day <= day_of(metric.expires):
             answers.append(ExpectedReport(metric.name, day, *memory.answer(value)))
             last = period
     return answers if metric.max_reports is None else answers[: metric.max_reports]
@@ -118,11 +121,6 @@ def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
     B."""
     off = (int.from_bytes(shown, "little") ^ answer).bit_count()
     return off > (0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1)
-
-
-def exchanged(file: MetricsFile, how: Callable[[Metric], Metric]) -> MetricsFile:
-    """Replace the noise of all metrics of a file by one of the functions above."""
-    return MetricsFile({name: how(metric) for name, metric in file.metrics.items()})
 
 
 class Lived(NamedTuple):
@@ -174,7 +172,13 @@ def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
     """Let devices record one metric, and compare each report with what is demanded."""
     draw = Random(os.urandom(16))
     pool = _pool(metric, draw)
-    days = start_days(metric, PERIODS)
+    end = period_number(metric.period, day_of(metric.expires))
+    days = [
+        *start_days(
+            metric, min(max(PERIODS, metric.max_permanent_responses + MORE_VALUES), MAX_PERIODS)
+        ),
+        *(last_day(metric.period, end + place) for place in AFTER),
+    ]
     steps = [tuple((day, draw.choice(pool)) for day in days) for _ in range(devices)]
     lives = [
         Life(os.urandom(32), tuple(Event(metric.name, day, value) for day, value in one))
@@ -189,7 +193,8 @@ def _pool(metric: Metric, draw: Random) -> list[Value]:
     pool = list(values_of(metric))
     always: list[Value] = [x for x in (metric.fallback, metric.no_data) if x is not None]
     odd = ODD_VALUES if metric.kind == "string" else ()
-    return [*draw.sample(pool, min(DIFFERENT_VALUES, len(pool))), *always, *odd]
+    number = min(metric.max_permanent_responses + MORE_VALUES, len(pool))
+    return [*draw.sample(pool, number), *always, *odd]
 
 
 def _compared(metric: Metric, steps: list[tuple[Step, ...]], seen: list[list[SeenReport]]) -> Lived:

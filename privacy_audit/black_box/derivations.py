@@ -29,6 +29,7 @@ from rappor_core.params import RapporParams
 
 PART: Final = "derivations"
 TWIN = "audit-twin"
+ENDS = 0.0, 0.999999  # of a stratum, between which a device moves its cut
 ENCODED = 600  # values whose bits are compared
 LONG = 100  # characters that two strings begin with: more than a code's bits
 SERIES = 5  # reports of each device, for the second round alone
@@ -64,10 +65,9 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
         "version": derived(other, metric.name, first),
     }
     yield from _checks(metric, one, others)
-    if not metric.rules.jittered(metric):  # a device moves its cuts of numbers
-        pool = (*values_of(metric), *_strings(metric))
-        some = [(secret, pool[i % len(pool)]) for i, secret in enumerate(secrets[:ENCODED])]
-        yield _encoded(metric, some, derived(both, metric.name, some))
+    pool = (*values_of(metric), *_strings(metric))
+    some = [(secret, pool[i % len(pool)]) for i, secret in enumerate(secrets[:ENCODED])]
+    yield _encoded(metric, some, derived(both, metric.name, some))
     event = Event(metric.name, start_days(metric, 1)[0], values[0])
     with source.declaring(both).started() as client:
         seen = client.encode([Life(secret, (event,) * SERIES) for secret in secrets], SERIES)
@@ -135,11 +135,13 @@ def _strings(metric: Metric) -> list[Value]:
 
 
 def _encoded(metric: Metric, asked: Asked, derived: list[Derived]) -> Check:
-    """The bits of a value in a cohort are public: nothing else may reach them."""
+    """The bits of a value in a cohort are public, but for the cut of a number that a device moves
+    within its stratum: nothing else may reach them."""
+    bits_of = metric.params.scheme.jittered_bits
     wrong = [
         value
         for (_, value), one in zip(asked, derived, strict=True)
-        if one.bloom_bits != metric.value_bits(value, one.cohort)
+        if one.bloom_bits not in {bits_of(metric, value, one.cohort, end) for end in ENDS}
     ]
     return exact(
         metric.name, "values set the bits that the declaration gives them", PART,

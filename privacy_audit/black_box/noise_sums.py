@@ -27,7 +27,7 @@ class NoiseSums:
     sums: dict[str, Floats]
 
     def __add__(self, other: NoiseSums) -> NoiseSums:
-        """Of the trials of both."""
+        """Add the sums of other trials."""
         return NoiseSums(
             self.reports, {name: value + other.sums[name] for name, value in self.sums.items()}
         )
@@ -194,7 +194,7 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
 
 
 def _variance_of_alike(chance: Floats, reports: int) -> float:
-    """Of the share of pairs of a device's symbols that are equal (Hoeffding 1948, U-statistics).
+    """The variance of the share of pairs of a device's symbols that are equal (Hoeffding 1948).
 
     chance: of each symbol, given the permanent one.
     """

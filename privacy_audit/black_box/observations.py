@@ -51,9 +51,8 @@ def observe(
     scenario: Scenario,
     world: Integers,
     seen: list[list[SeenReport]],
-    pairs: list[tuple[Value, Value, Value]],
 ) -> Observations:
-    """Put what was seen into arrays. pairs: the three values of each trial."""
+    """Put what was seen into arrays."""
     metric = file.metrics[scenario.metric]
     n, t, k = len(seen), scenario.watched, metric.params.num_bits
     width = metric.params.report_bytes
@@ -72,7 +71,7 @@ def observe(
         cohorts[row] = cohort
         moved += any(report.cohort != cohort for report in reports)
         for which in range(3):
-            masks[which, row] = bytes_of(name, cohort, pairs[row][which])
+            masks[which, row] = bytes_of(name, cohort, scenario.values[which])
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in seen], dtype=np.int64)
     return Observations(unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved)

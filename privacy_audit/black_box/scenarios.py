@@ -29,7 +29,6 @@ GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life t
 TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
 MAX_FILLERS = 40  # values recorded to reach the cap
 MAX_CELLS = 60
-CLEAR = 0.999999  # of a stratum's width: as far as a device ever moves a cut of numbers
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
@@ -45,8 +44,7 @@ ODD = (
 class Scenario:
     """Two possible lives (worlds) with one metric, and how far an attacker may tell them apart.
 
-    worlds: what is recorded on which day.  by_cohort: the two values of each cohort in place of
-        those in `worlds`, for pairs whose bits collide in every cohort.
+    worlds: what is recorded on which day.
     watched: the number of reports, the last ones, that are attacked.
     values: of the two worlds, and one that must not show.  claim: nats.
     part: the mechanism alone, or a device with its ledger.
@@ -62,7 +60,6 @@ class Scenario:
     values: tuple[Value, Value, Value]
     claim: float
     expected: int
-    by_cohort: tuple[tuple[Value, Value], ...] = ()
     noise: bool = False
     together: int = 1
     num_bits: int = 128
@@ -105,14 +102,8 @@ def scenarios(metric: Metric) -> Iterator[Scenario]:
     if metric.kind == "number":
         no_data = _memoized(metric, "encoder", (pair[0], None), 1)
         yield replace(no_data, name=f"a number or no data, {_reports(1)}")
-        yield from _between_cuts(metric, pool)
-    elif metric.num_values is None:
-        yield from _colliding(metric, pool)
     if metric.kind == "string":
-        odd = tuple(ODD[c % len(ODD)] for c in range(metric.params.num_cohorts))
-        yield replace(
-            _memoized(metric, "encoder", odd[0], 1), name="odd strings, 1 report", by_cohort=odd
-        )
+        yield replace(_memoized(metric, "encoder", ODD[0], 1), name="odd strings, 1 report")
     if reports_at_once(metric):
         yield _ledger(metric, pair)
         yield from _past_cap(metric, pool)
@@ -195,53 +186,6 @@ def _ledger(metric: Metric, pair: tuple[Value, Value]) -> Scenario:
         return base
     first, second = (tuple(step for step in world for _ in range(2)) for world in base.worlds)
     return replace(base, worlds=(first, second))
-
-
-def _colliding(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
-    """Pairs of strings that share one bit of two or more in their cohort: a smaller claim."""
-    params = metric.params
-    if params.num_hashes < 2:
-        return
-    pairs = [_shared_bit(metric, pool, cohort) for cohort in range(params.num_cohorts)]
-    if any(pair is None for pair in pairs):
-        return
-    shared = tuple(pair for pair in pairs if pair is not None)
-    fewer = params.replace(num_hashes=params.num_hashes - 1)
-    yield replace(
-        _memoized(metric, "encoder", shared[0], 1), name="colliding values, 1 report",
-        by_cohort=shared, claim=fewer.epsilon_n(1),
-    )  # fmt: skip
-
-
-def _shared_bit(metric: Metric, pool: tuple[Value, ...], cohort: int) -> tuple[Value, Value] | None:
-    bits = [(value, metric.value_bits(value, cohort)) for value in pool]
-    full = [(value, b) for value, b in bits if b.bit_count() == metric.params.num_hashes]
-    for (one, a), (other, b) in combinations(full, 2):
-        if (a & b).bit_count() == 1:
-            return one, other
-    return None
-
-
-def _between_cuts(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:
-    """Two numbers between the same cuts in each cohort, wherever a device has moved them: what
-    does not cross a cut shows nothing."""
-    number, symbols = metric.details, metric.params.num_bits
-    pairs: list[tuple[Value, Value]] = []
-    for cohort in range(metric.params.num_cohorts):
-        pieces: dict[int, list[Value]] = {}
-        for value in pool:
-            ends = [number.symbol(value, cohort, symbols, moved) for moved in (0.0, CLEAR)]
-            if ends[0] == ends[1]:
-                pieces.setdefault(ends[0], []).append(value)
-        widest = max(pieces.values(), key=len, default=[])
-        if len(widest) < 2:
-            return
-        pairs.append((widest[0], widest[-1]))
-    periods = min(DEVICE_PERIODS, metric.max_reports or DEVICE_PERIODS)
-    yield replace(
-        _memoized(metric, "encoder", pairs[0], periods), by_cohort=tuple(pairs), claim=0.0,
-        name=f"numbers between the same cuts, {_reports(periods)}",
-    )  # fmt: skip
 
 
 def _past_cap(metric: Metric, pool: tuple[Value, ...]) -> Iterator[Scenario]:

@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
 from privacy_audit.black_box.observations import Integers, features, observe
-from privacy_audit.black_box.program_client import (
-    ClientSource,
-    Event,
-    Life,
-    ProgramClient,
-    Value,
-)
+from privacy_audit.black_box.program_client import ClientSource, Event, Life
 from privacy_audit.black_box.scenarios import Scenario
 
 REPORTS_A_CHUNK = 20_000
@@ -43,40 +37,21 @@ def run_chunk(source: ClientSource, scenario: Scenario, number: int) -> Trials:
     """
     file = source.file()
     world = np.frombuffer(os.urandom(number), dtype=np.uint8).astype(np.int64) & 1
-    with source.started() as client:
-        lives, pairs = _lives(client, scenario, world)
-        if scenario.part == "encoder":
-            seen = client.encode(lives, scenario.together)
-        else:
-            seen = client.record(lives)
-    observed = observe(file, scenario, world, seen, pairs)
-    params = file.metrics[scenario.metric].params
-    wrong = int((observed.number != scenario.expected).sum()) + observed.moved
-    sums = noise_sums(params, observed) if scenario.noise else None
-    return Trials(features(params, observed), world, wrong, sums)
-
-
-def _lives(
-    client: ProgramClient, scenario: Scenario, world: Integers
-) -> tuple[list[Life], list[tuple[Value, Value, Value]]]:
-    """What each device records, and the three values that the attack looks at."""
-    secrets = [os.urandom(32) for _ in range(len(world))]
-    pairs = [scenario.values] * len(world)
-    if scenario.by_cohort:
-        asked: list[tuple[bytes, Value]] = [(secret, scenario.values[0]) for secret in secrets]
-        cohorts = (one.cohort for one in client.derive(scenario.metric, asked))
-        pairs = [(*scenario.by_cohort[cohort], scenario.values[2]) for cohort in cohorts]
     worlds = [
         tuple(Event(scenario.metric, day, value) for day, value in steps)
         for steps in scenario.worlds
     ]
-    lives = []
-    for secret, chosen, pair in zip(secrets, world.tolist(), pairs, strict=True):
-        events = worlds[chosen]
-        if scenario.by_cohort:
-            events = tuple(event._replace(value=pair[chosen]) for event in events)
-        lives.append(Life(secret, events))
-    return lives, pairs
+    lives = [Life(os.urandom(32), worlds[chosen]) for chosen in world.tolist()]
+    with source.started() as client:
+        if scenario.part == "encoder":
+            seen = client.encode(lives, scenario.together)
+        else:
+            seen = client.record(lives)
+    observed = observe(file, scenario, world, seen)
+    params = file.metrics[scenario.metric].params
+    wrong = int((observed.number != scenario.expected).sum()) + observed.moved
+    sums = noise_sums(params, observed) if scenario.noise else None
+    return Trials(features(params, observed), world, wrong, sums)
 
 
 def chunks(scenario: Scenario, trials: int) -> list[int]:

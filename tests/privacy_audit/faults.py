@@ -96,7 +96,6 @@ CLIENT = "client"  # a test of tests/client
 PART_OF = {
     "freshness": ("equal only by chance",),
     "calendars": ("responses and cohorts stay the same",),
-    "budgets": ("within its own bounds", "it expires"),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
                     "of two values", "two sets", "values set the bits"),
@@ -445,7 +444,7 @@ FAULTS = (
           "tests/client/test_ledger.py::test_a_person_may_be_stricter_never_weaker"),
     Fault("reports-of-a-metric-that-expired", _RECORDER,
           "        if day > state.last_day:\n", "        if False:\n",
-          "the one on which it expires"),
+          "a report for each period"),
     # When a device answers.
     Fault("turn-of-all-blocks", "client_sdk/location/assignment.py",
           'block.to_bytes(8, "big"))', "bytes(8))",

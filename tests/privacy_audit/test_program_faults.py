@@ -49,7 +49,7 @@ FAULTS = (
     Planted(
         "cap-off-by-one", "ledger.js",
         "if (held + number > Math.min(", "if (held + number > 1 + Math.min(",
-        "budgets", "within its own bounds", TWO,
+        "answers", "each report is the answer", TWO,
     ),
     Planted(
         "fallback-in-place-of-a-value", "device.js",

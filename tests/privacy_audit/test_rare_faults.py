@@ -22,7 +22,7 @@ from privacy_audit.black_box.noise_sums import (
 )
 from privacy_audit.black_box.observations import Observations
 from privacy_audit.black_box.requests import holds_reports_alone
-from privacy_audit.black_box.scenarios import GAPS, ODD, scenarios, spaced_days
+from privacy_audit.black_box.scenarios import GAPS, scenarios, spaced_days
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
@@ -117,11 +117,6 @@ def test_reports_of_a_life_are_months_apart() -> None:
     ledger = next(s for s in scenarios(METRIC) if s.name == "ledger")
     assert ledger.noise
     assert [day for day, _ in ledger.worlds[0]] == sorted(2 * spaced_days(METRIC, 7))
-
-
-def test_odd_strings_are_spread_over_cohorts() -> None:
-    found = {s.name: s for s in scenarios(METRIC)}
-    assert set(found["odd strings, 1 report"].by_cohort) == set(ODD)
 
 
 @pytest.mark.parametrize("encoding", ["bloom", "symbol"])

@@ -16,6 +16,7 @@ from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
 
 SATURDAY = 5
 
@@ -35,6 +36,11 @@ def hour_of(day: int) -> int:
 def time_of(day: int) -> float:
     """Seconds since 1970 at which an app is opened on a day, at the hour of `hour_of`."""
     return float(day * SECONDS_A_DAY + 3600 * hour_of(day))
+
+
+def exchanged(file: MetricsFile, how: Callable[[Metric], Metric]) -> MetricsFile:
+    """Replace the noise of all metrics of a file, by a function of `privacy_audit`."""
+    return MetricsFile({name: how(metric) for name, metric in file.metrics.items()})
 
 
 def may_be_silent(metric: Metric) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from scipy import stats
 
-from privacy_audit.black_box.answers import exchanged, looks_another, nearly_clear
+from privacy_audit.black_box.answers import looks_another, nearly_clear
 from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
 from privacy_audit.black_box.program_client import SeenReport
@@ -29,7 +29,14 @@ from tests.client.whole import crowd_lives
 from tests.client.whole.alone import each_alone
 from tests.client.whole.conduct import conduct_checks
 from tests.client.whole.crowd_lives import OFTEN, withdrawn_lives
-from tests.client.whole.expected_answers import NOTHING, Step, expected, hour_of, may_be_silent
+from tests.client.whole.expected_answers import (
+    NOTHING,
+    Step,
+    exchanged,
+    expected,
+    hour_of,
+    may_be_silent,
+)
 from tests.client.whole.observables import Crowd, influence_checks, observable_checks, seen_of
 from tests.client.whole.withdrawals import answered_again, withdrawal_checks
 from tests.client.whole.witness import (

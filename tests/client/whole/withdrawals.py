@@ -12,7 +12,7 @@ from typing import Final
 
 from scipy import stats
 
-from privacy_audit.black_box.answers import exchanged, without_second_round
+from privacy_audit.black_box.answers import without_second_round
 from privacy_audit.black_box.checks import Check, correlated, exact, one_of, test
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
 from privacy_audit.black_box.program_client import SeenReport
@@ -21,6 +21,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.whole.crowd_lives import withdrawn_lives
+from tests.client.whole.expected_answers import exchanged
 from tests.client.whole.observables import seen_of
 from tests.client.whole.witness import WitnessedDevice
 
