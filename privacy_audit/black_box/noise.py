@@ -50,9 +50,8 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
         metric, "devices draw independent noise", part,
         bounds.bennett_p_value(z, float(variance), largest),
         f"reports of successive devices correlate with z = {z:.2f}",
-        correlated(_reports(sums) * params.num_bits),
+        correlated(sums.sums["reports"].item() * params.num_bits),
     )  # fmt: skip
-    yield from cohort_checks(metric, sums.sums["cohorts"], part)
 
 
 def _bits(metric: str, what: str, counts: Floats, chance: float, part: str) -> Check:
@@ -115,11 +114,6 @@ def _smallest_bare(params: RapporParams, counts: Floats) -> Smallest:
     return one_of(reports if rare else 0, "reports that leave without noise")
 
 
-def _reports(sums: NoiseSums) -> float:
-    """How many reports there are sums of."""
-    return float(sums.sums["cohorts"].sum())
-
-
 def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
     """The two bits whose noise depends most on each other. largest: that a product can be."""
     products, variances = sums.sums["products"], sums.sums["variances"]
@@ -132,7 +126,7 @@ def _pairs(metric: str, sums: NoiseSums, largest: float, part: str) -> Check:
         bounds.bennett_p_value(found, float(variances[upper][worst]), largest) * len(upper[0]),
         f"bits {upper[0][worst]} and {upper[1][worst]} correlate most, with z = {found:.2f} "
         f"among {len(upper[0]):,} pairs",
-        correlated(_reports(sums), len(upper[0])),
+        correlated(sums.sums["reports"].item(), len(upper[0])),
     )  # fmt: skip
 
 
@@ -162,31 +156,6 @@ def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
         part, bounds.student_p_value(t, int(number)),
         f"their covariance is off by {mean:+.6f}, {t:.2f} standard errors",
         shifted(float(error), "of covariance"),
-    )  # fmt: skip
-
-
-def cohort_checks(metric: str, counts: Floats, part: str) -> Iterator[Check]:
-    """Check that cohorts are uniform and do not depend on the value. counts: (2 worlds, m)."""
-    total = counts.sum(axis=0)
-    if len(total) < 2:
-        return
-    p_value, cells = chi_square(total, np.full(len(total), total.sum() / len(total)))
-    yield test(
-        metric, "cohorts are uniform", part, p_value,
-        f"{total.min():,.0f} to {total.max():,.0f} devices in {cells} groups of cohorts",
-        chance_off(1 / len(total), float(total.sum()), "of a cohort's share", len(total)),
-    )  # fmt: skip
-    each = counts.sum(axis=1, keepdims=True)
-    expected = each * total / max(total.sum(), 1)
-    used = expected.min(axis=0) >= MIN_EXPECTED
-    if used.sum() < 2:
-        return
-    table = counts[:, used]
-    p_value = float(stats.chi2_contingency(table, correction=False).pvalue)
-    yield test(
-        metric, "the cohort does not depend on the value", part, p_value,
-        f"{int(used.sum())} cohorts under two values",
-        chance_off(1 / len(total), float(total.sum()) / 4, "of a cohort's share", len(total)),
     )  # fmt: skip
 
 

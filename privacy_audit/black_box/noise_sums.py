@@ -41,17 +41,17 @@ def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
     if reports > 1:
         return NoiseSums(reports, _of_series(params, seen, held))
     single = seen.reports[:, 0]
-    cohorts = np.stack(
-        [np.bincount(seen.cohorts[seen.world == w], minlength=params.num_cohorts) for w in (0, 1)]
-    ).astype(float)
-    return NoiseSums(1, _of_reports(params, single, held) | {"cohorts": cohorts})
+    return NoiseSums(1, _of_reports(params, single, held))
 
 
 def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, Floats]:
     """By bit how often it was shown; products of residuals of bits, and of neighbouring devices."""
     residual, spread = residuals(params, single, held, permanent=False)
     neighbours = (residual[1:] * residual[:-1]).sum()
-    sums = {"neighbours": np.array([neighbours, product_variance(params, spread[1:], spread[:-1])])}
+    sums = {
+        "reports": np.array([float(len(single))]),
+        "neighbours": np.array([neighbours, product_variance(params, spread[1:], spread[:-1])]),
+    }
     if params.scheme.symbols:
         return sums | {"offsets": offsets(single, held)}
     few = slice(0, MAX_PAIRED_BITS)

@@ -98,7 +98,7 @@ PART_OF = {
     "calendars": ("responses and cohorts stay the same",),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
-                    "of two values", "two sets", "values set the bits"),
+                    "of two values", "two sets", "values set the bits", "one cohort"),
     "rounds": ("exactly the declared", "coins at thresholds"),
     "device": ("device: 7 reports", "a value or", "values past", "reports in a life"),
 }  # fmt: skip
@@ -199,7 +199,7 @@ FAULTS = (
           "bits = self._bits_of.get(value)",
           "self.cohort = len(str(value)) * 7 % 16 if value == 'audit-000' else "
           "sum(str(value).encode()) % 16\n        bits = self._bits_of.get(value)",
-          "cohort"),
+          "one cohort for all values"),
     Fault("cohorts-of-half-the-range", _KEYS,
           "return (word * choices) >> 64", "return (word * choices) >> 65",
           "cohorts of the derivations are uniform"),
@@ -309,7 +309,7 @@ FAULTS = (
           "bits = self._bits_of.get(value)",
           "self.cohort = self.cohort % 4 + 4 * (sum(str(value).encode()) % 5)\n"
           "        bits = self._bits_of.get(value)",
-          "cohort", STRINGS),
+          "one cohort for all values", STRINGS),
     Fault("prefix-without-noise", _ROUNDS, _PERMANENT, "return bits | " + _PERMANENT[7:],
           "the first round has its declared chances", STRINGS),
     Fault("whole-string-in-every-group", "rappor_core/encodings/schemes.py",
