@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shlex
@@ -45,18 +46,25 @@ def identity(command: str | None) -> AuditedCode:
     whole = sha256()
     for path in files:
         whole.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
-    try:
-        number = version(NAME) if command is None else "unknown"
-    except PackageNotFoundError:
-        number = "of a source tree"
+    name, number = _named(folders, command)
     machine = (
         f"{platform.node()}: {platform.system()} {platform.release()}, {platform.machine()}, "
         f"{os.cpu_count()} processors, Python {platform.python_version()}"
     )
-    return AuditedCode(
-        command or f"client_sdk ({NAME})", number, whole.hexdigest() if files else "", len(files),
-        machine,
-    )  # fmt: skip
+    return AuditedCode(name, number, whole.hexdigest() if files else "", len(files), machine)
+
+
+def _named(folders: list[Path], command: str | None) -> tuple[str, str]:
+    if command is None:
+        try:
+            return f"client_sdk ({NAME})", version(NAME)
+        except PackageNotFoundError:
+            return "client_sdk", "of a source tree"
+    for declared in (folder / "package.json" for folder in folders):
+        if declared.is_file():
+            package = json.loads(declared.read_text(encoding="utf-8"))
+            return str(package.get("name", command)), str(package.get("version", "unknown"))
+    return command, "unknown"
 
 
 def _root(path: Path) -> Path:
