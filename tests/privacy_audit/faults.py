@@ -231,7 +231,8 @@ FAULTS = (
           "installations: cohorts are uniform", installations=8),
     Fault("batch-id-of-the-device", _QUEUE,
           "batch_id = self._randomness(BATCH_ID_BYTES)",
-          'batch_id = ((self._state.identity().secret or b"")[:14] + rows[0][0].encode())[:16]',
+          "own = self._state.identity().secret or b''\n"
+          "        batch_id = (own[:14] + reports[0].metric.encode())[:16]",
           "every batch has an id of its own", installations=30),
     Fault("fallback-bare", _RECORDER,
           "device.report_bits(bits))",
