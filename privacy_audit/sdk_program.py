@@ -54,7 +54,9 @@ class Devices:
         """Record a value on a day, each day at another hour; answer with the report that was
         queued, or null."""
         secret, name = command["secret"], command["metric"]
-        state = self._states.setdefault(secret, MemoryState(bytes.fromhex(secret)))
+        if secret not in self._states:
+            self._states[secret] = MemoryState(bytes.fromhex(secret))
+        state = self._states[secret]
         recorder = Recorder(
             self._file.metrics, state, budget=self._file.budget,
             platform=self._file.parts(name)[0].platforms[0],
