@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from metric_design.central_claim import claim_sentences
+from metric_design.central_privacy import claim_sentences
 from metric_design.review import Finding
 from privacy_audit.batch_linkage import (
     DAYS,
