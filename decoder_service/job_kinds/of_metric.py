@@ -11,7 +11,7 @@ from decoder.errors import DecodeError
 from decoder.progress import Progress
 from decoder.workflows.decoding import CandidateChoice
 from decoder.workflows.kinds import DecoderKind, KindAnswer, run_own
-from decoder_service.job_kinds.of_values import exact, level_words
+from decoder_service.job_kinds.of_values import exact, level_words, set_words
 from decoder_service.jobs.kinds import JobInputs, JobKind, StoredResult
 from decoder_service.jobs.specs import FlowChoices
 from decoder_service.lists.contents import file_name
@@ -56,6 +56,10 @@ class JobOfMetric(JobKind):
         """`rappor decode`, which knows the kind, or a command of the kind."""
         options = spec.options
         words = level_words(options.alpha, options.level, options.repeats)
+        if self.decoder.command == "decode":
+            settings = {"level": exact(options.level)}
+            settings |= {} if options.repeats is None else {"repeats": exact(options.repeats)}
+            words = ["--alpha", exact(options.alpha), *set_words(settings)]
         if spec.known is not None:
             words += ["--prior", file_name(ListKind.FLOWS, spec.known.list, spec.known.version)]
         if spec.flows != FlowChoices():

@@ -107,7 +107,9 @@ def _options(options: Choices) -> list[str]:
     if options.without_cohorts:
         settings["without_cohorts"] = ",".join(map(str, options.without_cohorts))
     words = ["--method", options.method, "--correction", options.correction]
-    words += ["--alpha", exact(options.alpha)]
-    return words + [
-        word for name, value in settings.items() for word in ("--set", f"{name}={value}")
-    ]
+    return [*words, "--alpha", exact(options.alpha), *set_words(settings)]
+
+
+def set_words(settings: Mapping[str, str]) -> list[str]:
+    """The rarer options of `rappor decode`."""
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from decoder_service.jobs.specs import JobSpec
+from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -240,3 +242,12 @@ def test_read_strings_are_kept_as_lists(kinds: Kinds) -> None:
         assert ana.get(f"/v1/lists/{listed}").json()["source"].endswith("read by ana")
     with signed_in(kinds.served, "ben") as ben:
         assert ben.post(path, data=form).status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["number", "pair"])
+def test_the_command_of_a_page_runs(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "counts.json").write_bytes(counts()[kind])
+    source = {"aggregates": ["0" * 64]}
+    spec = JobSpec.model_validate({"kind": kind, "source": source, "options": {"repeats": 2}})
+    words = spec.job_kind.command(spec, kind, [["--aggregate", str(tmp_path / "counts.json")]])
+    assert main([*words[1:], "-o", str(tmp_path / "out")]) == 0

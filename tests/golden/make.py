@@ -62,7 +62,7 @@ DECODE: dict[str, tuple[str, ...]] = {
     "strings-bonferroni": ("strings", "--correction", "bonferroni"),
     "strings-fdr-eb": ("strings", "--correction", "fdr-eb"),
     "strings-lasso": ("strings", "--method", "lasso", "--correction", "bonferroni"),
-    "strings-repeats": ("strings", "--correction", "bonferroni", "--repeats", "2"),
+    "strings-repeats": ("strings", "--correction", "bonferroni", "--set", "repeats=2"),
     "md5-bh": ("md5", "--correction", "bh"),
 }
 DENSITY: dict[str, tuple[str, ...]] = {
