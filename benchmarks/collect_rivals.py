@@ -26,7 +26,7 @@ from collector.domain.submission import Submission, decode_groups
 from collector.routes.reports import answer
 from collector.settings import Settings, load_settings
 from collector.store.database import CollectorDatabase, make_engine
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.wire.report import BINARY_CONTENT_TYPE
 from rappor_server.schema import prepare
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
     from client_sdk.storage.memory import MemoryState
+    from rappor_core.metrics.compiled import load_metrics
     from rappor_core.metrics.file import parse_metrics
-    from rappor_core.metrics.metrics_file import load_metrics
 
 _HOMES = {
     "Answer": "client_sdk.delivery.messages",
@@ -58,7 +58,7 @@ _HOMES = {
     "Transport": "client_sdk.delivery.transport",
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",
-    "load_metrics": "rappor_core.metrics.metrics_file",
+    "load_metrics": "rappor_core.metrics.compiled",
     "new_secret": "client_sdk.randomisation.key_derivation",
     "parse_metrics": "rappor_core.metrics.file",
     "system_randomness": "client_sdk.randomisation.randomness",

@@ -12,7 +12,8 @@ from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.storage.directory import StateDirectory
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
+from rappor_core.metrics.compiled import load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from client_sdk.delivery.relay import Relay

@@ -38,7 +38,7 @@ from collector.store.database import CollectorDatabase, make_engine
 from collector.store.probe import try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from rappor_server.buffers import Buffers
 from rappor_server.connections import Connections
 from rappor_server.http_protocol import connection_state

@@ -13,9 +13,10 @@ from typing import Any
 from metric_design.kinds import kind_design
 from metric_design.review import SAFARI_DAYS
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.compiled import COMPILED_ENDING, load_metrics
 from rappor_core.metrics.file import table_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import COMPILED_ENDING, MetricsFile, load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP, WEB
 
 _BROKEN = (

@@ -18,7 +18,7 @@ from privacy_audit.audit import audit as run_audit
 from privacy_audit.identity import identity
 from privacy_audit.report import DEFAULT_METRICS, consequence, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.whole_files import write_whole
 
 MAX_PROCESSES = 8

@@ -25,9 +25,9 @@ from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, kn
 from rappor_cli.numbers import read_day
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.flow_kind import FLOW
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import load_metrics
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
 from simulations.experiments import paper

@@ -25,8 +25,8 @@ from privacy_audit.location_attacks import attack_file, attacks_on
 from rappor_cli import options as shared
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import print_columns
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import load_metrics
 
 
 def location_attacks(

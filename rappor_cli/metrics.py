@@ -25,8 +25,8 @@ from rappor_cli.store import need_one, opened
 from rappor_cli.text import print_columns
 from rappor_cli.train_code import train
 from rappor_cli.whole_check import whole_check
-from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.metrics_file import COMPILED_ENDING, MetricsFile, load_metrics
+from rappor_core.metrics.compiled import COMPILED_ENDING, compiled_text, load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP, WEB
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted

@@ -31,8 +31,9 @@ from rappor_cli.plan_text import plan_lines
 from rappor_cli.progress import stage_bars
 from rappor_cli.text import plain
 from rappor_cli.whole_check import whole_check
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.sequence_risk import risk_text
 from rappor_core.whole_files import write_whole
 

@@ -24,8 +24,9 @@ from rappor_cli.commands import load
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
 from rappor_core.errors import RapporError
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.whole_files import write_whole
 from simulations.experiments.quickstart import held_values, readings, report_day, served_at_once
 from simulations.populations.fleet import deliver, encode_fleet

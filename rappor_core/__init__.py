@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from rappor_core.aggregate import Aggregate
     from rappor_core.errors import RapporError
+    from rappor_core.metrics.compiled import load_metrics
     from rappor_core.metrics.metric import Metric
-    from rappor_core.metrics.metrics_file import load_metrics
     from rappor_core.params import RapporParams
     from rappor_core.wire.report import Report
 
@@ -25,7 +25,7 @@ _HOMES = {
     "RapporError": "rappor_core.errors",
     "RapporParams": "rappor_core.params",
     "Report": "rappor_core.wire.report",
-    "load_metrics": "rappor_core.metrics.metrics_file",
+    "load_metrics": "rappor_core.metrics.compiled",
 }
 
 __all__ = ["Aggregate", "Metric", "RapporError", "RapporParams", "Report", "load_metrics"]

@@ -48,7 +48,7 @@ max_reports_per_period = 10000
 const COMPILE = `
 import sys
 from rappor_core.metrics.compiled import compiled_text
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 print(compiled_text(load_metrics(sys.argv[1])))`;
 
 const COUNT = `

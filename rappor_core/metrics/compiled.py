@@ -8,20 +8,53 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from rappor_core.errors import MetricsFileError, RapporError, WireFormatError, shown
+from rappor_core.errors import (
+    MetricsFileError,
+    RapporError,
+    WireFormatError,
+    file_problem,
+    shown,
+)
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile, check_budget, read_budget
 from rappor_core.strict_json import parse_strict_json
 
+COMPILED_ENDING = ".json"
 COMPILED_VERSION = 1
 MAX_CHARACTERS = 4_000_000
 DIGEST = "digest"
 _TOP_KEYS = {"version", "budget", "metrics"}
 _ROW_KEYS = {"params_id", "definition"}
+
+
+def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
+    """Read a `metrics.toml`, or what `rappor metrics compile` wrote if its name ends in `.json`.
+
+    Raises MetricsFileError that names the file, the metric, the key, the value.
+    """
+    try:
+        with open(os.fspath(path), encoding="utf-8-sig") as file:  # a number would be a handle
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetricsFileError(f"{path}: cannot be read: {file_problem(error)}") from error
+    try:
+        return _read(text, compiled=os.fspath(path).endswith(COMPILED_ENDING))
+    except MetricsFileError as error:
+        raise MetricsFileError(f"{path}: {error}") from error
+
+
+def _read(text: str, *, compiled: bool) -> MetricsFile:
+    """Only the modules of the form that the text has are loaded."""
+    if compiled:
+        return read_compiled(text)
+    from rappor_core.metrics.file import parse_metrics
+
+    return parse_metrics(text)
 
 
 def read_compiled(text: str) -> MetricsFile:

@@ -1,11 +1,10 @@
-"""`MetricsFile`: all metrics of an app, and what they may cost a device; reading it from a path."""
+"""`MetricsFile`: all metrics of an app, and what they may cost a device."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
-from rappor_core.errors import MetricsFileError, file_problem, meant, shown
+from rappor_core.errors import MetricsFileError, meant, shown
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, WEB, Platform
@@ -85,33 +84,3 @@ def check_budget(file: MetricsFile) -> None:
         f"epsilon_infinity = {worst.params.epsilon_infinity:.3f}{lives}): "
         "lower its cap or its epsilon, or raise the budget"
     )
-
-
-COMPILED_ENDING = ".json"
-
-
-def load_metrics(path: str | os.PathLike[str]) -> MetricsFile:
-    """Read a `metrics.toml`, or what `rappor metrics compile` wrote if its name ends in `.json`.
-
-    Raises MetricsFileError that names the file, the metric, the key, the value.
-    """
-    try:
-        with open(os.fspath(path), encoding="utf-8-sig") as file:  # a number would be a handle
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise MetricsFileError(f"{path}: cannot be read: {file_problem(error)}") from error
-    try:
-        return _read(text, compiled=os.fspath(path).endswith(COMPILED_ENDING))
-    except MetricsFileError as error:
-        raise MetricsFileError(f"{path}: {error}") from error
-
-
-def _read(text: str, *, compiled: bool) -> MetricsFile:
-    """Only the modules of the form that the text has are loaded."""
-    if compiled:
-        from rappor_core.metrics.compiled import read_compiled
-
-        return read_compiled(text)
-    from rappor_core.metrics.file import parse_metrics
-
-    return parse_metrics(text)

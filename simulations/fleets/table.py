@@ -14,8 +14,8 @@ from decoder.candidates.lists import metric_candidates
 from decoder.typing import Floats
 from metric_design.population import read_shares, zipf_shares
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.params import RapporParams
 from simulations.fleets.draws import (
     Counts,

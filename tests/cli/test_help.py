@@ -22,7 +22,7 @@ from collector.settings import load_settings
 from decoder.sources.collector_client import ask
 from rappor_cli.commands import COMMANDS, load
 from rappor_cli.main import main
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from simulations.populations.fleet import RecordedValue, deliver, encode_fleet
 from tests.metric_texts import declaration
 

@@ -13,7 +13,7 @@ from typer import BadParameter
 
 from rappor_cli import plan as plan_command
 from rappor_cli.main import main
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 
 
 def test_files_json_and_the_check_of_the_table(

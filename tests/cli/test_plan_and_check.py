@@ -21,7 +21,7 @@ from metric_design.population import zipf_population
 from metric_design.request import PlanRequest
 from metric_design.review import check_metrics
 from rappor_cli.main import main
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from tests.metric_texts import word
 
 LABELS = Labels("planned", "Planned", "o@example.org", date(2090, 1, 1))

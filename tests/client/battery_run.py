@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from tests.client.exact_checks import exact_checks
 from tests.client.whole.installations import installation_checks
 

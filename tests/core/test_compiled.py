@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from rappor_cli.metrics import app
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
+from rappor_core.metrics.compiled import compiled, compiled_text, load_metrics, read_compiled
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metrics_file import load_metrics
 from tests.file_limits import files_of_at_most
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "v1"

@@ -12,9 +12,10 @@ import pytest
 
 from metric_design.review import check_metrics, reports_to_serve
 from rappor_core.errors import MetricsFileError, ValueRefusedError
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.metrics_file import MetricsFile, load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "metrics.json").read_text())
 TODAY = date(2026, 11, 21)

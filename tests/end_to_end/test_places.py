@@ -12,7 +12,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from decoder.sources.collector_client import ask
 from rappor_cli.main import main
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 from simulations.populations.fleet import deliver
 from tests.metric_texts import declaration
 from tests.places_support import Fix, LocationDevice

@@ -21,8 +21,8 @@ from privacy_audit.errors import AuditError
 from privacy_audit.identity import identity
 from privacy_audit.report import DEFAULT_METRICS, consequence, page, to_dict
 from rappor_cli.main import main
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metrics_file import load_metrics
 from rappor_core.risk import risk_of
 from tests.privacy_audit.fault_support import plant
 from tests.privacy_audit.faults import FAULTS, METRICS, PLACES

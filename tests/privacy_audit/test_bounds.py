@@ -21,7 +21,7 @@ from privacy_audit.black_box.bounds import (
 from privacy_audit.black_box.noise import noise_checks
 from privacy_audit.black_box.noise_sums import NoiseSums
 from privacy_audit.report import DEFAULT_METRICS
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 
 
 def normal_p_value(z: float) -> float:

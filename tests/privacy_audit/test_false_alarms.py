@@ -9,7 +9,7 @@ from scipy import stats
 
 from privacy_audit.audit import AuditOptions, audit
 from privacy_audit.report import DEFAULT_METRICS
-from rappor_core.metrics.metrics_file import load_metrics
+from rappor_core.metrics.compiled import load_metrics
 
 AUDITS = int(os.environ.get("RAPPOR_AUDITS", "9"))
 ALPHA = 0.2  # of each audit: the stated rate of false alarms of the whole of it

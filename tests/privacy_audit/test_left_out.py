@@ -4,8 +4,8 @@ import pytest
 
 from privacy_audit.black_box.scenarios import left_out, scenarios
 from privacy_audit.report import DEFAULT_METRICS
+from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metrics_file import load_metrics
 from tests.privacy_audit.faults import METRICS
 
 
