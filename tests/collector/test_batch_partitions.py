@@ -6,21 +6,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 
-from collector.app import prepare_database
 from collector.domain.batch_writer import Receipt
-from collector.errors import SettingsError, StorageError
-from collector.settings import Settings
 from collector.store import batch_partitions as partitions
 from collector.store.group_commit import _Postgresql
-from rappor_core.calendar import day_of
-from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric, submission
+from tests.collector.support import Bench, Clock, make_bench, make_metric, submission
 from tests.waiting import waited
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
@@ -152,35 +147,6 @@ def test_a_missing_partition_is_made_on_need(bench: Bench) -> None:
     assert len(numbers(bench)) == 2
 
 
-def test_a_removed_partition_is_replaced_at_next_look(bench: Bench) -> None:
-    newest = numbers(bench)[-1]
-    with bench.database.change() as connection:
-        connection.execute(text(f"DROP TABLE batches_{newest}"))
-    with pytest.raises(StorageError):
-        bench.writer.write([batch_of(bench)])
-    bench.collector.close_due(daily=True)
-    assert not is_duplicate(bench, batch_of(bench))
-    assert accepted(bench) == 1
-
-
-def test_a_far_clock_leaves_one_unused_partition(bench: Bench, other: Bench) -> None:
-    """It closes every day, too, but what is sent after its mend is forgotten in time again."""
-    body = batch_of(bench)
-    bench.writer.write([body])
-    with other.database.change() as connection:
-        partitions.make_room(connection, day_of(TODAY) + 3_650)
-    assert is_duplicate(bench, body)
-    bench.collector.close_due(daily=True)
-    assert not is_duplicate(bench, batch_of(bench))
-    assert numbers(bench) == [1, 2, 3]
-    for _ in range(100):  # two hosts that never agree
-        for clock_days in (3_650, 0):
-            with other.database.change() as connection:
-                partitions.make_room(connection, day_of(TODAY) + 8 + clock_days)
-    assert len(numbers(bench)) <= partitions._MOST + 1
-    assert is_duplicate(bench, body)
-
-
 def test_a_clock_that_goes_back_forgets_nothing(bench: Bench) -> None:
     bodies = []
     for days in (0, 6, 3, -5, 1, -3):
@@ -203,40 +169,3 @@ def test_a_long_reader_only_delays_the_drop(bench: Bench, url: str) -> None:
     bench.collector.close_due(daily=True)
     assert numbers(bench) == [2]
     assert not is_duplicate(bench, batch_of(bench))
-
-
-def test_counting_waits_briefly_for_a_drop(bench: Bench, url: str) -> None:
-    bench.clock.pass_days(3 * WEEK)
-    past = day_of(bench.clock.now.date())  # the first partition has expired
-    with bench.database.change() as connection:
-        partitions.make_room(connection, day_of(TODAY) + 30)
-    with psycopg.connect(url.replace("+psycopg", "")) as reader:
-        reader.execute("SELECT count(*) FROM batches")
-        longest = 0.0
-        with in_thread(
-            lambda: [partitions.drop_expired(bench.database.add, past) for _ in range(5)]
-        ) as done:
-            while not done:
-                body = batch_of(bench)
-                longest = max(longest, waited(partial(bench.writer.write, [body])))
-    assert done == [[False] * 5]
-    assert longest < PATIENT
-
-
-def test_a_role_without_the_tables_is_refused(url: str, bench: Bench) -> None:
-    """It would count until the newest partition is full, and then nothing any more."""
-    with bench.database.change() as connection:
-        for statement in (
-            "CREATE ROLE app LOGIN",
-            "GRANT ALL ON SCHEMA public TO app",
-            "GRANT ALL ON ALL TABLES IN SCHEMA public TO app",
-            "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO app",
-        ):
-            connection.execute(text(statement))
-        partitions.check_owner(connection)
-        connection.execute(text("SET LOCAL ROLE app"))
-        with pytest.raises(SettingsError, match=r"'app' does not own .* OWNER TO app"):
-            partitions.check_owner(connection)
-    user = make_url(url).set(username="app").render_as_string(hide_password=False)
-    with pytest.raises(SettingsError, match="'app' does not own"):
-        prepare_database(Settings(database=user))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
@@ -17,7 +15,7 @@ from collector.domain.shared_limits import SharedLimits, Taken
 from collector.errors import SettingsError, StorageError
 from collector.settings import load_settings
 from collector.store.database import back_up
-from rappor_server.limits import MOST_SHARED, Names, SharedRateLimit
+from rappor_server.limits import Names, SharedRateLimit
 from tests.collector.support import Bench, Clock, Server, make_bench, make_metric, running_server
 from tests.waiting import until
 
@@ -164,105 +162,3 @@ def test_a_secret_is_asked_for_and_never_repeated(sqlite_url: str) -> None:
         database=postgresql, rate_limit_store="database", rate_limit_secret=SECRET
     )
     assert SECRET not in repr(settings)
-
-
-def test_a_flood_does_not_grow_the_table(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of more names than are ever read, those that are full soonest go; who took most stays."""
-    monkeypatch.setattr("collector.store.rate_limits.MOST_READ", 500)
-    heavy = Process(bench)
-    heavy.pass_many("heavy", 100)
-    heavy.share()
-    for number in range(5):
-        process = Process(bench)
-        for address in range(300):
-            process.pass_many(f"{number} {address}", 10)  # full again in half a second
-        process.share()
-    assert len(names_stored(bench)) <= 500
-    other = Process(bench)
-    other.share()
-    assert other.pass_many("heavy", 200) < 200
-
-
-def test_a_database_clock_set_back_blocks_nobody(bench: Bench) -> None:
-    """What was written an hour later than now is forgotten, not waited for."""
-    process = Process(bench)
-    process.pass_many("key", 200)
-    process.share()
-    with bench.database.change() as connection:
-        later = "UPDATE rate_limits SET full_at = full_at + 3600, changed_at = changed_at + 3600"
-        connection.execute(text(later))
-    process.share()
-    assert names_stored(bench) == set()
-    process.clock.now += 20.0
-    assert process.pass_many("key", 1) == 1
-    process.share()
-    other = Process(bench)
-    other.share()
-    assert other.pass_many("key", 100) == 100
-
-
-def test_who_kept_the_rate_is_not_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten minutes at half the rate: what was taken has long been refilled."""
-    process = Process(bench)
-    with monkeypatch.context() as patched:
-        patched.setattr("collector.domain.shared_limits.share", _fail)
-        for _ in range(600):
-            process.clock.now += 1.0
-            assert process.pass_many("key", int(RATE / 2)) == RATE / 2
-            with pytest.raises(StorageError):
-                process.share()
-    process.share()
-    process.clock.now += 1.0
-    assert process.pass_many("key", 10) == 10
-
-
-def test_processes_that_share_at_once_lose_nothing(url: str) -> None:
-    """Eight threads, each with connections of its own, the same hundred names in any order."""
-    benches = [make_bench(url, Clock()) for _ in range(8)]
-    names = [f"key {number}" for number in range(100)]
-
-    def act(bench: Bench, seed: int) -> None:
-        process = Process(bench)
-        for turn in range(5):
-            for name in random.Random(seed + turn).sample(names, 100):
-                assert process.pass_many(name, 20) == 20
-            process.share()
-            process.clock.now += 1_000  # its own bucket is full again
-
-    threads = [
-        threading.Thread(target=act, args=pair) for pair in zip(benches, range(8), strict=True)
-    ]
-    began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    with benches[0].database.read() as connection:
-        rows = "SELECT full_at - extract(epoch FROM now()) FROM rate_limits"
-        waits = connection.execute(text(rows)).scalars().all()
-    elapsed = time.monotonic() - began
-    assert len(waits) == 100
-    for wait in waits:  # 8 x 5 x 20 units at 20 a second: 40 s, less what has passed
-        assert 40 - elapsed - 1 <= float(wait) <= 40
-    for bench in benches:
-        bench.database.close()
-
-
-def test_what_is_taken_meanwhile_counts_too(bench: Bench) -> None:
-    process = Process(bench)
-    process.pass_many("key", 100)
-    taken = process.limit.take_out()
-    process.pass_many("key", 100)
-    process.limit.set_levels(dict(taken))
-    assert process.pass_many("key", 10) == 0
-
-
-def test_flooding_addresses_share_the_largest_takers(bench: Bench) -> None:
-    process = Process(bench)
-    for number in range(MOST_SHARED + 500):
-        process.limit.admits(f"address {number}")
-    process.pass_many("heavy", 50)
-    taken = process.limit.take_out()
-    assert len(taken) == MOST_SHARED
-    assert max(taken.values()) == pytest.approx(50 / RATE)
-    assert process.limit.take_out() == {}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -32,47 +30,11 @@ from tests.collector.crash import (
     await_ready,
     listening,
     port_of,
-    send_until,
     senders,
     start,
 )
 from tests.collector.support import make_bench
 from tests.waiting import until
-
-
-@pytest.mark.long
-def test_four_workers_count_together(new_postgresql: Callable[[], str]) -> None:
-    url = new_postgresql()
-    bench = make_bench(url)
-    bench.clock.now = datetime.now(UTC)
-    bench.collector.push_metrics([METRIC], "test")
-    tally, stop = Tally(), threading.Event()
-    with listening() as listener:
-        port = port_of(listener)
-        process = start(url, listener, workers=4)
-        try:
-            await_ready(port)
-            threads = [
-                threading.Thread(target=send_until, args=(port, seed, stop, tally))
-                for seed in range(8)
-            ]
-            for thread in threads:
-                thread.start()
-            until(lambda: tally.reports > 2_000, 60)
-            stop.set()
-            for thread in threads:
-                thread.join()
-            counts = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-        finally:
-            process.terminate()
-            process.wait(30)
-    assert process.returncode == 0
-    found = re.search(r"^rappor_reports_accepted_total (\S+)$", counts, re.MULTILINE)
-    assert found is not None
-    assert float(found[1]) == tally.reports  # of both workers, whichever answered
-    bench.collector.close_day(bench.clock.now.date(), "test")
-    assert bench.collector.read_aggregate("test", METRIC.name).num_reports == tally.reports
-    bench.database.close()
 
 
 def test_workers_have_every_setting_and_their_supervisors_end(
@@ -88,8 +50,11 @@ def test_workers_have_every_setting_and_their_supervisors_end(
         try:
             await_ready(port_of(listener))
             url = f"http://127.0.0.1:{port_of(listener)}/v1/reports"
-            answer = httpx.post(url, content=b"x", headers={"Origin": origin})
-            assert answer.headers["access-control-allow-origin"] == origin
+            for _ in range(20):  # each over a connection of its own, to whichever worker takes it
+                answer = httpx.post(url, content=b"x", headers={"Origin": origin})
+                assert answer.headers["access-control-allow-origin"] == origin
+            counts = httpx.get(url.replace("/v1/reports", "/metrics")).text
+            assert f'rappor_requests_total{{status="{answer.status_code}"}} 20.0' in counts
             workers = children_of(process.pid)
             assert len(workers) >= 2
             os.kill(process.pid, signal.SIGKILL)
@@ -111,36 +76,6 @@ def is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state != "Z"
     return False
-
-
-def test_writers_start_anywhere_and_leave_taken_shards(
-    new_postgresql: Callable[[], str],
-) -> None:
-    """Two that began on one shard and write by turns: each leaves it once at most."""
-    url = new_postgresql()
-    benches = [make_bench(url) for _ in range(2)]
-    benches[0].collector.push_metrics([METRIC], "test")
-    assert len({CounterCache().shard for _ in range(50)}) > 10
-    caches = [bench.writer._cache for bench in benches]
-    for seed, cache in enumerate(caches):
-        cache.move_to(7)
-        cache._random_below = random.Random(seed).randrange
-    day, left = benches[0].clock.now.date(), []
-    for cache in caches:
-        cache.leave_shard = partial(_leave, cache, left)  # type: ignore[method-assign]
-    for _ in range(30):
-        for bench in benches:
-            bench.send(bench.sender.reports(METRIC, 2, day))
-    assert left in ([7], [7, 7])  # and not 30 times or more
-    assert caches[0].shard != caches[1].shard
-    assert benches[0].collector.list_metrics()[0]["accepted"] == 120
-    for bench in benches:
-        bench.database.close()
-
-
-def _leave(cache: CounterCache, left: list[int]) -> None:
-    left.append(cache.shard)
-    CounterCache.leave_shard(cache)
 
 
 def waiting_locks(connection: Connection) -> int:
