@@ -26,12 +26,8 @@ from tests.collector.support import (
     make_bench,
     make_metric,
 )
-from tests.metric_texts import declaration
 
 METRIC = make_metric(min_reports=1)
-TOML = declaration(
-    "theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75,
-)  # fmt: skip
 
 
 def keys_for(server: Server, seconds: Seconds) -> dict[str, dict[str, str]]:
@@ -121,24 +117,6 @@ def test_new_keys_work_and_revoked_ones_stop(locked: Server, seconds: Seconds) -
     }
     assert listed[key_id]["revoked"] == str(TODAY)
     assert "secret" not in json.dumps(listed)
-
-
-def test_metrics_are_pushed_and_retired_over_http(server: Server) -> None:
-    answer = server.http.post("/v1/metrics", content=TOML)
-    assert answer.json() == {
-        "added": ["theme"],
-        "changed": [],
-        "weakened": [],
-        "still_retired": [],
-    }
-    listed = {m["name"]: m for m in server.http.get("/v1/metrics").json()["metrics"]}
-    assert listed["theme"]["state"] == "current"
-    assert server.http.post("/v1/metrics/theme/retire").status_code == 200
-    listed = {m["name"]: m for m in server.http.get("/v1/metrics").json()["metrics"]}
-    assert listed["theme"]["state"] == "retired"
-    assert server.http.post("/v1/metrics/nothing/retire").status_code == 404
-    assert server.http.post("/v1/metrics", content=b"\xff").status_code == 422
-    assert server.http.post("/v1/metrics", content=b"x = 1").status_code == 422
 
 
 def test_versions_live_side_by_side(bench: Bench) -> None:
@@ -251,14 +229,11 @@ def test_a_retired_metric_is_refused_but_served(bench: Bench) -> None:
     "chosen",
     [
         {"require_keys": False, "host": "0.0.0.0"},
-        {"require_keys": False, "host": "example.org"},
         {"database": "sqlite://"},
         {"database": "sqlite:////nowhere/at/all/x.sqlite"},
         {"database": "mysql://x/y"},
-        {"database": "no url"},
         {"database": "postgresql://u:changeme@db.example.org/x"},
         {"workers": 2},
-        {"port": 99999},
         {"nonsense": 1},
         {"log_level": "loud"},
     ],

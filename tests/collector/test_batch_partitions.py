@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import text
 
@@ -16,10 +15,8 @@ from collector.domain.batch_writer import Receipt
 from collector.store import batch_partitions as partitions
 from collector.store.group_commit import _Postgresql
 from tests.collector.support import Bench, Clock, make_bench, make_metric, submission
-from tests.waiting import waited
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
-PATIENT = 10.0  # seconds; who waits for the reader waits for ever
 METRIC = make_metric(min_reports=1)
 WEEK = partitions.PARTITION_DAYS
 
@@ -155,17 +152,3 @@ def test_a_clock_that_goes_back_forgets_nothing(bench: Bench) -> None:
         bench.writer.write([bodies[-1]])
         bench.collector.close_due(daily=True)
         assert all(is_duplicate(bench, one) for one in bodies[-2:])
-
-
-def test_a_long_reader_only_delays_the_drop(bench: Bench, url: str) -> None:
-    """As pg_dump does, for hours: it holds a lock on each table that it reads."""
-    bench.writer.write([batch_of(bench)])
-    bench.clock.pass_days(3 * WEEK)
-    with psycopg.connect(url.replace("+psycopg", "")) as reader:
-        reader.execute("SELECT count(*) FROM batches")
-        assert waited(lambda: bench.collector.close_due(daily=True)) < PATIENT
-        assert numbers(bench) == [1, 2]
-        assert waited(lambda: is_duplicate(bench, batch_of(bench))) < PATIENT
-    bench.collector.close_due(daily=True)
-    assert numbers(bench) == [2]
-    assert not is_duplicate(bench, batch_of(bench))

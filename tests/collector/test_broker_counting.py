@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from collector.broker import consumer
-from collector.broker.client import ends_of
 from collector.broker.counting import BrokerMessage
 from collector.broker.watermark import GRACE
 from collector.domain.batch_writer import ReportWriter
@@ -24,7 +21,7 @@ from collector.store.broker import leave, read_state
 from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
-from tests.collector.broker import PARTITIONS, Broker, Line, make_line
+from tests.collector.broker import Broker, Line, make_line
 from tests.collector.support import Bench, make_bench, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -225,24 +222,6 @@ def test_a_failing_database_is_tried_until_it_counts(
     assert accepted(line.bench) == 90
 
 
-def test_two_consumers_count_each_message_once(line: Line, database_url: str) -> None:
-    """As after a change of hands that one of them has not heard of."""
-    found = bodies(line, 60)
-    line.put(*[line.message(body, 3) for body in 2 * found])
-    other = Line(line.broker, make_bench(database_url, line.bench.clock), line.settings, line.rng)
-    results: list[Any] = []
-    threads = [threading.Thread(target=lambda o=one: results.append(o.count_all()))
-               for one in (line, other)]  # fmt: skip
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    other.bench.database.close()
-    assert sum(one.accepted for one in results) == 180
-    assert sum(one.messages for one in results) == 120
-    assert accepted(line.bench) == 180
-
-
 def test_a_stale_position_counts_nothing(line: Line) -> None:
     """The database itself refuses: the transaction is undone with its reports."""
     body = bodies(line, 1)[0]
@@ -277,26 +256,6 @@ def test_a_topic_that_was_made_anew_is_refused(line: Line) -> None:
         connection.execute(text("UPDATE broker_positions SET next_offset = 5"))
     with pytest.raises(SettingsError, match="made anew, which needs another name"):
         line.count_all()
-
-
-def test_an_end_older_than_the_position_is_reread(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another consumer counts between the two looks: nothing is wrong with the topic."""
-    calls: list[int] = []
-
-    def slow(client: Any, topic: str, partition: int) -> tuple[int, int]:
-        answer = ends_of(client, topic, partition)
-        calls.append(partition)
-        if len(calls) == PARTITIONS:
-            line.put(line.message(bodies(line, 1)[0], 3), partition=0)
-            line.count_all()
-        return answer
-
-    monkeypatch.setattr(consumer, "ends_of", slow)
-    line.count_all()
-    assert accepted(line.bench) == 3
-    assert len(calls) == 2 * PARTITIONS + 1
 
 
 @pytest.mark.parametrize("keep", [True, False])

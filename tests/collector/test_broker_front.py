@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.app import create_app
 from collector.broker.broker_queue import BrokerQueue
-from collector.broker.client import make_producer
 from collector.broker.front import make_front
 from collector.broker.message import decode_message
 from collector.domain.report_validation import ReportJudge
@@ -237,15 +236,6 @@ def test_what_exactly_once_needs_is_fixed(sqlite_url: str) -> None:
     with pytest.raises(SettingsError, match="broker_options") as refused:
         load_settings(database=sqlite_url, broker="a:1", broker_options={"acks": "very secret"})
     assert "very secret" not in str(refused.value)
-
-
-def test_the_library_is_asked_for_by_name(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> Any:
-        raise ImportError(name)
-
-    monkeypatch.setattr("collector.broker.client.import_module", missing)
-    with pytest.raises(SettingsError, match=r"rappor-telemetry\[kafka\]"):
-        make_producer(line.settings, make_log("error"))
 
 
 def test_a_broken_producer_is_replaced(line: Line) -> None:

@@ -18,19 +18,12 @@ import pytest
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.risk import belief_text
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import make_batch
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Sender
 from tests.metric_texts import declaration
 from tests.waiting import until
-
-NUMBER = declaration(
-    "crashes", "number", unit="crashes", of_period="sum", edges=[1, 2, 5], none="zero",
-    mode="memo", epsilon_infinity=2.0, epsilon_one=1.0,
-)  # fmt: skip
-
 
 ROOT = Path(__file__).parents[2]
 METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75, min_reports=5)
@@ -207,25 +200,3 @@ def test_settings_come_from_file_or_environment(
     monkeypatch.setenv("RAPPOR_SETTINGS", "/nowhere")
     with pytest.raises(SettingsError, match="no such file"):
         load_settings()
-
-
-def test_check_warns_and_fails_on_expired_metrics(run: Run, metrics_file: Path) -> None:
-    assert run("metrics", "check", str(metrics_file), "--population", "100").returncode == 0
-    metrics_file.write_text(METRICS.replace("2099", "2020"))
-    expired = run("metrics", "check", str(metrics_file), "--json")
-    assert expired.returncode == 1
-    assert any(finding["level"] == "error" for finding in json.loads(expired.stdout))
-
-
-def test_new_kinds_are_listed(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "metrics.toml"
-    file.write_text(METRICS + NUMBER)
-    on = ("--database", "sqlite:///r.sqlite")
-    assert run("metrics", "push", str(file), *on).returncode == 0
-    lines = run("metrics", "list", *on).stdout.splitlines()
-    (number,) = (line for line in lines if line.startswith("crashes "))
-    metric = parse_metrics(NUMBER).metrics["crashes"]
-    for words in ("number", "2099-06-30", "o@example.org", belief_text(metric.epsilon_one)):
-        assert words in number
-    assert belief_text(metric.lifetime_epsilon) in number
-    assert len(json.loads(run("metrics", "list", *on, "--json").stdout)) == 2

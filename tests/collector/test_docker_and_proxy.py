@@ -19,8 +19,6 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from collector.settings import Settings
-from decoder_service.shell.settings import ServiceSettings as DecoderSettings
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 from tests.free_ports import free_port
@@ -58,17 +56,6 @@ def stages() -> dict[str, Instructions]:
 def environment_of(stage: Instructions) -> dict[str, str]:
     words = [word for name, rest in stage if name == "ENV" for word in rest.split()]
     return dict(word.split("=", 1) for word in words)
-
-
-def test_image_and_compose_variables_are_settings() -> None:
-    text = (DOCKER / "Dockerfile").read_text() + (DOCKER / "compose.yaml").read_text()
-    names = {name.lower() for name in re.findall(r"\bRAPPOR_([A-Z_]+)\b", text)} - {"key"}
-    own = {name for name in names if not name.startswith("decoder_")}
-    assert own
-    assert own <= Settings.model_fields.keys()
-    assert {
-        name.removeprefix("decoder_") for name in names - own
-    } <= DecoderSettings.model_fields.keys()
 
 
 def test_the_images_commands_run_outside_it(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -179,18 +178,6 @@ def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path)
         thread.join()
     with serving() as server:
         assert len(answered) <= total(server) <= len(answered) + 6
-
-
-def test_a_file_copied_after_answers_holds_reports(server: Server, tmp_path: Path) -> None:
-    """An answer means that the commit is on the disk: the WAL beside the file holds it."""
-    assert server.post(server.sender.reports(METRIC, 7)).status_code == 200
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in tmp_path.glob("collector.sqlite*"):
-        shutil.copy(path, copy)
-    with sqlite3.connect(copy / "collector.sqlite") as connection:
-        assert connection.execute("SELECT sum(num_reports) FROM counters").fetchone() == (7,)
-    connection.close()
 
 
 def test_damaged_days_are_no_reason_to_ask_again() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import random
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -162,18 +161,3 @@ def test_hostile_encapsulations_get_no_5xx_and_no_memory(line: Line, number: int
     sealed, exchange = line.behind.seal(line.good())
     assert opened(line.behind.pass_on(sealed), exchange).status == 200
     print(dict(seen))
-
-
-def test_a_slow_sender_of_an_encapsulation_is_ended(
-    tmp_path: Path, serving: Callable[..., object]
-) -> None:
-    file, (config,) = new_keys(tmp_path)
-    with serving([METRIC], ohttp_keys=file, body_seconds=0.5) as server:  # type: ignore[attr-defined]
-        sealed, exchange = Behind(server.http, config).seal(b"{}")
-        port = server.http.base_url.port
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
-            head = "POST /v1/ohttp HTTP/1.1\r\nHost: x\r\nContent-Type: message/ohttp-req\r\n"
-            slow.sendall(f"{head}Content-Length: {len(sealed)}\r\n\r\n".encode() + sealed[:100])
-            answer = slow.recv(4096)
-        assert b" 408 " in answer.splitlines()[0]
-        assert opened(Behind(server.http, config).pass_on(sealed), exchange).status == 400

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import reduce
 
 import httpx
@@ -13,8 +12,6 @@ import pytest
 from collector.domain.access import Scope
 from collector.domain.plausibility import TAIL, weight_range
 from collector.errors import RateLimitedError
-from collector.routes.dependencies import make_limits
-from collector.settings import load_settings
 from rappor_core.params import RapporParams
 from rappor_server.limits import KeyLimit, RateLimit, network_of
 from tests.collector.support import Server, ServerMaker, make_bench, make_metric
@@ -50,27 +47,6 @@ def test_a_limit_counts_reports_and_lends_once() -> None:
     limit.take("b", 1)
 
 
-def test_by_default_an_office_sends_forgers_not(sqlite_url: str) -> None:
-    """10,000 devices behind one address: 18 reports each within ten minutes, then 200 a day."""
-    settings = load_settings(database=sqlite_url)
-    clock = Seconds()
-    limit = make_limits(settings, seconds=clock).reports_by_address
-    for device in range(10_000):
-        clock.now = 600 * device / 10_000
-        limit.take("office", 18)
-    for hour in range(1, 24):
-        for device in range(1_000):
-            clock.now = 3_600.0 * hour + device
-            limit.take("office", 80)
-    forged = 0
-    for batch in range(10_000):  # 10,000 in each, a thousand a second
-        clock.now = 86_400.0 + batch / 1_000
-        with suppress(RateLimitedError):
-            limit.take("forger", 10_000)
-            forged += 10_000
-    assert forged <= 190_000
-
-
 def test_a_forger_does_not_lock_others_out() -> None:
     """600,000 forgeries from one address at once; 1,000 devices send 50 reports each meanwhile."""
     clock = Seconds()
@@ -90,9 +66,7 @@ def test_a_forger_does_not_lock_others_out() -> None:
     [
         ("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", True),
         ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
-        ("192.0.2.1", "192.0.2.2", False),
         ("::ffff:192.0.2.1", "192.0.2.1", True),  # as a socket for both protocols gives it
-        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
     ],
 )
 def test_one_subscriber_of_ipv6_is_one_sender(one: str, other: str, *, same: bool) -> None:

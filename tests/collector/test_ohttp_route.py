@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from collector import chores
 from collector.domain.access import Scope
 from collector.domain.relay_keys import (
     MAX_KEYS,
@@ -26,9 +25,8 @@ from collector.store.database import back_up
 from rappor_cli.store import opened as opened_store
 from rappor_core.ohttp.binary_http import SIZE_STEP
 from rappor_core.ohttp.encapsulation import OVERHEAD
-from tests.collector.support import Clock, Seconds, Server, ServerMaker, make_metric
+from tests.collector.support import Seconds, Server, ServerMaker, make_metric
 from tests.relay_support import JSON, Behind, new_keys, opened
-from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
 
@@ -182,26 +180,6 @@ def test_new_keys_hold_and_retired_ones_end(
     assert 'rappor_ohttp_refused_total{status="422"} 1.0' in text
 
 
-def test_an_old_newest_key_is_logged_once(
-    tmp_path: Path,
-    serving: ServerMaker,
-    clock: Clock,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    look, looks = chores._tell_of_relay_keys, list[None]()
-    monkeypatch.setattr(chores, "_tell_of_relay_keys", lambda *a: (look(*a), looks.append(None)))
-    file, _ = new_keys(tmp_path, 2)
-    retire_relay_keys(file, lambda row: row.key_id == 1, date(2026, 11, 21))
-    clock.pass_days(91)
-    chosen = {"ohttp_keys": file, "log_level": "info", "housekeeping_seconds": 0.05}
-    with serving([METRIC], **chosen) as server:
-        until(lambda: 'age_days{key="2"} 91.0' in metrics_text(server))
-        until(lambda: len(looks) > 5)
-        assert 'key="1"' not in metrics_text(server)
-    assert capfd.readouterr().err.count("relay_key_is_old") == 1
-
-
 def test_a_file_that_is_damaged_later_changes_nothing(tmp_path: Path) -> None:
     file, _ = new_keys(tmp_path)
     passed = [0.0]
@@ -236,19 +214,6 @@ def test_the_file_of_keys_is_private_and_bounded(tmp_path: Path) -> None:
     file.chmod(0o644)
     with pytest.raises(SettingsError, match="everybody on this machine can read it: chmod o="):
         read_relay_keys(file)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"version": 1, "keys": [{"key_id": 1}]}', '{"version": 2}', "\0"]
-)
-def test_a_file_that_is_none_says_so(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "keys.json"
-    file.write_text(text)
-    file.chmod(0o600)
-    with pytest.raises(SettingsError, match="rappor ohttp-keys create"):
-        read_relay_keys(file)
-    with pytest.raises(SettingsError, match="rappor ohttp-keys create makes it"):
-        read_relay_keys(tmp_path / "missing")
 
 
 def test_a_backup_holds_no_relay_key(keyed: tuple[Server, Behind, Path], tmp_path: Path) -> None:

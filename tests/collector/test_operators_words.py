@@ -3,61 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
 import pytest
 
 from collector.errors import SettingsError
+from collector.server import running_collector
 from collector.settings import load_settings
 from rappor_cli.main import main
-from tests.collector.crash import announced_port
 from tests.collector.support import TODAY, Clock, ServerMaker, make_bench, make_metric
 from tests.metric_texts import declaration
 
-ROOT = Path(__file__).parents[2]
 METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75)
-FOREIGN_WORDS = re.compile(
-    r"Value error|Input should|pydantic|Traceback|Errno|unable to parse|Extra inputs|\bint\b|"
-    r"\bstr\b|ValidationError|JSONDecode|RapporParams\("
-)
-
-
-def test_a_push_weakens_only_if_asked(
-    serving: ServerMaker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "metrics.toml"
-    with serving([]) as server:
-        asked = ["metrics", "push", str(file), "--collector", str(server.http.base_url)]
-        file.write_text(METRICS + "min_reports = 5\n")
-        assert main(asked) == 0
-        file.write_text(METRICS + "min_reports = 2\n")
-        assert main(asked) == 1
-        assert "min_reports falls" in capsys.readouterr().err
-        assert main([*asked, "--weaken"]) == 0
-    assert "weakened: " in capsys.readouterr().out
-
-
-WRONG: list[object] = ["x", "", -1, 0, 1.5, 10**400, float("nan"), None, [], {}, True, b"\xff"]
-
-
-def test_no_setting_fails_in_a_librarys_words() -> None:
-    """Every setting with every wrong value: the class, not the instances above."""
-    refused: list[str] = []
-    for name in type(load_settings()).model_fields:
-        for value in WRONG:
-            try:
-                load_settings(**{name: value})
-            except SettingsError as error:
-                refused.append(str(error))
-    assert len(refused) > 100
-    assert [said for said in refused if FOREIGN_WORDS.search(said) or len(said) > 300] == []
 
 
 def test_an_unknown_variable_is_refused_as_filed(
@@ -70,42 +28,10 @@ def test_an_unknown_variable_is_refused_as_filed(
         load_settings()
 
 
-def test_a_taken_port_is_told_without_errno(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import socket
-
-    monkeypatch.chdir(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert main(["serve", "--port", str(port)]) == 1
-    told = capsys.readouterr().err
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in told
-    assert not FOREIGN_WORDS.search(told)
-
-
-def test_the_retired_stays_so_after_a_restart(tmp_path: Path) -> None:
-    """`rappor serve --metrics` says so; only a push that asks for it collects it again."""
-    file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
-    file.write_text(METRICS)
-    on = ["--database", database]
-    assert main(["metrics", "push", str(file), *on]) == 0
-    assert main(["metrics", "retire", "theme", *on]) == 0
-    server = _serve("--metrics", str(file), *on)
-    try:
-        assert server.stderr is not None
-        first = json.loads(server.stderr.readline())
-        assert (first["event"], first["metrics"]) == ("metrics_stay_retired", "theme")
-        announced_port(server)
-    finally:
-        server.terminate()
-        server.communicate(timeout=30)
-    assert _state(database) == "retired"
-
-
 def test_a_push_tells_and_revives_the_retired(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Nor does a start with `--metrics` collect it again."""
     file, database = tmp_path / "metrics.toml", f"sqlite:///{tmp_path}/r.sqlite"
     file.write_text(METRICS)
     on = ["--database", database]
@@ -114,6 +40,8 @@ def test_a_push_tells_and_revives_the_retired(
     capsys.readouterr()
     assert main(["metrics", "push", str(file), *on]) == 0
     assert "still retired: theme; --revive" in capsys.readouterr().out
+    with running_collector(load_settings(database=database, metrics=file, port=0)):
+        assert _state(database) == "retired"
     file.write_text(METRICS.replace("prob_f = 0.5", "prob_f = 0.75"))  # a new version of it, too
     assert main(["metrics", "push", str(file), *on]) == 0
     assert _state(database) == "retired"
@@ -179,26 +107,3 @@ def test_an_answer_on_a_terminal_decides(
         monkeypatch.setattr("typer.confirm", lambda *_, answer=answer, **__: answer)
         assert main(["close", today, "--database", database]) == code
         assert ("closed through" in capsys.readouterr().out) == answer
-
-
-def _serve(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "rappor_cli", "serve", "--port", "0", "--open", *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_listening_is_logged_when_requests_are_answered(
-    new_postgresql: Callable[[], str], workers: int
-) -> None:
-    server = _serve("--database", new_postgresql(), "--workers", str(workers))
-    try:
-        port = announced_port(server)  # and at once:
-        assert httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
-    finally:
-        server.terminate()
-        server.communicate(timeout=60)
-    assert server.returncode == 0

@@ -18,7 +18,6 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
-from collector.settings import load_settings
 from collector.store.database import CollectorDatabase, back_up, make_engine
 from rappor_server.errors import SettingsError
 from rappor_server.schema import check_connections
@@ -157,11 +156,3 @@ def test_behind_a_pooler_backups_are_refused(
     database.close()
     with pytest.raises(SettingsError, match="needs a session of its own: name PostgreSQL"):
         back_up(pooled[0], tmp_path / "copy")
-
-
-@pytest.mark.parametrize(
-    "url", ["sqlite:///x.sqlite?pooler=transaction", "postgresql://a@b/c?pooler=session"]
-)
-def test_a_pooler_that_is_not_known_is_refused(url: str) -> None:
-    with pytest.raises(SettingsError, match="pooler"):
-        load_settings(database=url)

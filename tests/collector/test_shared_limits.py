@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from collector.domain.shared_limits import SharedLimits, Taken
-from collector.errors import SettingsError, StorageError
+from collector.errors import SettingsError
 from collector.settings import load_settings
 from collector.store.database import back_up
 from rappor_server.limits import Names, SharedRateLimit
@@ -110,25 +110,6 @@ def test_databases_tell_no_address_backups_nothing(
     with bench.database.read() as connection:
         kind = "SELECT relpersistence FROM pg_class WHERE relname = 'rate_limits'"
         assert connection.execute(text(kind)).scalar_one() == "u"  # in no write-ahead log
-
-
-def test_without_the_database_nothing_is_lost(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = Process(bench), Process(bench)
-    one.pass_many("key", 150)
-    with monkeypatch.context() as patched:
-        patched.setattr("collector.domain.shared_limits.share", _fail)
-        with pytest.raises(StorageError):
-            one.share()
-    assert one.pass_many("key", 100) == 50
-    one.share()
-    other.share()
-    assert other.pass_many("key", 100) < 60
-
-
-def _fail(*_: object) -> Taken:
-    raise StorageError("the database is away")
 
 
 def test_two_hosts_share_key_and_address_rates(url: str, clock: Clock) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,15 +13,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from collector.app import prepare_database
-from collector.domain.batch_writer import Receipt
 from collector.errors import SettingsError
 from collector.settings import load_settings
-from collector.store.counters import NUM_SHARDS, CounterCache
-from collector.store.database import SHARD_LOCKS, CollectorDatabase, make_engine
+from collector.store.counters import CounterCache
+from collector.store.database import CollectorDatabase, make_engine
 from tests.collector.crash import (
     METRIC,
     Tally,
@@ -76,32 +74,6 @@ def is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state != "Z"
     return False
-
-
-def waiting_locks(connection: Connection) -> int:
-    """Advisory locks that somebody waits for."""
-    asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    return int(connection.execute(text(asked)).scalar_one())
-
-
-def test_a_writer_waits_when_all_are_taken(
-    new_postgresql: Callable[[], str],
-) -> None:
-    bench = make_bench(new_postgresql())
-    bench.collector.push_metrics([METRIC], "test")
-    with bench.database.add() as connection:
-        for shard in range(NUM_SHARDS):
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({SHARD_LOCKS + shard})"))
-        sent: list[object] = []
-        reports = bench.sender.reports(METRIC, 3)
-        thread = threading.Thread(target=lambda: sent.extend(bench.send(reports)))
-        thread.start()
-        until(lambda: waiting_locks(connection) > 0)
-        assert sent == []  # it waits, and is not refused
-    thread.join()
-    assert isinstance(sent[0], Receipt)
-    assert sent[0].accepted == 3
-    bench.database.close()
 
 
 @pytest.mark.long

@@ -16,13 +16,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, tuple_, update
 
 from collector.archive.manifest import read_entries
 from collector.archive.store import open_store
 from collector.domain import raw_blocks
 from collector.domain.raw_blocks import RawBlocks
-from collector.store.models import raw_reports
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report
@@ -101,29 +99,6 @@ def test_the_command_moves_reports_once_and_sums(
     assert main(["archive", "verify", str(archive)]) == 0
 
 
-@pytest.mark.parametrize("bits", [b"", b"\0" * 99, b"\xff"], ids=["cut", "long", "other"])
-def test_a_damaged_row_stops_its_own_block_alone(
-    bench: Bench, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], bits: bytes
-) -> None:
-    """A row is cut, lengthened, or other bits: its block is set aside, the others are moved."""
-    reports = fill(bench, [80, 90])
-    with bench.database.change() as connection:
-        where = connection.execute(select(*raw_reports.primary_key).limit(1)).one()
-        same = tuple_(*raw_reports.primary_key) == tuple(where)
-        bits = bits * KEPT.params.report_bytes if len(bits) == 1 else bits
-        connection.execute(update(raw_reports).where(same).values(bits=bits))
-    archive = tmp_path / "archive"
-    export = ["archive", "export", str(archive), "--database", database_url]
-    assert main([*export, "--json"]) == 1
-    said = capsys.readouterr()
-    blocks = json.loads(said.out)["blocks"]
-    assert [(one["reports"], one["what"]) for one in blocks] == [(80, "set aside"), (90, "moved")]
-    assert "do not give the collector's counters" in blocks[0]["reason"]
-    assert "1 of 2 blocks set aside" in said.err
-    assert raw_left(bench) == 80
-    assert len(reports) == 80 + sum(in_archive(archive).values())
-
-
 _FIRST = "SELECT {0} FROM {1} ORDER BY {0} LIMIT 1"
 _OF_RAW = ("raw_reports", "series_id, day, cohort, mark")
 _OF_COUNTS = ("block_counts", "block_id, cohort")
@@ -170,27 +145,6 @@ def test_an_unreadable_block_stops_itself_alone(
     blocks = json.loads(capsys.readouterr().out)["blocks"]
     assert [one["what"] for one in blocks] == ["set aside", "moved"]
     assert blocks[0]["reason"]
-
-
-def test_the_commands_of_an_archive(
-    bench: Bench, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if database_url.startswith("postgresql"):
-        pytest.skip("the database makes no difference here")
-    fill(bench, [80])
-    archive, out = str(tmp_path / "archive"), str(tmp_path / "out")
-    assert main(["archive", "export", archive, "--database", database_url]) == 0
-    cases = [
-        (["sum", archive, "kept", "--workers", "1", "-o", out], 0),
-        (["sum", archive, "kept", "--cohorts", "0-1,3"], 0),
-        (["sum", archive, "kept", "--cohorts", "many"], 2),
-        (["verify", archive], 0),
-        (["sum", archive, "other"], 1),
-    ]
-    codes = [main(["archive", *arguments]) for arguments, _ in cases]
-    said = capsys.readouterr().err
-    assert codes == [code for _, code in cases]
-    assert "Traceback" not in said
 
 
 def start_export(database: str, archive: Path) -> subprocess.Popen[bytes]:

@@ -76,11 +76,3 @@ def test_a_line_that_is_no_report_is_named(
     assert run(folder) == 1
     assert said in capsys.readouterr().err
     assert not (folder / "sum.json").exists()
-
-
-def test_wrong_usage_is_said(folder: Path) -> None:
-    assert run(folder, "--from", "2999-01-01") == 2
-    (folder / "reports.csv").write_text("cohort,irr\n")
-    assert run(folder) == 1
-    (folder / "reports.csv").write_text("client,cohort,bloom,prr,irr\n")
-    assert run(folder) == 1

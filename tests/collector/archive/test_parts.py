@@ -19,7 +19,6 @@ from collector.archive.errors import (
 from collector.archive.export import (
     DUE,
     EARLIER,
-    ELSEWHERE,
     INCOMPLETE,
     MOVED,
     OVERLAPS,
@@ -155,23 +154,6 @@ def test_rows_outlive_a_damaged_part(tmp_path: Path) -> None:
     assert not source.forgotten
 
 
-def test_of_two_exports_at_once_one_commits(tmp_path: Path) -> None:
-    block = make_block()
-
-    class Second(FakeSource):
-        def reports(self, block: FakeBlock, cohort: int):  # type: ignore[no-untyped-def]
-            if cohort == 0:
-                assert move(tmp_path, block) == [MOVED]
-            return super().reports(block, cohort)
-
-    source = Second([block])
-    outcomes = list(export(source, open_store(str(tmp_path)), TODAY))
-    assert [one.what for one in outcomes] == [ELSEWHERE]
-    assert not source.forgotten
-    assert len(files(tmp_path / "reports")) == 1
-    assert summed(tmp_path) == expected(block)
-
-
 def test_other_reports_replace_no_block(tmp_path: Path) -> None:
     """After a restore of the database the same days may be sealed with other reports."""
     first = make_block(last=NEXT)
@@ -226,7 +208,6 @@ def test_no_changed_byte_of_a_file_is_summed(tmp_path: Path) -> None:
     [
         ("num_reports", 59),
         ("first_day", "2026-11-17"),
-        ("reports_per_cohort", [1, 2, 3, 4]),
         ("definition", {}),
         ("version", 3),
         ("unknown", 1),
@@ -303,14 +284,6 @@ def test_a_metric_whose_definition_changed(tmp_path: Path) -> None:
         summed(tmp_path, params_id="0" * 32)
 
 
-def test_empty_archives_and_unknown_metrics_say_what_exists(tmp_path: Path) -> None:
-    with pytest.raises(NotArchivedError, match="holds nothing"):
-        summed(tmp_path / "none")
-    move(tmp_path, make_block())
-    with pytest.raises(NotArchivedError, match="it holds kept"):
-        summed(tmp_path, "other")
-
-
 def test_sub_metrics_have_partitions_of_their_own(tmp_path: Path) -> None:
     text = BASE + MEMO + "levels = [11]\nkeep_raw_days = 30\n"
     metric = parse_metrics(text).metrics["density/day/11"]
@@ -335,12 +308,6 @@ def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> Non
     assert summed(tmp_path, cohorts={1}) == expected(block).without([0, 2, 3])
     with pytest.raises(AggregateError, match="cohort 4"):
         summed(tmp_path, cohorts={1, 4})
-
-
-def test_a_window_with_a_hole_is_refused(tmp_path: Path) -> None:
-    move(tmp_path, make_block(), make_block(day=NEXT + timedelta(days=1)))
-    with pytest.raises(NotArchivedError, match="2026-11-19 to the day before 2026-11-20"):
-        summed(tmp_path)
 
 
 def test_row_groups_split_and_tasks_sum_them(
