@@ -80,6 +80,14 @@ def collecting(
 
 
 @pytest.fixture
+def scheduling(collector: LiveCollector, tmp_path: Path) -> Iterator[Running]:
+    """A service with that collector, without a worker, of its own."""
+    settings = {"tick_seconds": 0, **collector.settings}
+    with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as one:
+        yield one
+
+
+@pytest.fixture
 def idle(collecting: Running) -> Iterator[Running]:
     """The same, for one test: it finds the collector's metrics as they are, and no job."""
     set_metrics(collecting, as_listed(collecting))

@@ -15,12 +15,17 @@ import numpy as np
 
 from decoder import Candidates, decode, write_outputs
 from decoder_service.people.permissions import Role
-from decoder_service.results.rows import ResultRow, let_read, save_result
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
-from tests.decoder_service.support import Running, settings_of, with_people
+from tests.decoder_service.support import (
+    Running,
+    keep_result,
+    result_row,
+    settings_of,
+    with_people,
+)
 from tests.metric_texts import word
 
 MONDAY = date(2025, 3, 3)
@@ -72,26 +77,15 @@ def stored(service: Running, files: dict[str, bytes], owner: str, kind: str = "d
     """The id of a result of a person with these files."""
     manifest = json.loads(files["manifest.json"])
     identity = service.service.access.random_bytes(8).hex()
-    row = ResultRow(
-        id=identity,
-        key=identity * 4,
-        input_digest=identity * 4,
-        supersedes=None,
+    known = ("metric", "params_id", "first_day", "last_day")
+    row = result_row(
+        identity,
         kind=kind,
-        metric=manifest["metric"],
-        params_id=manifest["params_id"],
-        first_day=manifest["first_day"],
-        last_day=manifest["last_day"],
-        version="a version",
-        manifest="{}",
         summary=json.dumps({"num_reports": 40_000, "num_detected": 3, "num_candidates": 4}),
-        released=False,
         created=service.service.clock().timestamp(),
+        **{name: manifest[name] for name in known},
     )
-    with service.service.database.change() as connection:
-        save_result(connection, row, files)
-        let_read(connection, row.id, service.people[owner].id)
-    return row.id
+    return keep_result(service, row, files, owner)
 
 
 def proposal(name: str, *results: str, policy: str = POLICY, **more: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from decoder_service.jobs.rows import LIVE
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
+from decoder_service.results.rows import ResultRow, let_read, save_result
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import ServiceSettings, load_settings
@@ -74,6 +75,23 @@ def running(database: str, **changes: Any) -> Iterator[Running]:
     with running_service(settings_of(database, **changes)) as (url, app):
         service: DecoderService = app.state.service
         yield with_people(url, service)
+
+
+def result_row(identity: str, **changes: Any) -> ResultRow:
+    """The row of a decoding; its keys are of its id."""
+    keys = dict.fromkeys(("key", "input_digest"), identity.ljust(64, "0"))
+    days = dict.fromkeys(("first_day", "last_day", "supersedes"))
+    texts = {"kind": "decode", "metric": "m", "params_id": "p", "version": "a version"}
+    empty = {"manifest": "{}", "summary": "{}", "released": False, "created": 1.0}
+    return ResultRow(**({"id": identity} | keys | days | texts | empty | changes))
+
+
+def keep_result(service: Running, row: ResultRow, files: dict[str, bytes], owner: str) -> str:
+    """Store it as a person's; its id."""
+    with service.service.database.change() as connection:
+        save_result(connection, row, files)
+        let_read(connection, row.id, service.people[owner].id)
+    return row.id
 
 
 def start_worker(database: str, folder: Path, **settings: Any) -> subprocess.Popen[bytes]:
@@ -151,6 +169,14 @@ def await_busy(alive: list[psutil.Process]) -> psutil.Process:
     return busy[0]
 
 
+def ask_by(service: Running, ask: Any) -> Metrics:
+    """Put what answers in the place of its collector."""
+    made, one = Metrics(service.service.database, ask), service.service
+    for owner in (one, one.jobs, one.schedules, one.statuses):
+        object.__setattr__(owner, "metrics", made)
+    return made
+
+
 def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
     """As the collector would list them; None: it does not answer."""
 
@@ -159,10 +185,7 @@ def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
             raise RemoteError("no collector answers at http://127.0.0.1:9: refused")
         return listed
 
-    made = Metrics(service.service.database, ask)
-    one = service.service
-    for owner in (one, one.jobs, one.schedules, one.statuses):
-        object.__setattr__(owner, "metrics", made)
+    ask_by(service, ask)
 
 
 def as_listed(service: Running, **changes: Any) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from decoder.errors import DecodeError
 from decoder_service.lists.contents import content_of
 from decoder_service.lists.rows import ListKind
 from tests.decoder_service.in_process import do_jobs
@@ -50,21 +49,6 @@ def test_the_same_areas_are_the_same_content() -> None:
     assert json.loads(by_code)["features"][0]["properties"] == {"name": "W1"}
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"no GeoJSON", "the list: .*give a GeoJSON FeatureCollection of polygons"),
-        (b"[" * 100_000, "nested too deeply"),
-        (collection(district("a", -74, -73), district("a", -74, -73)), "'a' stands twice"),
-        (collection({**district("a", -74, -73), "geometry": {"type": "Point"}}), "'Point', not a"),
-        (collection(district("", -74, -73)), "feature 1 has no 'name' of 1 to 60 characters"),
-    ],
-)
-def test_bad_areas_are_refused_by_name(content: bytes, said: str) -> None:
-    with pytest.raises(DecodeError, match=said):
-        stored(content)
-
-
 @pytest.mark.slow
 def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
     with (
@@ -97,12 +81,6 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
             assert "west side" in page
             assert f" --areas areas-{listed}-1.geojson" in page
             assert f'<a href="/lists/{listed}">version 1</a>' in page
-            form = browser.get(f"/jobs/new?kind=density&areas={listed}").text
-            assert 'name="areas" list="area-names" autocomplete="off" value="sides"' in form
-            assert f"kind=density&amp;areas={listed}" in browser.get(f"/lists/{listed}").text
-            wrong = {"kind": "density", "aggregates": sha, "areas": "nowhere"}
-            said = browser.post("/jobs", data=wrong).text
-            assert "Areas: there is no list &#39;nowhere&#39;" in said
         content = ana.get(f"/v1/lists/{listed}/content")
         assert content.headers["content-type"] == "application/geo+json"
         assert stored(content.content) == stored(TWO)
@@ -119,18 +97,3 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         assert "it holds named areas" in ana.post("/v1/jobs", json=decoding).json()["detail"]
         decoding = decoding | areas | {"candidates": {"numbers": [0, 9]}}
         assert "areas: not of a decode" in ana.post("/v1/jobs", json=decoding).text
-
-
-@pytest.mark.slow
-def test_areas_are_bounded_before_the_key_is_checked(tmp_path: Path) -> None:
-    """One that is too large is refused of anybody, and of a stranger none is read."""
-    bound = 200_000
-    with running(f"sqlite:///{tmp_path}/d.sqlite", max_upload_bytes=bound) as served:
-        asked = {"params": {"name": "sides", "kind": "areas"}}
-        for name in ("ana", None):
-            with served.client(name) as client:
-                refused = client.post("/v1/lists", **asked, content=b"x" * (bound + 1))
-                assert refused.status_code == 413
-                assert str(bound) in refused.json()["detail"].replace(",", "")
-        with served.client(None) as stranger:
-            assert stranger.post("/v1/lists", **asked, content=TWO).status_code == 401

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.decoder_service.support import (
-    STRINGS,
     Running,
     await_state,
     decode_spec,
@@ -35,21 +32,6 @@ def test_a_reason_names_no_folder_of_the_machine(tmp_path: Path) -> None:
     for found in (broken, gone):
         assert found["state"] == "failed"
         assert str(tmp_path) not in found["reason"]
-
-
-def test_aggregates_of_other_parameters_are_refused(served: Running) -> None:
-    whole = json.loads(STRINGS)
-    changes: list[dict[str, Any]] = [
-        {"params": {}},
-        {"params": {"num_bits": 8}},
-        {"definition": {"owner": ""}},
-    ]
-    for change in changes:
-        content = json.dumps(whole | change)
-        with served.client("ana") as ana:
-            answer = ana.post("/v1/aggregates", content=content)
-        assert answer.status_code == 422
-        assert answer.json()["type"].endswith("bad-aggregate")
 
 
 @pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "utf-16", "rot13", "x"])

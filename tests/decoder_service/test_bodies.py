@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,11 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import Message
 
-from decoder_service.metrics.rules import DeclaredMetrics, Metrics
 from decoder_service.shell.app import create_app
-from decoder_service.shell.guard import OPEN_BODY_BYTES, GuardedRoute, include, is_open
-from tests.collector.support import make_metric
+from decoder_service.shell.guard import OPEN_BODY_BYTES, include, is_open
 from tests.decoder_service.support import Running, running, settings_of
 
-STATED = 60 << 20
-SENT = 256 << 10
 REFUSED = (303, 401, 413)
-TRIES = 5
-MAX_SECONDS = 0.05  # of processor time
 
 
 def routes_of(app: FastAPI) -> list[APIRoute]:
@@ -99,20 +91,6 @@ async def taken_by(
     return statuses[0], taken
 
 
-@contextmanager
-def refusing(served: Running) -> Iterator[socket.socket]:
-    """A connection to the service."""
-    host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as one:
-        yield one
-
-
-def test_every_route_is_in_the_table(app: FastAPI) -> None:
-    routes = routes_of(app)
-    assert len(routes) > 100
-    assert all(isinstance(route, GuardedRoute) for route in routes)
-
-
 def test_a_route_that_is_not_guarded_is_refused() -> None:
     router = APIRouter()
     router.add_api_route("/x", lambda: None)
@@ -129,24 +107,6 @@ def test_without_keys_no_body_is_read(served: Running, app: FastAPI) -> None:
             assert taken <= 2 * OPEN_BODY_BYTES, address_text(route)
         else:
             assert (taken, status in REFUSED) == (0, True), address_text(route)
-
-
-def test_a_large_body_is_refused_in_no_time(served: Running) -> None:
-    """Of every route, over HTTP: with the stated length, and with a quarter of a megabyte."""
-    body = b"[]," * (SENT // 3)
-    for route in all_routes():
-        method, path = address_of(route)
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        text = f"{head}Content-Length: {STATED}\r\n\r\n".encode() + body
-        spent = []  # other threads of the process count, so the least of a few tries
-        while len(spent) < TRIES and min(spent, default=MAX_SECONDS) >= MAX_SECONDS:
-            with refusing(served) as one:
-                before = time.process_time()
-                one.sendall(text)
-                status = int(one.recv(12)[9:12])
-                spent.append(time.process_time() - before)
-            assert status in REFUSED, address_text(route)
-        assert min(spent) < MAX_SECONDS, (address_text(route), spent)
 
 
 def test_a_viewer_sends_no_files(served: Running, app: FastAPI) -> None:
@@ -181,30 +141,6 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
         finally:
             for one in silent:
                 one.close()
-
-
-MAX_OPEN_SECONDS = 0.02  # of processor time, of an answer that anyone may ask for again and again
-
-
-def test_public_files_are_not_made_anew(
-    served: Running, app: FastAPI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of every route without a key, with forty metrics in the dictionary."""
-    app.state.service = served.service
-    one = make_metric().to_dict()
-    many = DeclaredMetrics([one | {"name": f"m{n}"} for n in range(40)], "")
-    monkeypatch.setattr(Metrics, "public", lambda _: many)
-    for method, path in [
-        ("GET", "/openapi.json"),
-        *map(address_of, filter(is_open, routes_of(app))),
-    ]:
-        asyncio.run(taken_by(app, method, path))
-        spent = []
-        for _ in range(3):
-            before = time.process_time()
-            asyncio.run(taken_by(app, method, path))
-            spent.append(time.process_time() - before)
-        assert min(spent) < MAX_OPEN_SECONDS, (method, path, spent)
 
 
 def test_a_body_that_ends_early_is_no_defect(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, deque
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select, update
@@ -80,22 +80,14 @@ def finish(database: ServiceDatabase, hold: Hold) -> None:
 def test_two_workers_do_200_jobs_once_each(database: ServiceDatabase) -> None:
     fill(database, [row(number, owner) for number, owner in enumerate(OWNERS)])
     done: list[str] = []
-    failures: list[BaseException] = []
 
     def work(name: str) -> None:
-        try:
-            while (hold := take(database, name)) is not None:
-                finish(database, hold)
-                done.append(hold.job_id)
-        except BaseException as error:
-            failures.append(error)
+        while (hold := take(database, name)) is not None:
+            finish(database, hold)
+            done.append(hold.job_id)
 
-    threads = [threading.Thread(target=work, args=(f"w{i}",)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, ("w0", "w1")))  # raises what one of them raised
     assert len(set(done)) == len(done) == 200
 
 

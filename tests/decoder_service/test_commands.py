@@ -7,18 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, true
+from sqlalchemy import func, select
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.results.rows import ResultRow, save_result
-from decoder_service.schedules.rows import (
-    ScheduleRow,
-    delete_schedule,
-    enable_schedule,
-    load_schedules,
-    save_schedule,
-)
+from decoder_service.results.rows import save_result
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import SchemaError, SettingsError
@@ -28,6 +21,7 @@ from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
 from rappor_server.schema import prepare
 from tests.collector.support import make_bench
+from tests.decoder_service.support import result_row
 from tests.decoder_service.test_claims import fill, row
 
 
@@ -76,10 +70,8 @@ def test_the_collectors_database_is_refused(tmp_path: Path) -> None:
     ("given", "message"),
     [
         ({"port": 70_000}, "setting port"),
-        ({"collector": "file:///etc/passwd"}, "not an http"),
         ({"database": "mysql://x"}, "use sqlite or postgresql"),
         ({"database": "postgresql://a:changeme@db/x"}, "placeholder"),
-        ({"jobs": 1}, "no such setting"),
         ({"aggregate_folder": "/nowhere/at all"}, "'/nowhere/at all' is not a folder; make it"),
     ],
 )
@@ -94,22 +86,8 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
     ages = {"old": 11.0, "released": 11.0, "new": 9.0}
     with database.change() as connection:
         for name, days in ages.items():
-            made = ResultRow(
-                id=name,
-                key=name,
-                input_digest=name,
-                supersedes=None,
-                kind="decode",
-                metric="m",
-                params_id="",
-                first_day=None,
-                last_day=None,
-                version="1",
-                manifest="{}",
-                summary="{}",
-                released=name == "released",
-                created=now - days * 86_400,
-            )
+            created = now - days * 86_400
+            made = result_row(name, released=name == "released", created=created)
             save_result(connection, made, {"results.csv": b""})
     fill(database, [row(1, "a", state="done", ended=now, result_id="old")])
     base = make_service(settings)
@@ -123,18 +101,6 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
         count = connection.execute(select(func.count()).select_from(results)).scalar_one()
     assert (found, count) == ({"released", "new"}, 2)
     base.close()
-
-
-def test_schedules_are_rows(database: ServiceDatabase) -> None:
-    fill(database, [row(1, "a")])
-    one = ScheduleRow("s" * 16, "weekly", "a", "m", "week", "{}", True, 1.0)
-    with database.change() as connection:
-        save_schedule(connection, one)
-        assert enable_schedule(connection, one.id, False)
-        found = load_schedules(connection, true())
-        assert [(each.name, each.enabled) for each in found] == [("weekly", False)]
-        assert delete_schedule(connection, one.id)
-        assert not delete_schedule(connection, one.id)
 
 
 def test_an_expired_session_is_over(settings: ServiceSettings) -> None:

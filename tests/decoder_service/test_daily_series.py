@@ -149,18 +149,6 @@ def test_only_an_admin_switches_it_off_and_on(followed: Running) -> None:
     assert decoded(followed).enabled
 
 
-def test_a_list_that_is_gone_is_told(followed: Running) -> None:
-    with signed_in(followed, "ana") as ana:
-        other = words(ana, "word-99")
-        ana.post("/metrics/homepage/daily", data={"list": other})
-        ana.delete(f"/v1/lists/{other}")
-        problems = followed.service.daily_series.tick()
-        assert "there is no list" in problems.get("homepage", row(followed).problem)
-        kept = ana.get("/v1/lists").json()["lists"][0]["id"]
-        ana.post("/metrics/homepage/daily", data={"list": kept})
-    assert decoded(followed).problem == ""
-
-
 def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
     with followed.client("root") as root:
         answer = root.post("/v1/keys", json={"name": "decoder-service", "role": "viewer"})

@@ -99,17 +99,3 @@ def test_levels_are_given_in_per_cent() -> None:
     for typed in ("0", "100", "x", "nan", "-1"):
         with pytest.raises(FieldError, match="Level of the intervals: "):
             share_of_percent(Posted({"level_percent": [typed]}, {}), "level")
-
-
-def test_release_forms_switch_to_toml_with_content(idle: Running) -> None:
-    with signed_in(idle, "ana") as ana:
-        page = text_of(ana.get("/releases/new"))
-        assert 'name="policy_min_low" inputmode="decimal" value="0.1"' in page
-        assert "<textarea" not in page
-        given = {name: texts[0] for name, texts in policy().texts.items()}
-        toml = text_of(ana.post("/releases", data=given | {"switch": "1", "name": "kept"}))
-        assert "min_reports = 2000" in toml
-        assert 'value="kept"' in toml
-        wrong = text_of(ana.post("/releases", data=given | {"policy_min_low": "x"}), 422)
-        assert "Smallest lower end that is shown: 'x' is not a number of per cent" in wrong
-        assert 'aria-invalid="true"' in wrong

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from decoder_service.metrics import rules as module
-from decoder_service.metrics.rules import Metrics
 from decoder_service.people.permissions import Person, Role
-from tests.decoder_service.support import Running, running
+from tests.decoder_service.support import Running, ask_by, running
 from tests.decoder_service.test_public_dictionary import GOOD
 from tests.decoder_service.test_schedule_status import SCHEDULE, post
 from tests.waiting import until
@@ -51,16 +50,8 @@ def served(tmp_path: Path) -> Iterator[Running]:
         yield one
 
 
-def put(service: Running, ask: Any) -> Metrics:
-    made = Metrics(service.service.database, ask)
-    one = service.service
-    for owner in (one, one.jobs, one.schedules, one.statuses):
-        object.__setattr__(owner, "metrics", made)
-    return made
-
-
 def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) -> None:
-    metrics, before = put(served, hanging), threading.active_count()
+    metrics, before = ask_by(served, hanging), threading.active_count()
     for number in range(12):
         status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": f"s{number}"})
         assert (status, made["status"]["state"]) == (201, "blocked")
@@ -75,7 +66,7 @@ def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) 
 
 def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging) -> None:
     hanging.free.set()
-    metrics, person = put(served, hanging), Person("", "", Role.VIEWER)
+    metrics, person = ask_by(served, hanging), Person("", "", Role.VIEWER)
     assert metrics.all(person).problem == ""
     hanging.free.clear()
     metrics._memory.asked = float("-inf")
@@ -84,19 +75,3 @@ def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging)
     assert "the collector has not answered for" in found.problem
     assert "what it said before is shown" in found.problem
     assert "does not answer now" in metrics.public().problem
-
-
-def test_clients_defects_are_told_and_end_nothing(
-    served: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    logged: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", logged.append)
-
-    def defect() -> list[dict[str, Any]]:
-        raise ZeroDivisionError
-
-    metrics = put(served, defect)
-    for _ in range(2):
-        metrics._memory.asked = float("-inf")
-        assert "could not be asked" in metrics.versions_of("homepage")[2]
-    assert len(logged) == 2

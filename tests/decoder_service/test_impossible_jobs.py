@@ -61,7 +61,6 @@ def refusal(idle: Running, spec: dict[str, Any]) -> str:
 
 OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "decode", "source": window()}, "choose a list of candidates, numbers or days"),
-    ({"kind": "series", "source": window()}, "choose a list of candidates, numbers or days"),
     ({"kind": "series", "source": window(MONDAY, MONDAY), "candidates": VALUES}, "two or more"),
     (
         {"kind": "series", "each": "week", "source": window(), "candidates": VALUES},
@@ -72,16 +71,8 @@ OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
         "no day of 2030-01-01 to the last day; choose days of those",
     ),
     (
-        {"kind": "decode", "source": window(None, date(2020, 1, 1)), "candidates": VALUES},
-        "no day of the first day to 2020-01-01; choose days of those",
-    ),
-    (
         {"kind": "decode", "source": window(MONDAY, MONDAY + 5 * DAY), "candidates": VALUES},
         f"and not yet {MONDAY + 5 * DAY}; end the window on {MONDAY + DAY}, or wait",
-    ),
-    (
-        {"kind": "compare", "before": window(), "source": window(), "candidates": VALUES},
-        "share days",
     ),
     (
         {
@@ -100,15 +91,6 @@ OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
             "options": {"without_cohorts": [0, 1, 2, 3]},
         },
         "all 4 cohorts of metric 'homepage' are left out",
-    ),
-    (
-        {
-            "kind": "decode",
-            "source": window(),
-            "candidates": VALUES,
-            "options": {"without_cohorts": [4]},
-        },
-        "cohort 4 is not one of 0 to 3",
     ),
 ]
 
@@ -129,9 +111,7 @@ def test_uploads_of_which_no_job_can_be_made(idle: Running) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"kind": "decode", "source": one}, "choose a list of candidates"),
         ({"kind": "decode", "source": twice, **some}, "is named 2 times"),
-        ({"kind": "density", "source": twice}, "is named 2 times"),
         ({"kind": "series", "source": one, **some}, "a series needs two or more"),
-        ({"kind": "series", "each": "week", "source": both, **some}, "one window by week"),
         ({"kind": "series", "source": undated, **some}, "does not say its days"),
         ({"kind": "compare", "before": one, "source": both, **some}, "in both windows"),
         ({"kind": "compare", "before": two, "source": over, **some}, "overlap"),
@@ -167,14 +147,6 @@ def test_schedules_are_refused_as_their_jobs(
         said = ana.put(path, json={**kept, **changes})
         assert (said.status_code, words in said.text) == (422, True)
         ana.delete(path)
-
-
-def test_unserved_metrics_say_what_they_await(idle: Running) -> None:
-    waiting = {"first_day": str(MONDAY), "reports": 7}
-    set_metrics(idle, as_listed(idle, served=None, waiting=waiting))
-    words = refusal(idle, {"kind": "decode", "source": window(), "candidates": VALUES})
-    assert "serves no day of metric 'homepage' yet" in words
-    assert "have too few reports (7)" in words
 
 
 def test_days_closed_just_now_are_known(idle: Running) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -170,22 +169,6 @@ def test_what_cannot_be_compared_is_refused_in_words(maps: Maps) -> None:
         given = {"before": maps.weeks, "after": maps.weeks}
         assert ben.get("/compare", params=given).status_code == 404
         assert ben.get("/compare/map.json", params={"result": maps.weeks}).status_code == 404
-
-
-def test_the_page_holds_the_numbers_without_its_script(maps: Maps) -> None:
-    page = maps.browser.get("/compare", params={"before": maps.weeks, "after": maps.weeks}).text
-    assert not INLINE.search(page)
-    assert "Largest changes: night" in page
-    assert "changed since week to 2026-09-06" in page
-    assert "at most 5 % of the cells marked as changed" in page
-    assert " points<small>" in page
-    assert f"/compare/map.json?result={maps.weeks}" in page
-    assert "of 16" in page
-    result = maps.browser.get(f"/results/{maps.weeks}").text
-    assert "Changes between its windows" in result
-    assert "Changes between its windows" not in maps.browser.get(f"/results/{maps.last}").text
-    assert "maps of places" in maps.browser.get("/compare").text
-    assert json.loads(asked(maps, maps.weeks).text)["level"] == 0.95
 
 
 def test_commands_of_results_repeat_their_maps(

@@ -19,7 +19,7 @@ from tests.decoder_service.oidc_people import (
     provider_folder,
     served_with_provider,
 )
-from tests.decoder_service.support import Running, decode_spec
+from tests.decoder_service.support import Running
 
 __all__ = ["provider_folder"]
 pytestmark = pytest.mark.slow
@@ -218,19 +218,3 @@ def test_schedules_run_days_after_a_sign_in(served: tuple[Running, str]) -> None
         assert held.role == "analyst"
     with service.database.read() as connection:
         assert person_of_id(connection, adam.person_id, adam.seen + 1) is None
-
-
-def test_keys_of_one_person_see_the_same(served: tuple[Running, str]) -> None:
-    """An admin makes a key for who signs in by the provider: programs act as that person."""
-    service, url = served[0], served[0].url
-    with browser() as one, service.client("root") as root:
-        one.sign_in(url, "adam")
-        made = one.http.post(
-            f"{url}/v1/lists?name=of-adam", content=b"a\n", headers={"Origin": url}
-        )
-        assert made.status_code == 201
-        key = root.post("/v1/keys", json={"name": "adam", "role": "analyst"}).json()["key"]
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}) as program:
-            listed = [row["name"] for row in program.get("/v1/lists").json()["lists"]]
-            assert "of-adam" in listed
-            assert program.post("/v1/jobs", json=decode_spec(program)).status_code == 202

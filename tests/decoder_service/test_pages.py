@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterator
@@ -14,19 +13,14 @@ from typing import Any
 
 import httpx
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from decoder import Candidates, decode, write_outputs
-from decoder.output.tables import TableQuery, page_of
 from decoder_service.job_kinds.decode import write_decoding
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.results.page import command_of
-from decoder_service.results.rows import ResultRow, let_read, save_result
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
-from tests.decoder_service.support import Running, running
+from tests.decoder_service.support import Running, keep_result, result_row, running
 from tests.decoder_service.test_bodies import all_routes
 from tests.metric_texts import declaration
 
@@ -38,19 +32,18 @@ DECLARED = declaration(
 )  # fmt: skip
 VALUES = [BAD, TURNED, "'\"><b>", "plain", *map(str, range(20))]
 PUBLIC = {"/sign-in", "/dictionary"}
-MANY = 20_000
 INLINE = re.compile(r"<style|\sstyle=|\son[a-z]+=|<script(?! src=| type=.application/json)")
 
 
 @dataclass
 class Pages:
-    """The service, browsers of its people, and two results of ana's: `old`, `new`."""
+    """The service, browsers of its people, and results of ana's; `other`: of another version."""
 
     service: Running
     browsers: dict[str, httpx.Client]
     old: str
     new: str
-    large: str
+    other: str
 
     def text(self, path: str, name: str = "ana", status: int = 200) -> str:
         answer = self.browsers[name].get(path)
@@ -73,16 +66,6 @@ def decoded(folder: Path, number: int) -> tuple[dict[str, bytes], dict[str, Any]
     return {path.name: path.read_bytes() for path in out.iterdir()}, summary
 
 
-def many(content: bytes) -> bytes:
-    """The same table of candidates, with `MANY` more."""
-    table = parquet.read_table(io.BytesIO(content))
-    times = -(-MANY // table.num_rows)
-    whole = pa.concat_tables([table] * times).slice(0, MANY)
-    out = io.BytesIO()
-    parquet.write_table(whole, out)
-    return out.getvalue()
-
-
 def stored(
     service: Running, number: int, files: dict[str, bytes], summary: Any, params_id: str = ""
 ) -> str:
@@ -91,29 +74,19 @@ def stored(
     spec = JobSpec.model_validate(
         {"kind": "decode", "source": {"files": ["a.json"]}, "candidates": {"numbers": [0, 5]}}
     )
-    row = ResultRow(
-        id=f"{number:016x}",
-        key=f"{number:064x}",
-        input_digest=f"{number:064x}",
-        supersedes=None,
-        kind="decode",
+    inputs = {"aggregates": [["a" * 64]], "candidates": None}
+    made = {"spec": spec.model_dump(mode="json"), "inputs": inputs, "notes": []}
+    row = result_row(
+        f"{number:016x}",
         metric="word",
         params_id=params_id or manifest["params_id"],
         first_day=manifest["first_day"],
         last_day=manifest["last_day"],
-        version="a version",
-        manifest=json.dumps(
-            {"spec": spec.model_dump(mode="json"), "inputs": {"aggregates": [["a" * 64]],
-             "candidates": None}, "notes": []}
-        ),
+        manifest=json.dumps(made),
         summary=json.dumps(summary),
-        released=False,
         created=1_790_000_000.0 + number,
-    )  # fmt: skip
-    with service.service.database.change() as connection:
-        save_result(connection, row, files)
-        let_read(connection, row.id, service.people["ana"].id)
-    return row.id
+    )
+    return keep_result(service, row, files, "ana")
 
 
 def signed_in(service: Running, name: str) -> httpx.Client:
@@ -132,12 +105,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         weeks = [decoded(folder, number) for number in range(2)]
         old, new = (stored(service, n + 1, *week) for n, week in enumerate(weeks))
         files, summary = weeks[0]
-        large = {**files, "candidates.parquet": many(files["candidates.parquet"])}
-        whole = stored(service, 9, large, summary, "f" * 32)
+        other = stored(service, 9, files, summary, "f" * 32)
         browsers = {name: signed_in(service, name) for name in ("ana", "ben", "vic", "root")}
         made = browsers["ana"].post("/lists", data={"name": f"{BAD}", "values": "a\nb"})
         assert made.status_code == 303, made.text
-        yield Pages(service, browsers, old, new, whole)
+        yield Pages(service, browsers, old, new, other)
         for browser in browsers.values():
             browser.close()
 
@@ -252,25 +224,6 @@ def test_wrong_forms_say_why_and_keep_fields(pages: Pages) -> None:
     assert "choose a file" in nothing.text
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ({"aggregates": ""}, "Counts: choose a metric of the collector, aggregates or files"),
-        ({"numbers": "5"}, "Numbers: '5' is not FIRST:LAST or FIRST:LAST:STEP, such as 0:100"),
-        ({"numbers": "a:b"}, "Numbers: 'a' is not a whole number"),
-        ({"dates": "2026"}, "Days: '2026' is not FIRST:LAST, such as 2026-01-01:2026-12-31"),
-        ({"level": "95"}, "Level of the intervals: '95' is not less than 1"),
-    ],
-)
-def test_form_problems_name_the_fields_label(
-    pages: Pages, typed: dict[str, str], said: str
-) -> None:
-    given = {"kind": "decode", "aggregates": "f" * 64} | typed
-    answer = pages.browsers["ana"].post("/jobs", data=given)
-    assert answer.status_code == 422
-    assert said in unescape(answer.text)
-
-
 def test_tables_are_searched_and_sorted_by_address(pages: Pages) -> None:
     result = f"/results/{pages.old}"
 
@@ -289,12 +242,6 @@ def test_tables_are_searched_and_sorted_by_address(pages: Pages) -> None:
         values(odd)
 
 
-def test_ten_thousand_rows_come_as_one_page(pages: Pages) -> None:
-    page = pages.text(f"/results/{pages.large}?all=1&rows=10000&sort=-share")
-    assert page.count('<th scope="row" dir="auto">') == 10_000
-    assert "page 1 of 2" in page
-
-
 def test_two_results_are_compared_by_a_job(pages: Pages) -> None:
     path = f"/compare?before={pages.old}&after={pages.new}"
     fields = [
@@ -305,48 +252,8 @@ def test_two_results_are_compared_by_a_job(pages: Pages) -> None:
     assert ("kind", "compare") in fields
     same = pages.text(f"/compare?before={pages.old}&after={pages.old}", status=422)
     assert "share days" in same
-    other = pages.text(f"/compare?before={pages.large}&after={pages.old}", status=422)
+    other = pages.text(f"/compare?before={pages.other}&after={pages.old}", status=422)
     assert "different versions" in other
-
-
-@pytest.mark.parametrize("path", ["/jobs", "/results", "/releases"])
-def test_a_page_too_far_names_what_was_given(pages: Pages, path: str) -> None:
-    text = pages.text(f"{path}?page={'9' * 20}", status=422)
-    assert "page: " in text
-    assert "offset" not in text
-
-
-def test_error_pages_have_menus_without_api_routes(pages: Pages) -> None:
-    text = pages.text(f"/results/{'0' * 16}", status=404)
-    assert "/sign-out" in text
-    assert 'href="/schedules"' in text
-    assert "GET /v1" not in text
-    with pages.service.client(None) as anyone:
-        assert "/sign-out" not in anyone.get("/results/x").text
-
-
-def test_unknown_addresses_are_pages_for_browsers_alone(pages: Pages) -> None:
-    with httpx.Client(base_url=pages.service.url, headers={"Accept": "text/html"}) as browser:
-        answer = browser.get("/nothere/<b>")
-        assert (answer.status_code, "there is no page" in answer.text) == (404, True)
-        assert "/nothere/<b>" not in answer.text
-        assert "Content-Security-Policy" in answer.headers
-        assert browser.get("/v1/nothere").json()["status"] == 404
-    with httpx.Client(base_url=pages.service.url) as program:
-        assert program.get("/nothere").json()["status"] == 404
-
-
-def test_a_result_says_how_it_is_made_again(pages: Pages) -> None:
-    page = unescape(pages.text(f"/results/{pages.old}"))
-    assert "rappor decode --aggregate a.json --candidates 0:5 --method cavity" in page
-    spec = {"kind": "density", "source": {"collector": {"metric": "home", "first": "2026-01-01"}},
-            "map": {"split": "week", "slots": ["night; rm -rf /"]}}  # fmt: skip
-    row = ResultRow("a" * 16, "", "", None, "density", "home", "", None, None, "", "", "", False, 0)
-    assert command_of({"spec": spec}, row) == (
-        'rappor density home --collector "$COLLECTOR" --from 2026-01-01 --method field --by week '
-        "--alpha 0.05 --level 0.95 --slot 'night; rm -rf /' --every-window "
-        "-o result"
-    )
 
 
 def test_a_result_shows_what_its_report_shows(pages: Pages) -> None:
@@ -372,23 +279,3 @@ def test_keys_are_shown_once_and_revoked(pages: Pages) -> None:
         again = client.post("/sign-in", data={"key": found[1]}, headers=headers)
     assert again.status_code == 401
     assert "revoke-key" in root.get("/audit?q=revoke").text
-
-
-def test_page_files_are_known_by_content(pages: Pages) -> None:
-    client = pages.browsers["ana"]
-    for name in ("page.css", "map.js", "job.js"):
-        answer = client.get(f"/static/{name}")
-        assert answer.status_code == 200
-        tag = {"If-None-Match": answer.headers["etag"]}
-        assert client.get(f"/static/{name}", headers=tag).status_code == 304
-    for name in ("../app.py", "%2e%2e%2fapp.py", "page.html.j2"):
-        assert client.get(f"/static/{name}").status_code == 404
-
-
-def test_rows_without_a_number_come_last() -> None:
-    rows = [{"v": "a", "n": None}, {"v": "b", "n": 1.0}, {"v": "c", "n": 2.0}]
-    for sort, order in (("n", "bca"), ("-n", "cba"), ("v", "abc"), ("-v", "cba")):
-        page = page_of(rows, "v", TableQuery(sort=sort))
-        assert "".join(row["v"] for row in page.rows) == order
-    assert TableQuery(sort="-n").by("n") == "?sort=n"
-    assert TableQuery(q="x", page=4).by("n") == "?q=x&sort=-n"

@@ -10,10 +10,18 @@ import pytest
 
 from decoder_service.alarms.rows import AlarmRow, save_alarm
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
-from decoder_service.results.rows import ResultRow, let_read, load_results, save_result
+from decoder_service.results.rows import load_results
 from decoder_service.schedules.rows import ScheduleRow, save_schedule
 from decoder_service.shell.models import results
-from tests.decoder_service.support import WORDS, Running, decode_spec, submit
+from tests.decoder_service.support import (
+    STRINGS,
+    WORDS,
+    Running,
+    decode_spec,
+    keep_result,
+    result_row,
+    submit,
+)
 
 NOT_THERE = "0" * 16
 SPEC = JobSpec(kind="decode", source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
@@ -41,26 +49,14 @@ def things(served: Running) -> dict[str, str]:
 
 def _store(served: Running, name: str, released: bool, sha: str) -> str:
     spec = {"kind": "decode", "source": {"files": ["f"]}}
-    row = ResultRow(
-        id=name.encode().hex()[:16].ljust(16, "0"),
-        key=name.ljust(64, "0"),
-        input_digest=name,
-        supersedes=None,
-        kind="decode",
-        metric="m",
-        params_id="p",
-        first_day=None,
-        last_day=None,
+    row = result_row(
+        name.encode().hex()[:16].ljust(16, "0"),
         version=served.service.jobs.limits.version,
         manifest=json.dumps({"spec": spec, "inputs": {"aggregates": [[sha]]}}),
-        summary="{}",
         released=released,
-        created=1.0,
     )
-    with served.service.database.change() as connection:
-        save_result(connection, row, {"results.csv": b"a\n", "candidates.csv": b"secret\n"})
-        let_read(connection, row.id, served.people["ana"].id)
-    return row.id
+    files = {"results.csv": b"a\n", "candidates.csv": b"secret\n"}
+    return keep_result(served, row, files, "ana")
 
 
 # route: what each gets; "ana" owns all of it. Sent with an empty object where a body is needed.
@@ -219,8 +215,6 @@ def test_jobs_read_what_owners_may_see(served: Running, things: dict[str, str]) 
 
 
 def _aggregate() -> bytes:
-    from tests.decoder_service.support import STRINGS
-
     return STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -231,21 +232,18 @@ def test_concurrent_decisions_have_one_winner(database_url: str, files: Make) ->
             proposal(name, stored(served, files("both", 0), "ana")) for name in ("both", "both too")
         ]
         made = [propose(served, "ana", one)["id"] for one in asked]
-        starting, codes = threading.Barrier(8), []
+        starting = threading.Barrier(8)
 
-        def decide(who: str, release: str, act: str) -> None:
+        def decide(who: str, release: str, act: str) -> tuple[str, str, int]:
             starting.wait()
-            codes.append((act, release, settle(served, who, release, act).status_code))
+            return act, release, settle(served, who, release, act).status_code
 
         acts = [("root", made[0], "approve"), ("rita", made[0], "approve")]
         acts += [("root", made[1], "approve"), ("rita", made[1], "approve")]
         acts += [("rita", made[0], "reject"), ("root", made[1], "reject")]
         acts += [("ana", made[0], "withdraw"), ("ana", made[1], "withdraw")]
-        threads = [threading.Thread(target=decide, args=act) for act in acts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as pool:
+            codes = list(pool.map(lambda act: decide(*act), acts))
         won = [(act, release) for act, release, code in codes if code == 200]
         assert {code for *_, code in codes} <= {200, 409}
         assert sorted(release for _, release in won) == sorted(made)  # one decision of each

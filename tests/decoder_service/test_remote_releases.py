@@ -110,32 +110,3 @@ def test_files_against_their_digest_are_not_saved(tmp_path: Path) -> None:
         with pytest.raises(RemoteError, match=words):
             of_hostile(hostile).save(tmp_path / "inside")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "package",
-    [b"", b"[]", b"{}", b'{"resources": []}', b'{"resources": [{"schema": {"fields": [1]}}]}',
-     b'{"resources": [{"schema": {"fields": [{"name": "b", "type": "number"}]}}]}',
-     b'{"resources": [{"schema": {"fields": [{"name": "a", "type": []}]}}]}', b"[" * 200_000,
-     b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "number"}]}}]}'],
-)  # fmt: skip
-def test_bad_tables_are_refused_in_words(package: bytes) -> None:
-    files = {"datapackage.json": package, "release.csv": b"a\nnot a number\n"}
-    with pytest.raises(RemoteError, match="has no table that can be read"):
-        of_hostile(Hostile(files)).rows()
-
-
-def test_too_large_cells_are_refused_in_words() -> None:
-    package = b'{"resources": [{"schema": {"fields": [{"name": "a", "type": "string"}]}}]}'
-    files = {"datapackage.json": package, "release.csv": b"a\n" + b"x" * 200_000}
-    with pytest.raises(RemoteError, match="has no table that can be read"):
-        of_hostile(Hostile(files)).rows()
-
-
-@pytest.mark.parametrize("files", [3, None, [1], {"a": 1}])
-def test_bad_lists_of_files_are_refused(files: Any, tmp_path: Path) -> None:
-    hostile = Hostile({"manifest.json": b"{}"})
-    hostile.ask = lambda *_, **__: {"id": "0" * 16, "files": files}  # type: ignore[method-assign]
-    with pytest.raises(RemoteError, match="has no list of its files"):
-        of_hostile(hostile).save(tmp_path / "inside")
-    assert list(tmp_path.iterdir()) == []

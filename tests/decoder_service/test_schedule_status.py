@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
@@ -26,13 +25,6 @@ from tests.decoder_service.test_pages import signed_in
 SCHEDULE = {"name": "a", "metric": "homepage", "every": "day", "candidates": {"numbers": [0, 9]}}
 
 
-@pytest.fixture
-def served(collector: LiveCollector, tmp_path: Path) -> Iterator[Running]:
-    settings = {"tick_seconds": 0, **collector.settings}
-    with running(f"sqlite:///{tmp_path}/d.sqlite", **settings) as one:
-        yield one
-
-
 def post(service: Running, path: str, given: dict[str, Any]) -> tuple[int, Any]:
     with service.client("ana") as ana:
         answer = ana.post(path, json=given)
@@ -54,103 +46,92 @@ def status_of(service: Running, schedule: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["location", "number", "pair", "discover"])
-def test_a_metric_that_another_job_decodes_is_refused(served: Running, kind: str) -> None:
-    definition = as_listed(served)[0]["definition"]
-    set_metrics(served, as_listed(served, definition={**definition, "kind": kind}))
-    status, said = post(served, "/v1/schedules", SCHEDULE)
-    job = "density" if kind == "location" else kind
-    assert status == 422
-    assert f"is of kind '{kind}'" in said["detail"]
-    assert f"start jobs of kind {job}" in said["detail"]
-
-
 BACKWARDS = [
     (
         {"source": {"collector": {"metric": "m", "first": "2026-11-09", "last": "2026-11-08"}}},
         "the first day, 2026-11-09, is after the last, 2026-11-08; exchange them",
     ),
     ({"candidates": {"numbers": [9, 0]}}, "numbers: 9 to 0 by 1 has none"),
-    ({"candidates": {"numbers": [0, 9, 0]}}, "a step of 1 or more"),
-    ({"candidates": {"numbers": [0, 10**9]}}, "take a larger step, or a list"),
     ({"candidates": {"dates": ["2026-02-01", "2026-01-01"]}}, "dates: the first, 2026-02-01, is"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "words"), BACKWARDS)
 def test_backward_ranges_are_refused_at_once(
-    served: Running, changes: dict[str, Any], words: str
+    scheduling: Running, changes: dict[str, Any], words: str
 ) -> None:
-    with served.client("ana") as ana:
+    with scheduling.client("ana") as ana:
         spec = {"kind": "decode", "source": {"aggregates": [upload(ana, STRINGS)]}}
-    status, said = post(served, "/v1/jobs", {**spec, **changes})
+    status, said = post(scheduling, "/v1/jobs", {**spec, **changes})
     assert status == 422
     assert words in said["detail"]
     if "candidates" in changes:
-        status, said = post(served, "/v1/schedules", {**SCHEDULE, **changes})
+        status, said = post(scheduling, "/v1/schedules", {**SCHEDULE, **changes})
         assert status == 422
         assert words in said["detail"]
     before = {"kind": "compare", "before": changes.get("source", spec["source"])}
     if "source" in changes:  # of a comparison, both windows
-        status, said = post(served, "/v1/jobs", {**spec, **before})
+        status, said = post(scheduling, "/v1/jobs", {**spec, **before})
         assert status == 422
         assert words in said["detail"]
 
 
-def test_a_schedule_says_what_it_waits_for(served: Running, tmp_path: Path) -> None:
-    _, day = post(served, "/v1/schedules", SCHEDULE)
-    _, week = post(served, "/v1/schedules", {**SCHEDULE, "name": "b", "every": "week"})
-    assert status_of(served, day["id"])["state"] == "ready"
-    assert served.service.tick().queued == 2
-    assert do_jobs(served.service, tmp_path) == 2
-    said = status_of(served, day["id"])
+def test_a_schedule_says_what_it_waits_for(scheduling: Running, tmp_path: Path) -> None:
+    _, day = post(scheduling, "/v1/schedules", SCHEDULE)
+    _, week = post(scheduling, "/v1/schedules", {**SCHEDULE, "name": "b", "every": "week"})
+    assert status_of(scheduling, day["id"])["state"] == "ready"
+    assert scheduling.service.tick().queued == 2
+    assert do_jobs(scheduling.service, tmp_path) == 2
+    said = status_of(scheduling, day["id"])
     after = MONDAY + timedelta(days=2)
     assert said["state"] == "waiting"
     assert f"the next window is {after} to {after}" in said["reason"]
     assert f"serves days up to {after - timedelta(days=1)}" in said["reason"]
     assert "the days after are closed up to" in said["reason"]
     assert "and hold no reports" in said["reason"]
-    said = status_of(served, week["id"])
+    said = status_of(scheduling, week["id"])
     assert f"the next window is {MONDAY} to {MONDAY + timedelta(days=6)}" in said["reason"]
-    _, later = post(served, "/v1/schedules", {**SCHEDULE, "name": "c", "first_day": "2027-01-04"})
-    assert "the next window is 2027-01-04" in status_of(served, later["id"])["reason"]
-    with served.client("ana") as ana:
+    _, later = post(
+        scheduling, "/v1/schedules", {**SCHEDULE, "name": "c", "first_day": "2027-01-04"}
+    )
+    assert "the next window is 2027-01-04" in status_of(scheduling, later["id"])["reason"]
+    with scheduling.client("ana") as ana:
         ana.post(f"/v1/schedules/{day['id']}/enable", json={"enabled": False})
-    assert status_of(served, day["id"])["state"] == "paused"
+    assert status_of(scheduling, day["id"])["state"] == "paused"
     waiting = {"first_day": "2026-11-09", "last_day": "2026-11-12", "reports": 7}
-    set_metrics(served, as_listed(served, served=None, waiting=waiting))
-    said = status_of(served, week["id"])
+    set_metrics(scheduling, as_listed(scheduling, served=None, waiting=waiting))
+    said = status_of(scheduling, week["id"])
     assert said["state"] == "waiting"
     assert "serves no day of it yet; its days from 2026-11-09 on" in said["reason"]
     assert "too few reports (7)" in said["reason"]
-    set_metrics(served, as_listed(served, closed_through=str(after - timedelta(days=1))))
-    said = status_of(served, week["id"])
+    set_metrics(scheduling, as_listed(scheduling, closed_through=str(after - timedelta(days=1))))
+    said = status_of(scheduling, week["id"])
     assert f"it has closed days up to {after - timedelta(days=1)}, and closes" in said["reason"]
-    set_metrics(served, as_listed(served, state="retired"))
-    assert "takes no more reports of it (retired)" in status_of(served, week["id"])["reason"]
+    set_metrics(scheduling, as_listed(scheduling, state="retired"))
+    assert "takes no more reports of it (retired)" in status_of(scheduling, week["id"])["reason"]
 
 
-def test_blocked_schedules_say_why_with_a_remedy(served: Running) -> None:
-    _, made = post(served, "/v1/schedules", SCHEDULE)
+def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
+    _, made = post(scheduling, "/v1/schedules", SCHEDULE)
     schedule = made["id"]
-    set_metrics(served, [])
-    said = status_of(served, schedule)
+    set_metrics(scheduling, [])
+    said = status_of(scheduling, schedule)
     assert said["state"] == "blocked"
     assert "no metric 'homepage'; it has none yet; an operator declares it" in said["reason"]
-    set_metrics(served, None)
-    assert "no collector answers" in status_of(served, schedule)["reason"]
-    set_metrics(served, as_listed(served))
-    with served.client("ana") as ana:
+    set_metrics(scheduling, None)
+    assert "no collector answers" in status_of(scheduling, schedule)["reason"]
+    set_metrics(scheduling, as_listed(scheduling))
+    with scheduling.client("ana") as ana:
         listed = ana.post("/v1/lists", params={"name": "w"}, content=b"word-0\n").json()["id"]
         given = {**SCHEDULE, "candidates": {"list": listed}}
         ana.put(f"/v1/schedules/{schedule}", json=drop(given, "metric", "every"))
-        assert status_of(served, schedule)["state"] == "ready"
+        assert status_of(scheduling, schedule)["state"] == "ready"
         ana.delete(f"/v1/lists/{listed}")
-    assert f"there is no list {listed}" in status_of(served, schedule)["reason"]
-    for row in served.service.access.list_keys(served.people["root"]):
+    assert f"there is no list {listed}" in status_of(scheduling, schedule)["reason"]
+    for row in scheduling.service.access.list_keys(scheduling.people["root"]):
         if row.name == "ana":
-            served.service.access.revoke_key(served.people["root"], row.key_id)
-    with served.client("root") as root:
+            scheduling.service.access.revoke_key(scheduling.people["root"], row.key_id)
+    with scheduling.client("root") as root:
         told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
     assert "its owner has no key that holds" in told
     assert "an admin makes the owner a key" in told
@@ -158,21 +139,6 @@ def test_blocked_schedules_say_why_with_a_remedy(served: Running) -> None:
 
 def drop(given: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
-
-
-def test_refused_collector_keys_block_with_a_remedy(
-    collector: LiveCollector, tmp_path: Path
-) -> None:
-    for key, words in ((None, "RAPPOR_DECODER_COLLECTOR_KEY"), ("wrong", "rappor keys create")):
-        settings = {"collector": collector.url, "tick_seconds": 0, "collector_key": key}
-        settings = {name: value for name, value in settings.items() if value is not None}
-        with running(f"sqlite:///{tmp_path}/{key}.sqlite", **settings) as service:
-            status, made = post(service, "/v1/schedules", SCHEDULE)
-            assert (status, made["status"]["state"]) == (201, "blocked")
-            said = status_of(service, made["id"])["reason"]
-            assert "answered 401" in said
-            assert words in said
-            assert list(service.service.tick().problems) == [made["id"]]
 
 
 def test_a_schedule_without_a_collector_is_blocked(
@@ -193,8 +159,8 @@ def test_a_schedule_without_a_collector_is_blocked(
     alone.close()
 
 
-def test_ticks_tell_of_gone_metrics(served: Running) -> None:
-    set_metrics(served, None)  # so that it is taken
-    _, made = post(served, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
-    ticked = served.service.tick()
+def test_ticks_tell_of_gone_metrics(scheduling: Running) -> None:
+    set_metrics(scheduling, None)  # so that it is taken
+    _, made = post(scheduling, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
+    ticked = scheduling.service.tick()
     assert ticked.problems == {made["id"]: "the collector has no metric 'gone'; it has 'homepage'"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -97,20 +98,14 @@ def test_simultaneous_ticks_queue_a_window_once(service: Running, collector: Liv
     create(service)
     url = service.service.settings.database
     others = [make_service(settings_of(url, **collector.settings)) for _ in range(3)]
-    queued: list[int] = []
     start = threading.Barrier(len(others))
 
-    def tick(one: DecoderService) -> None:
+    def tick(one: DecoderService) -> int:
         start.wait()
-        queued.append(one.tick().queued)
+        return one.tick().queued
 
-    threads = [threading.Thread(target=tick, args=(one,)) for one in others]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(queued) == len(DAYS)
-    assert len(queued) == len(others)
+    with ThreadPoolExecutor(len(others)) as pool:
+        assert sum(pool.map(tick, others)) == len(DAYS)
     assert count(service.service, jobs) == count(service.service, schedule_windows) == len(DAYS)
     for one in others:
         one.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -108,8 +107,6 @@ def test_over_https_the_cookie_is_secure(tmp_path_factory: pytest.TempPathFactor
     ("public", "origin"),
     [
         ("https://Decode.Example:443/", "https://decode.example"),
-        ("HTTPS://decode.example/path?x#y", "https://decode.example"),
-        ("http://decode.example:80", "http://decode.example"),
         ("https://decode.example:8443", "https://decode.example:8443"),
         ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
         ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
@@ -123,16 +120,6 @@ def test_public_urls_compare_as_browsers_write_them(public: str, origin: str) ->
 def test_public_urls_without_a_host_are_refused(public: str) -> None:
     with pytest.raises(SettingsError, match="public_url"):
         create_app(ServiceSettings(public_url=public))
-
-
-def test_capitals_of_the_public_url_are_accepted(tmp_path: Path) -> None:
-    public = "https://Decode.Example:443/"
-    with (
-        running(f"sqlite:///{tmp_path}/d.sqlite", public_url=public) as served,
-        served.client(None) as client,
-    ):
-        body, origin = {"key": served.keys["ana"]}, {"Origin": "https://decode.example"}
-        assert client.post("/v1/session", json=body, headers=origin).status_code == 200
 
 
 def test_acts_and_reads_are_audited_without_secrets(served: Running) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from html import unescape
-from pathlib import Path
 
 import httpx
-import pytest
 
-from decoder_service.shell import state_page
-from tests.decoder_service.support import WORDS, Running, running
+from tests.decoder_service.support import WORDS, Running
 from tests.decoder_service.test_pages import signed_in
 
 
@@ -39,16 +36,3 @@ def test_what_needs_an_admin_is_told(idle: Running) -> None:
         text = page(root)
         assert "daily series of homepage" not in text
         assert "<b>1</b><span>jobs wait" in text
-
-
-def test_a_service_with_a_worker_and_no_collector(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as service:
-        with signed_in(service, "root") as root:
-            assert "no collector is set up here" in page(root)
-            monkeypatch.setattr(state_page, "LOW_SPACE", 1.1)
-            assert "less than a tenth of the database's disk is free" in page(root)
-        size = state_page.database_size(service.service)
-    assert size is not None
-    assert size.size >= (tmp_path / "d.sqlite").stat().st_size > 0

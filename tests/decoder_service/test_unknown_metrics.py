@@ -11,7 +11,7 @@ import pytest
 from decoder.errors import RemoteError
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY
-from tests.decoder_service.support import STRINGS, Running, as_listed, running, set_metrics, upload
+from tests.decoder_service.support import STRINGS, Running, as_listed, set_metrics, upload
 from tests.decoder_service.test_schedule_status import SCHEDULE, post
 
 UNKNOWN = "the collector has no metric 'hompage'; it has 'homepage'"
@@ -87,13 +87,9 @@ def _away() -> list[dict[str, Any]]:
 
 OF_ANOTHER_KIND = [
     ("decode", "number", "start jobs of kind number"),
-    ("compare", "number", "start jobs of kind number"),
-    ("decode", "pair", "start jobs of kind pair"),
     ("series", "discover", "start jobs of kind discover"),
     ("number", "string", "start jobs of kind decode"),
-    ("density", "string", "start jobs of kind decode"),
     ("series", "number", ""),
-    ("number", "number", ""),
     ("decode", "category", ""),
 ]
 
@@ -130,10 +126,3 @@ def test_maps_are_of_whole_locations(idle: Running) -> None:
     status, said = post(idle, "/v1/jobs", job("decode", "home"))
     assert status == 422
     assert "it has 'home/day/7', 'home/night/7'" in said["detail"]
-
-
-def test_missing_collectors_are_told(tmp_path: Path) -> None:
-    with running(f"sqlite:///{tmp_path}/none.sqlite", tick_seconds=0) as one:
-        status, said = post(one, "/v1/jobs", job("decode"))
-    assert status == 503
-    assert "no collector is set up here" in said["detail"]

@@ -13,7 +13,6 @@ from decoder_service.shell.clock import utc_now
 from decoder_service.shell.models import result_files, results
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.shell.web import size_text
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import (
     Running,
@@ -133,17 +132,3 @@ def test_too_large_results_end_their_job(tmp_path: Path) -> None:
         assert "with this result yours would hold 1,0" in found["reason"]
         assert "DELETE /v1/results/ID" in found["reason"]
         assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [first]
-
-
-@pytest.mark.parametrize(
-    ("size", "shown"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1 kB"),
-        (10 << 30, "10.7 GB"),
-        (10**17, "1e+05 TB"),
-    ],
-)
-def test_sizes_for_people(size: int, shown: str) -> None:
-    assert size_text(size) == shown

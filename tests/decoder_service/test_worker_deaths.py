@@ -134,11 +134,6 @@ def seconds_of(job: dict[str, Any]) -> float:
 
 
 @pytest.mark.long
-def test_killed_workers_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    assert kill_workers(f"sqlite:///{tmp_path}/d.sqlite", tmp_path, kills=1, live=3)[1] >= 3
-
-
-@pytest.mark.long
 def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> None:
     """50 points on each database, 8 jobs at every one; more in RAPPOR_TEST_KILL_SECONDS."""
     before = time.monotonic()
