@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -58,51 +58,9 @@ def is_duplicate(bench: Bench, body: Any) -> bool:
     return receipt.duplicate
 
 
-def accepted(bench: Bench) -> int:
-    (metric,) = bench.collector.list_metrics()
-    return int(metric["accepted"])
-
-
 def batch_of(bench: Bench, reports: int = 1) -> Any:
     day = bench.clock.now.date()
     return submission(bench.sender.body([bench.sender.report(METRIC, day) for _ in range(reports)]))
-
-
-@contextmanager
-def in_thread(act: Callable[[], object]) -> Iterator[list[object]]:
-    """Runs it beside the block; what it returned, or raised, is in the list afterwards."""
-    done: list[object] = []
-
-    def run() -> None:
-        try:
-            done.append(act())
-        except Exception as error:
-            done.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    yield done
-    thread.join()
-
-
-@pytest.mark.long
-def test_months_leave_few_partitions_and_count_once(bench: Bench) -> None:
-    """Every day a new batch, and every batch of the days that are open once more."""
-    sent: list[tuple[int, Any]] = []
-    for day in range(70):
-        sent.append((day, batch_of(bench)))
-        assert not is_duplicate(bench, sent[-1][1])
-        for then, body in sent:
-            if day - then <= METRIC.accept_days:
-                assert is_duplicate(bench, body), (then, day)
-        bench.collector.close_due(daily=True)
-        assert len(numbers(bench)) <= 4
-        bench.clock.pass_days(1)
-    assert accepted(bench) == 70
-    assert 1 not in numbers(bench)
-    with bench.database.read() as connection:
-        left = connection.execute(text("SELECT count(*) FROM batches")).scalar_one()
-    assert left <= METRIC.accept_days + 2 * WEEK
 
 
 def test_a_new_partition_waits_for_the_olds_writers(
@@ -122,7 +80,8 @@ def test_a_new_partition_waits_for_the_olds_writers(
     monkeypatch.setattr(_Postgresql, "save", slow)
     other.clock.pass_days(WEEK + 1)  # it needs a partition that is not there
     later = batch_of(other)
-    with in_thread(lambda: is_duplicate(bench, body)) as first:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(is_duplicate, bench, body)
         counting.wait(20)
         timer = threading.Timer(0.5, go_on.set)
         timer.start()
@@ -130,7 +89,7 @@ def test_a_new_partition_waits_for_the_olds_writers(
         assert go_on.is_set()  # it has waited
         assert is_duplicate(other, body)
         timer.join()
-    assert first == [False]
+    assert not first.result()
     assert len(numbers(bench)) == 2
     assert is_duplicate(bench, later)
 

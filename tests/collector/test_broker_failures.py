@@ -28,7 +28,6 @@ from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, make_line
 from tests.collector.support import make_bench, make_metric
-from tests.collector.test_broker_front import FakeProducer, front_of, submit
 from tests.waiting import until
 
 METRIC = make_metric(min_reports=1)
@@ -36,29 +35,6 @@ METRIC = make_metric(min_reports=1)
 
 def body_of(line: Line) -> bytes:
     return line.bench.sender.body(line.bench.sender.reports(METRIC, 2))
-
-
-class DefectiveProducer(FakeProducer):
-    """The library fails as it never should."""
-
-    def poll(self, seconds: float) -> None:
-        if len(self.waiting) >= self.least and not self.answers:
-            raise ZeroDivisionError
-        super().poll(seconds)
-
-
-def test_a_producers_defect_leaves_no_request_waiting(line: Line) -> None:
-    """What it held is answered as not stored; a new producer takes the next batch."""
-    old, new = DefectiveProducer(), FakeProducer()
-    old.least, new.answers = 2, [None]
-    front = front_of(line, old, new)
-    front.start()
-    answers = submit(front, line, 2)
-    assert [type(one) for one in answers] == [StorageError, StorageError]
-    until(lambda: front._producer is new)
-    assert submit(front, line)[0].accepted == 2
-    front.stop()
-    assert front.queued_reports == 0
 
 
 def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:

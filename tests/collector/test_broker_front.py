@@ -135,6 +135,7 @@ class FakeProducer:
         self.waiting: list[Any] = []
         self.answers: list[KafkaError | None] = []
         self.least = 1  # messages of which the first is answered
+        self.is_broken = False  # fails as the library never should
         self.produced = threading.Event()
 
     def list_topics(self, topic: str, timeout: float) -> Any:
@@ -152,6 +153,8 @@ class FakeProducer:
         self.produced.clear()
         if len(self.waiting) < self.least:
             return
+        if self.is_broken and not self.answers:
+            raise ZeroDivisionError
         while self.waiting and self.answers:
             self.waiting.pop(0)(self.answers.pop(0), None)
 
@@ -238,10 +241,12 @@ def test_what_exactly_once_needs_is_fixed(sqlite_url: str) -> None:
     assert "very secret" not in str(refused.value)
 
 
-def test_a_broken_producer_is_replaced(line: Line) -> None:
+@pytest.mark.parametrize("is_defect", [False, True])
+def test_a_broken_producer_is_replaced(line: Line, is_defect: bool) -> None:
     """What it held is answered as not stored, and the next batch goes to a new one."""
     old, new = FakeProducer(), FakeProducer()
-    old.answers = [KafkaError(KafkaError._FATAL, "out of order", True)]
+    old.is_broken, fatal = is_defect, KafkaError(KafkaError._FATAL, "out of order", True)
+    old.answers = [] if is_defect else [fatal]
     old.least = 2
     new.answers = [None]
     front = front_of(line, old, new)

@@ -161,25 +161,6 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
     assert run("metrics", "push", str(metrics_file), "--weaken", *on).returncode == 0
 
 
-def test_wrong_usage_is_2_a_refusal_1(run: Run, metrics_file: Path) -> None:
-    assert run("close").returncode == 2
-    assert run("close", _today()).returncode == 2
-    assert run("close", "yesterday", "--database", "sqlite:///r.sqlite").returncode == 2
-    assert run("keys", "create", "--scope", "everything").returncode == 2
-    for arguments in (
-        ("aggregate", "x", "--collector", "http://127.0.0.1:1"),
-        ("aggregate", "x", "--collector", "ftp://example.org"),
-        ("serve", "--open", "--host", "0.0.0.0"),
-        ("serve", "--metrics", "nothing.toml"),
-        ("serve", "--workers", "2"),
-        ("metrics", "check", "nothing.toml"),
-    ):
-        done = run(*arguments)
-        assert done.returncode == 1, (arguments, done.stderr)
-        assert done.stderr.count("\n") <= 2, (arguments, done.stderr)
-        assert done.stderr.startswith(f"rappor {arguments[0]}: ") or "defect" not in done.stderr
-
-
 def test_settings_come_from_file_or_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -202,23 +203,15 @@ def test_servers_with_lossy_commits_are_refused(
 
 
 def test_many_workers_start_on_an_empty_database(database_url: str) -> None:
-    failures: list[BaseException] = []
-
-    def start() -> None:
+    def start(_: int) -> None:
         database = CollectorDatabase(make_engine(database_url))
         try:
             prepare(database)
-        except BaseException as error:
-            failures.append(error)
         finally:
             database.close()
 
-    threads = [threading.Thread(target=start) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(start, range(4)))  # raises what one of them raised
 
 
 @pytest.mark.usefixtures("with_pg_programs")
@@ -294,22 +287,12 @@ def test_after_a_restore_the_unserved_is_discarded(bench: Bench) -> None:
     assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 23
 
 
-def test_a_backup_overwrites_nothing(
-    bench: Bench, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backup_overwrites_nothing(bench: Bench, database_url: str, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.write_text("x" * 5000)
     with pytest.raises(SettingsError, match="exists"):
         back_up(database_url, there)
-    with pytest.raises(SettingsError, match="no such file"):
-        restore(tmp_path / "nothing", database_url)
-    with pytest.raises(SettingsError, match="is a folder: give the file of a backup"):
-        restore(tmp_path, database_url)
-    if bench.database.is_postgresql:
-        monkeypatch.setenv("PATH", "")
-        with pytest.raises(SettingsError, match="pg_dump is not on the PATH"):
-            back_up(database_url, tmp_path / "new")
-    else:
+    if not bench.database.is_postgresql:
         with pytest.raises(SettingsError, match="exists; stop the collector"):
             restore(there, database_url)
         with pytest.raises(StorageError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -75,11 +75,8 @@ def test_two_processes_on_one_database_count_once(bench: Bench, database_url: st
         for one in order:
             outcomes[slot] += maker.writer.write([one])  # type: ignore[arg-type]
 
-    threads = [threading.Thread(target=send, args=pair) for pair in ((0, bench), (1, other))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(send, (0, 1), (bench, other)))
     other.database.close()
     assert [len(slot) for slot in outcomes] == [40, 40]
     fresh = [one.batch_id for slot in outcomes for one in slot if not one.duplicate]
