@@ -18,6 +18,21 @@ from tests.metric_texts import declaration
 METRICS = declaration("theme", "boolean", prob_f=0.5, prob_p=0.5, prob_q=0.75)
 
 
+def test_a_push_weakens_only_if_asked(
+    serving: ServerMaker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "metrics.toml"
+    with serving([]) as server:
+        asked = ["metrics", "push", str(file), "--collector", str(server.http.base_url)]
+        file.write_text(METRICS + "min_reports = 5\n")
+        assert main(asked) == 0
+        file.write_text(METRICS + "min_reports = 2\n")
+        assert main(asked) == 1
+        assert "min_reports falls" in capsys.readouterr().err
+        assert main([*asked, "--weaken"]) == 0
+    assert "weakened: " in capsys.readouterr().out
+
+
 def test_an_unknown_variable_is_refused_as_filed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Webhooks and e-mail against real servers: signed, bounded, at least once."""
+"""Webhooks against real servers: signed, at least once; mail is encrypted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import webhooks
+from decoder_service.alarms import mail, webhooks
 from decoder_service.alarms.rows import take_event
 from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
 from decoder_service.shell.clock import utc_now
-from decoder_service.shell.errors import RequestError
+from decoder_service.shell.errors import RequestError, SettingsError
 from decoder_service.shell.models import alarm_events, alarms, schedules
 from decoder_service.shell.service import DecoderService
-from tests.decoder_service.support import running
+from tests.decoder_service.support import running, settings_of
 from tests.http_server import serving
 
 BODY = {
@@ -169,3 +169,14 @@ def test_internal_names_are_refused_when_sent(address: str, hook: Hook) -> None:
                 "https://example.org/", b"{}", resolver=lambda *_, found=addresses: found, **given
             )
     assert hook.got == []
+
+
+def test_mail_leaves_the_machine_encrypted_alone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with pytest.raises(SettingsError, match="this machine only"):
+        settings_of(url, smtp_host="mail.example", smtp_from="a@b.c", smtp_security="none")
+    with pytest.raises(SettingsError, match="smtp_from"):
+        settings_of(url, smtp_host="mail.example")
+    for address in ("a", "a@b\r\nBcc: c@d.e", "a b@c.d", "<a@b.c>", "a@b.c, d@e.f"):
+        with pytest.raises(RequestError):
+            mail.check_address(address)

@@ -46,7 +46,3 @@ def test_rows_are_grouped_by_what_changed() -> None:
 def test_a_level_of_its_own_decides_what_changed() -> None:
     assert KIND.view(stored(alpha=0.01), TableQuery())["changed"] == 1
     assert KIND.view(stored(alpha=0.05), TableQuery())["changed"] == 2
-
-
-def test_a_sorted_table_has_no_groups() -> None:
-    assert "rowgroup" not in page(stored(), TableQuery(sort="-difference"))

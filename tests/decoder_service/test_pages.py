@@ -141,6 +141,8 @@ def test_pages_are_strict_and_escape_strangers_text(pages: Pages) -> None:
         assert TURNED[0] not in page, path
         assert not INLINE.search(page), path
         seen += page
+    for name in ("../app.py", "%2e%2e%2fapp.py", "page.html.j2"):
+        assert pages.browsers["root"].get(f"/static/{name}").status_code == 404
     assert "&lt;script&gt;alert(1)" in seen
     assert "\\u202egnp.exe" in seen
 

@@ -21,6 +21,7 @@ from tests.decoder_service.support import (
     keep_result,
     result_row,
     submit,
+    upload,
 )
 
 NOT_THERE = "0" * 16
@@ -208,14 +209,11 @@ def test_jobs_read_what_owners_may_see(served: Running, things: dict[str, str]) 
         other_list = mine | {"candidates": {"list": things["list"]}}
         assert ben.post("/v1/jobs", json=other_list).status_code == 404
     with served.client("root") as root:
-        sha = root.post("/v1/aggregates", content=_aggregate()).json()["sha256"]
+        other = STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
+        sha = upload(root, other)
     with served.client("ben") as ben:
         foreign = {"kind": "decode", "source": {"aggregates": [sha]}}
         assert ben.post("/v1/jobs", json=foreign).status_code == 404
-
-
-def _aggregate() -> bytes:
-    return STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
 
 
 def test_shared_lists_are_read_only_to_others(served: Running) -> None:

@@ -62,7 +62,7 @@ def test_jobs_are_cancelled_and_failures_said(served: Running) -> None:
         Service(served.url, "wrong").jobs()
 
 
-def test_keys_need_https_and_follow_no_redirect(served: Running) -> None:
+def test_keys_need_https_and_follow_no_redirect() -> None:
     with pytest.raises(RemoteError, match="https only"):
         Service("http://decode.example", "key")
     got: list[str] = []
@@ -81,4 +81,3 @@ def test_keys_need_https_and_follow_no_redirect(served: Running) -> None:
     with serving_with(Elsewhere) as url, pytest.raises(RemoteError, match="302"):
         Service(url, "key").jobs()
     assert len(got) == 1
-    assert served.url

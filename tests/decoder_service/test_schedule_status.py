@@ -157,10 +157,3 @@ def test_a_schedule_without_a_collector_is_blocked(
     said = alone.statuses.of(person, made["id"])
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()
-
-
-def test_ticks_tell_of_gone_metrics(scheduling: Running) -> None:
-    set_metrics(scheduling, None)  # so that it is taken
-    _, made = post(scheduling, "/v1/schedules", {**SCHEDULE, "metric": "gone"})
-    ticked = scheduling.service.tick()
-    assert ticked.problems == {made["id"]: "the collector has no metric 'gone'; it has 'homepage'"}

@@ -87,7 +87,7 @@ def test_aggregates_that_nothing_needs_are_deleted(database_url: str, tmp_path: 
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         service = served.service
         submit(ana, decode_spec(ana))
-        other = upload(ana, others())
+        other = upload(ana, STRINGS.replace(b'"metric":"strings"', b'"metric":"others"'))
         late = make_service(service.settings, clock=lambda: utc_now() + timedelta(days=31))
         assert service.delete_unused_aggregates() == 0  # too young
         assert late.delete_unused_aggregates() == 1  # the other is of a job that waits
@@ -95,11 +95,6 @@ def test_aggregates_that_nothing_needs_are_deleted(database_url: str, tmp_path: 
         assert do_jobs(service, tmp_path) == 1
         assert late.delete_unused_aggregates() == 0  # now of a result
         late.close()
-
-
-def others() -> bytes:
-
-    return STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
 
 
 def test_a_copy_is_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
