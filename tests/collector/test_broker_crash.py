@@ -11,8 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -170,23 +169,11 @@ def await_counted(line: Line, seconds: float = 90) -> None:
     until(line.is_counted, seconds, every=0.2, shown=line.stored)
 
 
-@contextmanager
-def environment(**given: str) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 @pytest.mark.long
 def test_fronts_killed_under_load_lose_nothing_acknowledged(line: Line) -> None:
     """Devices send over HTTP, the front is killed, and what they were told is counted."""
     given = {"RAPPOR_BROKER": line.broker.servers, "RAPPOR_BROKER_TOPIC": line.topic}
-    with environment(**given):
-        tally: Tally = crash_test(line.settings.database, 4)
+    tally: Tally = crash_test(line.settings.database, 4, **given)
     assert tally.refused == 0
     assert tally.reports > 100
     counted = line.count_all()

@@ -88,15 +88,12 @@ def test_metrics_are_reread_after_any_failure() -> None:
 
 
 @pytest.mark.parametrize("make", [make_producer, make_consumer])
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("ssl.nonsense", "very secret"), ("ssl.ca.location", "/very secret")],
-)
+@pytest.mark.parametrize("name", ["ssl.nonsense", "ssl.ca.location"])
 def test_options_the_library_refuses_are_wrong_settings(
-    make: Any, name: str, value: str, sqlite_url: str
+    make: Any, name: str, sqlite_url: str
 ) -> None:
     """Named, and without the value, which may be a password."""
-    options = {"security.protocol": "ssl"} | {name: value}
+    options = {"security.protocol": "ssl", name: "/very secret"}
     settings = load_settings(database=sqlite_url, broker="a:1", broker_options=options)
     with pytest.raises(SettingsError, match="broker_options") as refused:
         make(settings, make_log("error"))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import httpx
@@ -119,14 +120,10 @@ def test_the_life_of_a_metric_through_commands(
 
 
 def _today() -> str:
-    from datetime import UTC, datetime
-
     return datetime.now(UTC).date().isoformat()
 
 
 def _send(url: str, key: str) -> None:
-    from datetime import date
-
     metric = parse_metrics(METRICS).metrics["theme"]
     reports = Sender().reports(metric, 20, date.fromisoformat(_today()))
     headers = {

@@ -12,6 +12,7 @@ import pytest
 from collector.domain.access import Scope
 from collector.domain.plausibility import TAIL, weight_range
 from collector.errors import RateLimitedError
+from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_server.limits import KeyLimit, RateLimit, network_of
 from tests.collector.support import Server, ServerMaker, make_bench, make_metric
@@ -170,3 +171,12 @@ def test_honest_reports_are_almost_never_refused(
     if mean > 20:
         assert found.highest <= mean + 8 * sigma
         assert found.lowest >= mean - 8 * sigma
+
+
+def test_a_symbol_report_has_one_certain_bit() -> None:
+    """Any other weight is impossible: refused, also where improbable ones are only counted."""
+    mechanism = TwoRoundMechanism.symbols(4, 2.0, 1.0)
+    weights = weight_range(RapporParams(4, 1, 4, mechanism, "symbol"))
+    assert (weights.lowest, weights.highest, weights.certain) == (1, 1, True)
+    bits = RapporParams(64, 2, 4, TwoRoundMechanism.rappor(0.5, 0.5, 0.75))
+    assert not weight_range(bits).certain

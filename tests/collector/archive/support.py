@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -131,7 +130,3 @@ def stored_rows(store: Store, file: str) -> list[tuple[int, bytes]]:
             cohorts, rows = read_group(opened, group)
             found += zip(cohorts.tolist(), (bytes(row) for row in rows), strict=True)
     return found
-
-
-def as_counter(block: FakeBlock) -> Counter[tuple[int, bytes]]:
-    return Counter((cohort, bits) for cohort, rows in block.rows.items() for bits in rows)
