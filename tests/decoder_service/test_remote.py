@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decoder.errors import DecodeError, RemoteError
 from decoder_service.client import Service
-from tests.decoder_service.in_process import do_jobs
+from tests.decoder_service.in_process import do_jobs, working
 from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
 from tests.decoder_service.support import Running, decode_spec, running
 from tests.http_server import serving_with
@@ -47,6 +49,32 @@ def test_from_a_list_to_a_frame(served: Running, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     frame = result.to_frame()
     assert set(frame["value"]) == {"word-0", EVIL}
+
+
+def test_the_example_of_the_docs_runs(
+    served: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it stands, but for the address and the days, with a list of the metric's own words."""
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert code.rstrip().endswith("result.to_frame()")
+    changes = {
+        "https://decode.example": served.url,
+        "2026, 11, 2)": "2026, 11, 9)",
+        "2026, 11, 8)": "2026, 11, 9)",
+        "https://example.org/": "word-0",
+        '"words"': '"words of the docs"',
+        "result.to_frame()": "frame = result.to_frame()",
+    }
+    for old, new in changes.items():
+        assert old in code
+        code = code.replace(old, new)
+    monkeypatch.setenv("RAPPOR_DECODER_KEY", served.keys["ben"])
+    names: dict[str, Any] = {}
+    pytest.importorskip("pandas")
+    with working(served, tmp_path):
+        exec(compile(code, "docs/service.md", "exec"), names)
+    assert list(names["frame"]["value"]) == ["word-0"]
 
 
 def test_jobs_are_cancelled_and_failures_said(served: Running) -> None:
