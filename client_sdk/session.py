@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
@@ -58,9 +58,6 @@ class Session:
         self._count = count
         self.trouble = ""  # why the last value could not be recorded, until one is
         self._held = Overflow(self._failed_late)
-        self._places: LocationRecorder | None = None
-        self._numbers: NumberRecorder | None = None
-        self._places_lock = threading.Lock()
         if setup.directory.is_withdrawn:
             wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
         if had_secret and not setup.directory.has_state():
@@ -100,6 +97,8 @@ class Session:
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
+        # made before a second thread may ask for them
+        _ = self._located and self.places, self._collected and self.numbers
         self.worker = SenderThread(
             setup.directory,
             lock,
@@ -175,8 +174,8 @@ class Session:
 
     def save_places(self) -> None:
         """Write the current period's places to the state, so that `inspect` can read them."""
-        if self._places is not None:
-            self._places.save()
+        if self._located:
+            self.places.save()
 
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
@@ -204,30 +203,21 @@ class Session:
         if self._located:
             self.places.roll(now)
 
-    @property
+    @cached_property
     def numbers(self) -> NumberRecorder:
-        """The recorder of numbers, made when first needed."""
-        with self._places_lock:
-            if self._numbers is None:
-                with forks.loading():
-                    from client_sdk.numbers import NumberRecorder  # as for places
+        """The recorder of numbers."""
+        with forks.loading():
+            from client_sdk.numbers import NumberRecorder  # only where a metric needs it
 
-                metrics = self._setup.metrics.metrics
-                self._numbers = NumberRecorder(metrics, self.state, self.recorder)
-            return self._numbers
+        return NumberRecorder(self._setup.metrics.metrics, self.state, self.recorder)
 
-    @property
+    @cached_property
     def places(self) -> LocationRecorder:
-        """The recorder of places, made when first needed."""
-        with self._places_lock:
-            if self._places is None:
-                with forks.loading():
-                    from client_sdk.location.recorder import (
-                        LocationRecorder,  # keeps the import light
-                    )
+        """The recorder of places."""
+        with forks.loading():
+            from client_sdk.location.recorder import LocationRecorder  # as above
 
-                self._places = LocationRecorder(self._setup.metrics, self.state, self.recorder)
-            return self._places
+        return LocationRecorder(self._setup.metrics, self.state, self.recorder)
 
     def close(self, timeout: float) -> None:
         """Stop sending at once, waiting at most `timeout` seconds for the thread; close the state.

@@ -46,7 +46,7 @@ class Transport:
     loopback addresses alone.
     cancellation: of whoever may end the sending.
 
-    One thread at a time; `abort` alone may be called from another.
+    One thread at a time; another one may end the sending by `cancellation`.
     Raises ParameterError for an address that is not one, and for a key that others could read.
     """
 
@@ -106,14 +106,6 @@ class Transport:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-    def abort(self) -> None:
-        """End all sending for good, from any thread: once it returns, not one byte leaves.
-
-        What waits for a name, a connection, a handshake or an answer is broken off, and what the
-        system has not sent yet is thrown away.
-        """
-        self._cancellation.cancel()
 
     def __enter__(self) -> Transport:
         """Nothing to do: connections are made when needed."""

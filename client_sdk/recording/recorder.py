@@ -227,18 +227,6 @@ class MetricState:
     full_at: digests that the ledger held when it had no more place, or None before that.
     """
 
-    __slots__ = (
-        "_latest",
-        "_per_period",
-        "closed",
-        "device",
-        "fallback",
-        "full_at",
-        "last_day",
-        "source",
-        "stop",
-    )
-
     def __init__(self, device: MetricEncoder, source: int, per_period: int, closed: str) -> None:
         """Nothing is decided yet but `closed`."""
         self.device = device
