@@ -1,13 +1,10 @@
-"""The test for change between two maps: its level and its power, for every kind of report.
+"""The test for change between two maps holds its level for every kind of report.
 
 Null hypothesis: shares of cells are the same in both windows of three periods; devices keep their
 permanent answers, and none or three in ten of them move without changing the shares. 40 pairs of
 windows, ten cells or more: of the rate of rejections at a true level of 5 %, the standard error is
 .011 or less (measured between pairs, over all kinds). The bound lies 4.5 of them above 5 %: a
 correct test fails here less than once in 100,000. It must fail with standard errors half as large.
-
-Power: one device in ten moves to one cell, which then is found to have changed at least as often as
-stated, in 15 pairs; these are measured rates less a margin, with the seed fixed.
 """
 
 from datetime import date, timedelta
@@ -25,10 +22,9 @@ from rappor_core.metrics.metric import Metric
 from tests.map_draws import PeriodCounts, draw_memo, draw_window
 from tests.metric_texts import declaration
 
-DEVICES, PERIODS, PAIRS, STRONG_PAIRS = 5_000, 3, 40, 15
+DEVICES, PERIODS, PAIRS = 5_000, 3, 40
 LEVEL = 0.05
 HIGHEST = LEVEL + 4.5 * 0.011
-MOVED_TO = 2  # index of the cell
 DECLARED = declaration(
     "places", "location", description="x", owner="x", grid="square", box=[0, 0, 4, 4],
     rows=3, columns=3, levels=[0],
@@ -44,7 +40,6 @@ KINDS = {
     "window": 'mode = "window"\nwindow = 3\nmax_reports = 2\nepsilon = 2.0\n' + FILTER,
     "once": 'mode = "once"\nepsilon = 2.0\n' + FILTER,
 }
-POWER = {"one-hot": 0.9, "filter": 0.9, "symbols": 0.9, "pairs": 0.9, "window": 0.8, "once": 0.5}
 
 
 def metric_of(kind: str) -> Metric:
@@ -61,13 +56,12 @@ def window_of(metric: Metric, counts: PeriodCounts, first: int) -> Aggregate:
     return counts.aggregate(metric, slice(first, first + PERIODS), begins, ends)
 
 
-def compared(metric: Metric, places: Places, rng, movers: float, shift: float) -> Differences:
+def compared(metric: Metric, places: Places, rng, movers: float) -> Differences:
     """Draw two windows, and compare their maps."""
     assert metric.location is not None
     shares = 1 / np.arange(1, len(places.finest) + 1)
     before = rng.choice(len(shares), DEVICES, p=shares / shares.sum())
     after = np.where(rng.random(DEVICES) < movers, rng.permutation(before), before)
-    after[rng.random(DEVICES) < shift] = MOVED_TO
     values = np.repeat(np.stack([before, after], axis=1), PERIODS, axis=1)
     if metric.location.mode == "memo":
         counts, repeats = draw_memo(values, places.finest, metric.params, rng), PERIODS
@@ -93,7 +87,7 @@ def test_the_test_for_change_holds_its_level(kind: str) -> None:
     rng, metric = np.random.default_rng(1), metric_of(kind)
     assert metric.location is not None
     places = places_of([metric.location])
-    found = [compared(metric, places, rng, 0.3 * (i % 2), 0.0) for i in range(PAIRS)]
+    found = [compared(metric, places, rng, 0.3 * (i % 2)) for i in range(PAIRS)]
     assert np.mean([rejections(one) for one in found]) < HIGHEST
     assert np.mean([rejections(one, 0.5) for one in found]) > HIGHEST
 
@@ -108,17 +102,5 @@ def test_the_level_holds_where_every_device_moves() -> None:
     rng, metric = np.random.default_rng(1), metric_of("pairs")
     assert metric.location is not None
     places = places_of([metric.location])
-    found = [compared(metric, places, rng, 1.0, 0.0) for _ in range(PAIRS)]
+    found = [compared(metric, places, rng, 1.0) for _ in range(PAIRS)]
     assert np.mean([rejections(one) for one in found]) < HIGHEST
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_test_finds_one_in_ten_moved(kind: str) -> None:
-    rng, metric = np.random.default_rng(2), metric_of(kind)
-    assert metric.location is not None
-    places = places_of([metric.location])
-    found = [compared(metric, places, rng, 0.1, 0.1) for _ in range(STRONG_PAIRS)]
-    assert np.mean([one.p_value[MOVED_TO] < LEVEL for one in found]) >= POWER[kind]
-    assert all(one.difference[MOVED_TO] > 0 for one in found if one.p_value[MOVED_TO] < LEVEL)

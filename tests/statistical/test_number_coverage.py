@@ -16,15 +16,13 @@ import pytest
 
 from decoder.numbers.changes import compare_numbers
 from decoder.numbers.decoding import of_those_with_data
-from decoder.numbers.fit import fitted_shares
-from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import linear, quantile_ends
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from tests.number_draws import aggregate_of, counts_of, metric_of
 from tests.number_populations import POPULATIONS, shares_at_or_above
-from tests.number_support import Fleet, jittered_shares
+from tests.number_support import Fleet
 
 pytestmark = pytest.mark.statistical
 
@@ -117,53 +115,6 @@ def test_quantiles(mode: str) -> None:
     curve, truth = next(draws(4.0, mode, 1_000_000, 1, seed=3))
     lower, upper = quantile_ends(curve, 0.5, None, LEVEL)
     assert 0 < upper - lower <= 3  # and it is not wide for nothing
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("none", ["zero", "apart"])
-def test_means(none: str) -> None:
-    """Without bias: the error of the average is below 4.9 of its standard errors, too."""
-    rng = np.random.default_rng(4)
-    hits, short, trials, errors = 0, 0, 0, []
-    for population in (POPULATIONS[2], POPULATIONS[3], POPULATIONS[6]):
-        metric = metric_of(population, 2.0, ask="mean", whole=False, none=none)
-        numbers = population.draw(rng, 400_000)
-        shares = jittered_shares(metric, numbers)
-        clipped = np.clip(numbers, population.first, population.last)
-        truth = float((np.log(clipped) if population.scale == "log" else clipped).mean())
-        if none == "apart":
-            shares = np.concatenate([[0.6], 0.6 * shares])
-        for _ in range(300):
-            curve = survival(counts_of(metric, shares, 20_000, rng), 1.0)
-            mean = mean_of(curve, LEVEL)
-            assert mean is not None
-            ends = [mean.low, mean.high, mean.estimate]
-            low, high, estimate = np.log(ends) if mean.geometric else np.array(ends)
-            hits += low <= truth <= high
-            short += abs(truth - (low + high) / 2) <= 0.8 * (high - low) / 2
-            errors.append((estimate - truth) / ((high - low) / 3.92))
-            trials += 1
-    assert abs(hits / trials - LEVEL) < tolerance(trials)
-    assert short / trials < LEVEL - 0.02
-    skew = 0.1 if none == "apart" else 0.0  # of a quotient
-    assert abs(float(np.mean(errors))) < skew + SIGMAS / math.sqrt(trials)
-
-
-def test_the_mean_of_edges_is_within_its_bounds() -> None:
-    rng = np.random.default_rng(5)
-    hits, trials = 0, 0
-    for population in POPULATIONS[:4]:
-        metric = metric_of(population, 4.0)
-        truth = shares_at_or_above(population, np.array(metric.details.asked))
-        numbers = population.draw(rng, 1_000_000)
-        true_mean = float(np.clip(numbers, 0, population.last).mean())
-        for _ in range(15):
-            counts = counts_of(metric, truth, 100_000, rng)
-            mean = mean_of(survival(counts, 1.0), LEVEL)
-            assert mean is not None
-            hits += mean.low <= true_mean <= mean.high
-            trials += 1
-    assert hits / trials > LEVEL - tolerance(trials)
 
 
 def test_shares_of_those_with_data() -> None:
@@ -261,18 +212,3 @@ def test_no_change_is_found_where_there_is_none() -> None:
         before, after = (aggregate_of(metric, shares, 20_000, rng) for _ in range(2))
         small += compare_numbers(before, after).p_any < 0.05
     assert small / 200 < 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / 200)
-
-
-def test_the_picture_is_closer_than_its_shares() -> None:
-    """Mean distance to the truth over the edges, of the fit and of the unbiased shares."""
-    rng = np.random.default_rng(10)
-    for population in (POPULATIONS[0], POPULATIONS[3]):
-        metric = metric_of(population, LN3)
-        truth = shares_at_or_above(population, np.array(metric.details.asked))
-        raw, fitted = [], []
-        for _ in range(4):
-            counts = counts_of(metric, truth, 50_000, rng)
-            cells = fitted_shares(counts)
-            raw.append(np.abs(survival(counts, 1.0).shares - truth).mean())
-            fitted.append(np.abs(np.cumsum(cells[::-1])[::-1][1:] - truth).mean())
-        assert np.mean(fitted) < 0.7 * np.mean(raw)

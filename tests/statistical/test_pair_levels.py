@@ -25,13 +25,10 @@ def covered(table: JointTable, truth: Floats) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "epsilon", [2.04, *(pytest.param(one, marks=pytest.mark.long) for one in (1.07, 4.39))]
-)
-def test_pairs_cover_and_hold_their_level(epsilon: float) -> None:
+def test_pairs_cover_and_hold_their_level() -> None:
     """40 tables of 36 cells: the coverage of 1,440 intervals has a standard error of .006."""
-    rng = np.random.default_rng(round(100 * epsilon))
-    metric, truth = pair_metric(SIZE, SIZE, epsilon), coupled_table(SIZE, SIZE, 0.5)
+    rng = np.random.default_rng(204)
+    metric, truth = pair_metric(SIZE, SIZE, 2.04), coupled_table(SIZE, SIZE, 0.5)
     shares = [
         covered(decode_pairs(drawn_pairs(metric, truth, 50_000, rng)), truth) for _ in range(40)
     ]
