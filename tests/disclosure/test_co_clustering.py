@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -20,13 +19,10 @@ from disclosure.co_clustering import (
     from_partition,
     merge_small_clusters,
     recode,
-    synthesise,
 )
 from disclosure.co_clustering.cost import GridCost, log_partitions
 from disclosure.co_clustering.engine import MOST_PARTS, Search
 from disclosure.errors import TableError
-from disclosure.utility import predict_column
-from tests.disclosure.adult import adult
 from tests.disclosure.iris import GRID, GROUPS, figure_grid, iris_pairs, part_of
 
 KHIOPS_COST = 5646.82  # of Khiops's optimum, by this formula
@@ -86,19 +82,6 @@ def test_costs_are_those_of_exact_arithmetic(pairs) -> None:
         assert cost_of(pairs, rows, parts) == pytest.approx(-log, abs=1e-9)
 
 
-def test_likelihoods_of_a_grid_sum_to_one() -> None:
-    """exp(-cost), without the price of the groups, over all 6^3 sequences of 3 pairs."""
-    values = list(itertools.product(range(3), range(2)))
-    for rows, parts in itertools.product(partitions(3), partitions(2)):
-        structure = math.log(3) + log_partitions(3, 3)[max(rows) + 1]
-        structure += math.log(2) + log_partitions(2, 2)[max(parts) + 1]
-        total = sum(
-            math.exp(structure - cost_of(list(pairs), rows, parts))
-            for pairs in itertools.product(values, repeat=3)
-        )
-        assert total == pytest.approx(1.0)
-
-
 def test_numbers_of_partitions() -> None:
     bell = [1, 2, 5, 15, 52, 203]
     assert np.exp([log_partitions(n, n)[n] for n in range(1, 7)]) == pytest.approx(bell)
@@ -144,23 +127,6 @@ def test_the_search_states_the_true_cost(table, k) -> None:
     assert grid.counts.shape == (1, 1)
     if k <= recoded.num_rows:
         assert merge_small_clusters(model, k).smallest >= k
-
-
-@given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None)
-def test_moves_only_lower_the_cost(seed) -> None:
-    rng = np.random.default_rng(seed)
-    table = {n: rng.choice(list("pqrs"), 80).tolist() for n in "abc"}
-    search = Search(recode(table, "abc"))
-    rows = rng.integers(0, 5, len(search.weights))
-    start = Partition(np.unique(rows, return_inverse=True)[1], np.arange(12) % 4)
-    before = search.cost.total(*search._grid(start))
-    moved = search._move(start, 20)
-    after = search.cost.total(*search._grid(moved))
-    assert after <= before + 1e-9
-    assert [axis.max() for axis in moved.axes] == [axis.max() for axis in start.axes]
-    again = search._move(moved, 20)
-    assert all((a == b).all() for a, b in zip(again.axes, moved.axes, strict=True))
 
 
 @pytest.mark.parametrize("least", [1, 60, 75, 90])
@@ -275,15 +241,9 @@ def test_labels_of_intervals() -> None:
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "c"]), "'c'"),
         (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "b"], numbers=["b"]), "'x'"),
         (lambda: recode({"a": ["nan"], "b": ["x"]}, ["a", "b"], numbers=["a"]), "not finite"),
-        (lambda: recode({"a": ["1"], "b": ["x"]}, ["a", "a"]), "columns"),
         (lambda: recode({"a": [], "b": []}, ["a", "b"]), "no rows"),
-        (lambda: recode({"a": ["1"], "b": []}, ["a", "b"]), "no rows"),
         (lambda: Intervals((2.0, 1.0)), "rise"),
-        (lambda: Values(()), "distinct"),
         (lambda: Recoded.encode({"a": ["z"]}, {"a": Values(("y",))}), "'z'"),
-        (lambda: Recoded.encode({}, {"a": Values(("y",))}), "missing"),
-        (lambda: co_cluster(iris_pairs(), starts=0), "start"),
-        (lambda: co_cluster(iris_pairs()).simplify(1), "2 groups"),
         (lambda: merge_small_clusters(co_cluster(iris_pairs()), 0), "150"),
         (lambda: from_partition(iris_pairs(), Partition(np.zeros(2, int), np.zeros(15, int))),
          "groups of"),
@@ -295,49 +255,6 @@ def test_what_cannot_be_is_refused(make, message) -> None:
 
 
 # --- Adult -----------------------------------------------------------------------------------
-
-NINE = ["sex", "age", "race", "marital_status", "education", "native_country", "workclass",
-        "occupation", "income"]  # fmt: skip
-
-
-# of Table 3.5, the AUC of models trained on synthetic rows at k = 461, 816 and 1,042
-AUC = {
-    "sex": (0.827, 0.821, 0.820),
-    "race": (0.718, 0.706, 0.706),
-    "marital_status": (0.843, 0.839, 0.837),
-    "education": (0.706, 0.696, 0.686),
-    "income": (0.877, 0.874, 0.874),
-}
-
-
-@pytest.mark.long
-def test_synthetic_adult_trains_as_in_the_thesis() -> None:
-    """Within .02 of Table 3.5, but race at k = 1,042: 13 clusters are left, of the thesis's 15.
-
-    The thesis's figures cannot all hold. 32 clusters of 1,152 rows at most are fewer than 80 % of
-    48,842 (they fit the training split, which is used here); it speaks of 32 and of 33 clusters; at
-    k = 8,892 an AUC of .5 goes with an accuracy above the largest share of occupation, and above
-    that of real rows for workclass. So no constant of that column is held here.
-    """
-    table = adult(40_000)
-    number = len(table["sex"])
-    order = np.random.default_rng(0).permutation(number)
-    built = {name: [table[name][row] for row in order[: number * 8 // 10]] for name in NINE}
-    start = time.process_time()
-    recoded = recode(built, NINE, numbers=["age"])
-    model = co_cluster(recoded)
-    assert time.process_time() - start < 120
-    tested = {name: [table[name][row] for row in order[number * 8 // 10 :]] for name in NINE}
-    tested = Recoded.encode(tested, recoded.parts).to_table()
-    rng = np.random.default_rng(0)
-    for place, k in enumerate((461, 816, 1_042)):
-        grid = merge_small_clusters(model, k)
-        assert grid.smallest >= k
-        drawn = [synthesise(grid, rng) for _ in range(3)]
-        for name, expected in AUC.items():
-            found = np.mean([predict_column(rows, tested, name).auc for rows in drawn])
-            allowed = 0.035 if (name, k) == ("race", 1_042) else 0.02
-            assert found > expected[place] - allowed, (name, k)
 
 
 def test_more_intervals_than_numbers_cost_nothing() -> None:

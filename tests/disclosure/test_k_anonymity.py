@@ -17,7 +17,6 @@ from disclosure.anonymize import (
     class_diversity,
 )
 from disclosure.errors import TableError
-from tests.disclosure.adult import adult, adult_columns
 
 COUNTRIES = Hierarchy(
     (
@@ -51,11 +50,7 @@ SIX = {
     [
         ("USA", "Canada", 1 / 3, "North"),
         ("USA", "Brazil", 2 / 3, "America"),
-        ("USA", "Egypt", 1, "Country"),
-        ("India", "Japan", 1 / 3, "East"),
-        ("Japan", "Iran", 2 / 3, "Asia"),
         ("Canada", "Japan", 1, "Country"),
-        ("Iran", "Egypt", 1 / 3, "West"),
         ("Japan", "Asia", 2 / 3, "Asia"),
         ("East", "East", 0, "East"),
     ],
@@ -247,13 +242,11 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
         (lambda: Hierarchy((("a", "x", "r"), ("x", "y", "r"))), "two places"),
         (lambda: IntervalColumn(1, 1), "low < high"),
         (lambda: Columns({}), "not there"),
-        (lambda: Columns(PEOPLE.kinds, {"age": 1}), "age"),
         (lambda: Columns(PEOPLE.kinds, {"sex": -1}), "0 or more"),
         (lambda: anonymise({"sex": ["M"]}, PEOPLE, 1), "columns missing"),
         (lambda: anonymise(SIX | {"sex": ["M"] * 5 + ["X"]}, PEOPLE, 2), "'X'"),
         (lambda: anonymise(SIX, PEOPLE, 2, suppression_budget=1.0), "budget"),
         (lambda: anonymise({"a": ["12"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "outside"),
-        (lambda: anonymise({"a": ["x"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "'x'"),
         (lambda: class_diversity([1], []), "1 classes"),
     ],
 )
@@ -265,17 +258,6 @@ def test_what_cannot_be_is_refused(make, message) -> None:
 def test_a_hierarchy_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "tree.csv").write_text("".join(",".join(p) + "\n" for p in COUNTRIES.paths))
     assert Hierarchy.load(tmp_path / "tree.csv") == COUNTRIES
-
-
-def test_loss_rises_with_k_and_falls_with_rows() -> None:
-    losses = {}
-    for rows in (300, 1200):
-        table = adult(rows)
-        columns = adult_columns(table, ["sex", "race", "education"])
-        losses[rows] = {k: anonymise(table, columns, k).height_loss for k in (2, 5)}
-    assert losses[300][2] < losses[300][5]
-    assert losses[1200][2] < losses[300][2]
-    assert losses[1200][5] < losses[300][5]
 
 
 def test_intervals_of_large_numbers_are_exact() -> None:

@@ -190,20 +190,6 @@ def test_production_noise_is_fresh_as_stated() -> None:
         add_geometric(zeros, 1, 1e-13)
 
 
-@pytest.mark.parametrize(("epsilon", "mass"), [(0.005, 1.76e6), (0.05, 196e3), (0.25, 64e3)])
-def test_clipping_inflates_mass_and_projection_does_not(epsilon: float, mass: float) -> None:
-    """Half of epsilon .01, .1 and .5 on 17,280 cells of Adult, where 32,561 rows are."""
-    table = adult(40_000)
-    counts = adult_domain(table).histogram(table)
-    assert counts.sum() == 32_561
-    assert (counts.size, np.count_nonzero(counts)) == (17_280, 3_119)
-    noisy = perturb(counts, epsilon, np.random.default_rng(0)).astype(float)
-    assert without_negatives(noisy, "clip").sum() == pytest.approx(mass, rel=0.03)
-    held = without_negatives(noisy, "project", 32_561.0)
-    assert held.sum() == pytest.approx(32_561)
-    assert (held >= 0).all()
-
-
 def test_projection_is_that_of_the_decoder() -> None:
     values = np.random.default_rng(0).normal(size=200)
     assert project_to_total(values, 3.0) == pytest.approx(project_simplex(values, 3.0))
@@ -300,17 +286,13 @@ def test_bins_hold_every_number_once() -> None:
         (lambda: EqualBins(0.5, 10, 2), "whole low and high"),
         (lambda: EqualBins(3, 3, 1), "low < high"),
         (lambda: EqualBins(0, 10**400, 5), "are needed"),
-        (lambda: EqualBins(0, 16**9000, 5), "an integer of 36001 bits"),
-        (lambda: EqualBins(-1e308, 1e308, 5, whole=False), "are needed"),
         (lambda: EqualBins(0, 10**15, 1_000), "too many for exact bins"),
         (lambda: Categories(("a", "a")), "declared twice"),
         (lambda: RowDomain({}), "no columns"),
         (lambda: RowDomain({str(i): EqualBins(0, 99, 100) for i in range(4)}), "at most"),
         (lambda: SMALL.histogram({"x": ["z"]}), "'x': value 'z' is not declared"),
-        (lambda: SMALL.histogram({"y": ["a"]}), "are not in the table"),
         (lambda: EqualBins(0, 9, 2).codes(["10"]), "'10' is not in 0 to 9"),
         (lambda: EqualBins(0, 9, 2).codes(["1.5"]), "not whole"),
-        (lambda: EqualBins(0, 9, 2).codes(["nan"]), "not in"),
         (lambda: EqualBins(0, 9, 2).codes(["many"]), "not a number"),
         (lambda: DPCocGen(group_share=1.0), "sum < 1"),
         (lambda: partitioner_named("modl?"), "not one of"),
@@ -424,7 +406,3 @@ def test_tiny_epsilons_still_make_a_partition() -> None:
         found = estimate_histogram(table, domain, 1e-8, BudgetLedger(Charge(1)), num_rows=1000,
                                    rng=np.random.default_rng(seed))  # fmt: skip
         assert found.counts.sum() == pytest.approx(1000)
-
-
-def test_registered_partitioners_can_be_had_by_name() -> None:
-    assert hasattr(partitioner_named("kd-tree"), "partition")

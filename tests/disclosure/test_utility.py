@@ -20,7 +20,6 @@ from disclosure.utility import (
     predict_column,
     to_csv,
 )
-from tests.disclosure.adult import adult
 
 
 def exclusive_or(rows: int, seed: int, *, independent: bool = False) -> dict[str, list[str]]:
@@ -162,25 +161,3 @@ def test_one_table_for_a_pair_of_tables() -> None:
 def test_what_cannot_be_measured_is_refused(call, message) -> None:
     with pytest.raises(TableError, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    ("target", "accuracy", "auc"),
-    [("sex", 0.780, 0.835), ("marital_status", 0.671, 0.844), ("income", 0.817, 0.872)],
-)
-def test_prediction_on_adult_is_that_of_the_thesis(target, accuracy, auc) -> None:
-    """Table 3.5, "Original", as naive Bayes reproduces it; deciles of age, 80 % to train."""
-    table = adult(40_000)
-    names = "sex age race marital_status education native_country workclass occupation income"
-    columns = {name: np.array(table[name]) for name in names.split()}
-    ages = columns["age"].astype(float)
-    cuts = np.quantile(ages, np.arange(0.1, 1, 0.1))
-    columns["age"] = np.searchsorted(cuts, ages).astype(str)
-    train = np.random.default_rng(0).random(len(ages)) < 0.8
-    found = predict_column(
-        {n: c[train].tolist() for n, c in columns.items()},
-        {n: c[~train].tolist() for n, c in columns.items()},
-        target,
-    )
-    assert found.accuracy == pytest.approx(accuracy, abs=0.015)
-    assert found.auc == pytest.approx(auc, abs=0.015)
