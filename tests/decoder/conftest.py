@@ -8,22 +8,12 @@ import pytest
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
+from tests.decoder.params_support import rappor
 
 
 @pytest.fixture
 def params() -> RapporParams:
-    return RapporParams.rappor(
-        num_bits=32, num_hashes=2, num_cohorts=32, prob_f=0.25, prob_p=0.25, prob_q=0.75
-    )
-
-
-@pytest.fixture
-def boolean() -> RapporParams:
-    """One bit, drawn afresh for each report."""
-    return RapporParams.rappor(
-        num_bits=1, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75,
-        encoding="boolean",
-    )  # fmt: skip
+    return rappor(32, 2, 32, 0.25, 0.25, 0.75)
 
 
 @pytest.fixture

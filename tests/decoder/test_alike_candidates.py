@@ -9,8 +9,8 @@ from decoder import Candidates, decode
 from decoder.inference.alike_candidates import MOST_COMPARED, alike_candidates
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import RandomString
-from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
+from tests.decoder.params_support import rappor
 
 SHAPES = [(8, 2, 1), (16, 2, 16), (256, 2, 1), (32, 2, 8), (32, 1, 4), (2, 1, 8), (8, 2, 128)]
 
@@ -59,9 +59,7 @@ def test_positions_beyond_the_bits_are_no_bits() -> None:
 
 
 def test_a_decoding_with_a_foreign_map_says_so() -> None:
-    params = RapporParams.rappor(
-        num_bits=32, num_hashes=2, num_cohorts=16, prob_f=0.0, prob_p=0.225, prob_q=0.775
-    )
+    params = rappor(32, 2, 16, 0.0, 0.225, 0.775)
     values = [f"value-{i}" for i in range(60)]
     rng = np.random.default_rng(4)
     aggregate, _ = draw_aggregate(values, np.r_[0.6, np.full(59, 0.4 / 59)], 50_000, params, rng)

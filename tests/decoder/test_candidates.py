@@ -12,7 +12,7 @@ from decoder import Candidates
 from decoder.candidates.lists import metric_candidates
 from decoder.errors import CandidatesError
 from rappor_core.aggregate import Aggregate
-from rappor_core.params import RapporParams
+from tests.decoder.params_support import rappor
 
 
 def test_odd_text_files_are_read(tmp_path):
@@ -73,20 +73,10 @@ def test_a_column_of_plain_text_is_refused(tmp_path):
 
 
 def test_strings_must_be_listed_but_categories_are_known():
-    bloom = RapporParams.rappor(
-        num_bits=4, num_hashes=1, num_cohorts=1, prob_f=0.5, prob_p=0.5, prob_q=0.75
-    )
+    bloom = rappor(4, 1, 1, 0.5, 0.5, 0.75)
     with pytest.raises(CandidatesError, match="give a list of candidates"):
         metric_candidates(Aggregate("page", bloom, (9,), ((1, 2, 3, 4),)))
-    basic = RapporParams.rappor(
-        num_bits=2,
-        num_hashes=1,
-        num_cohorts=1,
-        prob_f=0,
-        prob_p=0.1,
-        prob_q=0.9,
-        encoding="one_hot",
-    )
+    basic = rappor(2, 1, 1, 0, 0.1, 0.9, encoding="one_hot")
     named = Aggregate("size", basic, (9,), ((1, 2),), definition={"categories": ["S", "L"]})
     assert metric_candidates(named).values == [b"S", b"L"]
     with pytest.raises(CandidatesError, match="3 candidates for num_bits = 2"):
@@ -129,11 +119,6 @@ def test_tables_that_would_be_misread_are_refused(tmp_path, name, content, messa
         Candidates.from_file(tmp_path / name)
 
 
-def test_the_last_suffix_tells_what_a_file_is(tmp_path):
-    (tmp_path / "words.csv.txt").write_text("a,b\n")
-    assert Candidates.from_file(tmp_path / "words.csv.txt").values == [b"a,b"]
-
-
 @pytest.mark.parametrize(
     ("strings", "message"),
     [("word", "'word' is one value"), ([1, 2], "candidate 1 is not text"), ([None], "None")],
@@ -141,8 +126,3 @@ def test_the_last_suffix_tells_what_a_file_is(tmp_path):
 def test_what_is_no_list_of_text_is_refused(strings, message):
     with pytest.raises(CandidatesError, match=message):
         Candidates.from_strings(strings)
-
-
-def test_an_empty_list_cannot_be_made_by_hand():
-    with pytest.raises(CandidatesError, match="no candidates; give a list"):
-        Candidates([])

@@ -17,7 +17,7 @@ from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
 from decoder.estimation.leave_one_out import REFIT_TOLERANCE, fit_cavity
 from decoder.inference.multiple_testing import decide, decide_apart
-from decoder.model.noise import BitNoise, CohortNoise, RandomString
+from decoder.model.noise import RandomString
 from decoder.model.null_distribution import null_tail
 from decoder.numerics.bit_tensor import mark_repeated
 
@@ -151,33 +151,6 @@ def test_sites_without_proper_posteriors_are_cut_off(problem, monkeypatch):
     expected = rounds._next(problem, now, 2, False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
-
-
-def test_few_rows_use_shares_of_the_fit():
-    """The heavy share of 60 like candidates: its likes take over a part where it is left out."""
-    asked, shares = alike(3)
-    with threadpool_limits(1):
-        fit, whole = fit_cavity(asked), rounds.run_ep(asked).last.scores
-    np.testing.assert_array_equal(fit.scores.estimates, whole.estimates)
-    np.testing.assert_array_equal(fit.scores.std_errors, whole.std_errors)
-    assert abs(fit.scores.estimates[0] - shares[0]) < 2 * fit.scores.std_errors[0]
-
-
-def alike(seed):
-    """64 cohorts of 2 symbols, 60 candidates, Zipf shares."""
-    rng, cohorts, bits, count, reports = np.random.default_rng(seed), 64, 2, 60, 1500.0
-    random = RandomString(bits, 1)
-    positions = rng.integers(0, bits, (count, cohorts, 1), dtype=np.int16)
-    shares = 1 / np.arange(1, count + 1) ** 1.3
-    shares /= shares.sum()
-    noise = CohortNoise(
-        BitNoise(0.75, 0.25, 1.0, 0.0), random, np.full(cohorts, reports), 1.0, True
-    )
-    truth = (gls.dense_columns(positions, bits) @ shares).reshape(cohorts, bits)
-    shown = noise.bits.p_star + noise.bits.gap * truth
-    counts = rng.multinomial(int(reports), shown / shown.sum(axis=1, keepdims=True))
-    centred = (counts / reports - noise.bits.p_star) / noise.bits.gap - random.mean
-    return FitProblem(centred, positions, random, lambda b: noise.invertible(positions, b)), shares
 
 
 @pytest.fixture

@@ -91,31 +91,12 @@ def test_shares_above_the_edges_are_the_curves() -> None:
     assert np.mean(flags) > 0.92
 
 
-def test_rates_of_variances_are_attained_by_shares() -> None:
-    """However few reports; of many they are the plain rates."""
-    for mode in ("memo", "once"):
-        metric, rng = metric_of(FEW, 4.0, mode=mode, none="apart"), np.random.default_rng(3)
-        for devices in (3, 100, 10**9):
-            try:
-                counts = counts_of(metric, np.array([0.6, 0.0]), devices, rng)
-            except DecodeError:
-                continue
-            rates = counts.rates(1.0)
-            assert (rates >= counts.offset - 1e-12).all()
-            assert (rates <= counts.offset + counts.spread + 1e-12).all()
-            assert (np.diag(survival(counts, 1.0).covariance) > 0).all()
-        assert rates == pytest.approx(
-            counts.offset + counts.spread * np.array([0.6, 0.0]), abs=1e-3
-        )
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("devices", [pytest.param(5, marks=LONG), 10, pytest.param(20, marks=LONG)])
-def test_equal_replicates_leave_a_width(devices: int, share: float) -> None:
+def test_equal_replicates_leave_a_width(share: float) -> None:
     """Of a pool of 7 periods: of 10 devices the cohorts agreed in 23 of 100 draws, with width 0."""
     flags = []
-    for curve in curves(np.full(2, share), devices, 4.0, 7.0, ask="mean"):
+    for curve in curves(np.full(2, share), 10, 4.0, 7.0, ask="mean"):
         assert curve.kappa >= 1
         mean = mean_of(curve, 0.95)
         assert mean is not None
@@ -128,13 +109,12 @@ def test_equal_replicates_leave_a_width(devices: int, share: float) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("devices", [pytest.param(5, marks=LONG), 10, pytest.param(20, marks=LONG)])
-def test_no_change_of_few_devices_is_certain(devices: int, share: float) -> None:
+def test_no_change_of_few_devices_is_certain(share: float) -> None:
     """Where all cohorts differed alike between two windows, the p-value was 0: 21 of 100 draws."""
     metric, rng = metric_of(FEW, 8.0, none="apart"), np.random.default_rng(4)
     shares, p_values, flags = np.array([0.6, 0.6 * share]), [], []
     for _ in range(RUNS):
-        before, after = (aggregate_of(metric, shares, devices, rng) for _ in range(2))
+        before, after = (aggregate_of(metric, shares, 10, rng) for _ in range(2))
         try:
             change = compare_numbers(before, after)
         except DecodeError:
@@ -168,10 +148,7 @@ def test_errors_of_means_are_as_checked(first: float, last: float, mode: str, da
     assert 0.5 * predicted < np.std(means) < 1.15 * predicted
 
 
-@pytest.mark.parametrize(
-    "devices", [pytest.param(500, marks=LONG), 2_000, pytest.param(20_000, marks=LONG)]
-)
-def test_means_of_coarse_edges_have_no_other_bias(devices: int) -> None:
+def test_means_of_coarse_edges_have_no_other_bias() -> None:
     """Of counts of .45 on average, 4 standard errors; cut to the range it was .95 of 2,000."""
     metric = metric_of(COUNTS, 2.0, edges=[1, 3, 10, 30], of_period="count", whole=True)
     numbers = np.random.default_rng(1).poisson(0.45, 400_000)
@@ -180,7 +157,7 @@ def test_means_of_coarse_edges_have_no_other_bias(devices: int) -> None:
     most = 0.0 + shares @ np.ones(4) + np.r_[1.0, shares[:-1]] @ (widths - 1)
     rng, found = np.random.default_rng(2), []
     for _ in range(RUNS):
-        mean = mean_of(survival(counts_of(metric, shares, devices, rng), 1.0), 0.95)
+        mean = mean_of(survival(counts_of(metric, shares, 2_000, rng), 1.0), 0.95)
         assert mean is not None
         assert mean.low <= mean.estimate <= mean.high
         found.append((mean.estimate, mean.low <= numbers.mean() <= mean.high))

@@ -4,7 +4,7 @@ import pytest
 
 from decoder.candidates.bloom_positions import bit_positions
 from rappor_core.hashing import bloom_positions
-from rappor_core.params import RapporParams
+from tests.decoder.params_support import rappor
 
 VALUES = [b"a", b"", "Müller".encode(), b"https://example.org/" + b"x" * 200, b"\x00\xff"]
 
@@ -14,15 +14,7 @@ VALUES = [b"a", b"", "Müller".encode(), b"https://example.org/" + b"x" * 200, b
     ("num_bits", "num_hashes", "num_cohorts"), [(128, 2, 16), (7, 3, 5), (256, 1, 1)]
 )
 def test_positions_agree_with_the_core(family, num_bits, num_hashes, num_cohorts):
-    params = RapporParams.rappor(
-        num_bits=num_bits,
-        num_hashes=num_hashes,
-        num_cohorts=num_cohorts,
-        prob_f=0.5,
-        prob_p=0.5,
-        prob_q=0.75,
-        hash=family,
-    )
+    params = rappor(num_bits, num_hashes, num_cohorts, 0.5, 0.5, 0.75, hash=family)
     tensor = bit_positions(VALUES, params)
     assert tensor.shape == (len(VALUES), num_cohorts, num_hashes)
     for i, value in enumerate(VALUES):

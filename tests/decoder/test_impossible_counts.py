@@ -15,12 +15,11 @@ from rappor_core.params import RapporParams
 from simulations.experiments import poisoning
 from simulations.experiments.poisoning import held_shares
 from simulations.populations.draws import draw_listed
+from tests.decoder.params_support import rappor
 
 HONEST_RUNS, MOST_ALARMS = 400, 3  # at .001 each, more than 3 of 400 have chance 8e-4
 REPORTS = 200_000
-SMALL = RapporParams.rappor(
-    num_bits=16, num_hashes=2, num_cohorts=8, prob_f=0.5, prob_p=0.5, prob_q=0.75
-)
+SMALL = rappor(16, 2, 8, 0.5, 0.5, 0.75)
 KINDS = {
     "filter": SMALL,
     "p above q": SMALL.replace(mechanism=TwoRoundMechanism.rappor(0.5, 0.75, 0.5)),
@@ -57,30 +56,31 @@ def test_honest_reports_seldom_alarm(kind: str) -> None:
     assert alarms <= MOST_ALARMS
 
 
+def alarms_of_one_value(params: RapporParams, cohorts: int, reports: int, bits: int) -> int:
+    """How many of 400 decodings alarm where all hold a value of the first bits."""
+    rng, k = np.random.default_rng(5), params.num_bits
+    chances = np.where(np.arange(k) < bits, params.q_star, params.p_star)
+    every = np.full(cohorts, float(reports))
+    drawn = (rng.binomial(reports, chances, size=(cohorts, k)) for _ in range(HONEST_RUNS))
+    return sum(
+        impossible_counts(params, every, one.astype(float), 1.0) is not None for one in drawn
+    )
+
+
 @pytest.mark.parametrize(
     ("scheme", "size", "bits"), [("boolean", 1, 0), ("bloom", 2, 1), ("bloom", 4, 1)]
 )
 def test_few_bits_are_judged_by_their_noise(scheme: str, size: int, bits: int) -> None:
     """Nobody says yes; or one value, whose hashes fall on one bit. Before, 2 to 21 % alarmed."""
     params = RapporParams(size, size, 1, TwoRoundMechanism.rappor(0.0, 0.5, 0.99), scheme)
-    rng, alarms = np.random.default_rng(5), 0
-    chances = np.where(np.arange(size) < bits, params.q_star, params.p_star)
-    for _ in range(HONEST_RUNS):
-        counts = rng.binomial(5_000, chances)[None].astype(float)
-        alarms += impossible_counts(params, np.array([5_000.0]), counts, 1.0) is not None
-    assert alarms <= MOST_ALARMS
+    assert alarms_of_one_value(params, 1, 5_000, bits) <= MOST_ALARMS
 
 
 @pytest.mark.parametrize("reports", [5, 20])
 def test_few_reports_with_few_wrong_bits_seldom_alarm(reports: int) -> None:
     """A wrong bit in a hundred, cohorts of 5 or 20 reports: counts are no normal ones."""
     params = RapporParams(8, 2, 32, TwoRoundMechanism.rappor(0.0, 0.01, 0.99), "bloom")
-    rng, alarms = np.random.default_rng(6), 0
-    chances = np.where(np.arange(8) < 2, params.q_star, params.p_star)
-    for _ in range(HONEST_RUNS):
-        counts = rng.binomial(reports, chances, size=(32, 8)).astype(float)
-        alarms += impossible_counts(params, np.full(32, float(reports)), counts, 1.0) is not None
-    assert alarms <= MOST_ALARMS
+    assert alarms_of_one_value(params, 32, reports, 2) <= MOST_ALARMS
 
 
 @pytest.mark.parametrize(

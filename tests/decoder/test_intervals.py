@@ -13,8 +13,6 @@ from decoder.inference.intervals import (
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail
 
 SIZE = 20_000
-
-
 NORMAL = 1.959964
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from datetime import date, timedelta
@@ -21,14 +20,10 @@ from decoder import (
     metric_candidates,
     write_numbers,
 )
-from decoder.candidates.lists import listed_positions
 from decoder.errors import CandidatesError, DecodeError
-from decoder.numbers.changes import ChangeRow
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import cut_counts, survival
-from decoder.output.number_text import known
-from decoder.output.numbers_svg import change_text
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -159,15 +154,11 @@ def test_what_is_no_metric_of_numbers_is_refused() -> None:
         decode_numbers(replace(counts, definition={}))
     with pytest.raises(CandidatesError, match="not a list of candidates"):
         metric_candidates(counts)
-    with pytest.raises(CandidatesError, match="a curve, not a list of candidates"):
-        listed_positions(2, counts.params)
     with pytest.raises(CandidatesError, match="not a list of candidates"):
         decode(counts, Candidates.from_strings(["1", "2"]))
     gone = counts.without(range(0, metric.params.num_cohorts, metric.details.stride(2)))
     with pytest.raises(DecodeError, match="some questions have no reports"):
         decode_numbers(gone)
-    with pytest.raises(DecodeError, match="a series needs two"):
-        decode_numbers_over_time([counts])
     other = expected(metric_with(none="apart"), falling(metric_with(none="apart")))
     with pytest.raises(DecodeError, match="different meanings"):
         compare_numbers(counts, other)
@@ -215,49 +206,3 @@ def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
         write_numbers(decoding, tmp_path / folder)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("three", "said"),
-    [
-        ((106.649, 60.958, 135.007), ("107", "61", "135")),
-        ((1.234567, 1.2339, 1.2352), ("1.23457", "1.23390", "1.23520")),
-        ((123_456.7, 100_000.0, 150_000.0), ("123,000", "100,000", "150,000")),
-        ((-0.2, -12.0, 12.0), ("0", "-12", "12")),
-        ((5.0, 5.0, 5.0), ("5", "5", "5")),
-        ((5.0, -math.inf, math.inf), ("5", "-inf", "inf")),
-    ],
-)
-def test_means_have_the_digits_of_their_interval(
-    three: tuple[float, float, float], said: tuple[str, str, str]
-) -> None:
-    assert tuple(known(one, *three[1:]) for one in three) == said
-
-
-@pytest.mark.parametrize(
-    ("quantity", "said"),
-    [
-        ("400", ("at or above 400 ms", "-0.120 points", "-0.300 to +0.060 points")),
-        ("any data", ("any data", "-0.120 points", "-0.300 to +0.060 points")),
-        ("mean", ("mean", "-0.0012 ms", "-0.0030 to +0.0006 ms")),
-        ("mean logarithm", ("mean logarithm", "-0.0012", "-0.0030 to +0.0006")),
-    ],
-)
-def test_changes_are_in_points_or_the_unit(quantity: str, said: tuple[str, str, str]) -> None:
-    row = ChangeRow(quantity, -0.0012, 0.001, -0.003, 0.0006, 0.2)
-    assert change_text(row, "ms") == said
-
-
-@pytest.mark.parametrize(("alpha", "told"), [(0.05, True), (0.01, False)])
-def test_pages_list_changes_at_the_own_level(alpha: float, told: bool, tmp_path: Any) -> None:
-    metric = metric_with()
-    counts = expected(metric, falling(metric))
-    series = decode_numbers_over_time([counts] * 2, DecodeOptions(alpha=alpha))
-    (change,) = series.changes
-    row = replace(change.rows[3], difference=0.0591, low=0.0012, high=0.117, p_adjusted=0.043)
-    series = replace(series, changes=(replace(change, rows=(row,)),))
-    write_numbers(series.windows[0], tmp_path, series)
-    page = (tmp_path / "report.html").read_text()
-    assert f"corrected level of {100 * alpha:g} %" in page
-    assert ("<td>+5.91 points</td><td>+0.120 to +11.7 points</td><td>0.043</td>" in page) is told
-    assert json.loads((tmp_path / "results.json").read_text())["alpha"] == alpha

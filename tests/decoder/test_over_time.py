@@ -6,15 +6,14 @@ from datetime import date
 import numpy as np
 import pytest
 
-from decoder import Candidates, DecodeOptions
+from decoder import Candidates
 from decoder.comparison.windows import compare_windows
 from decoder.errors import DecodeError
 from decoder.output.series_files import write_series
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
-from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
+from tests.decoder.params_support import rappor
 
 DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
 
@@ -61,35 +60,13 @@ def test_windows_compare_in_their_shared_cohorts(windows, values):
     assert change.p_value[0] < 1e-6
 
 
-def test_values_that_share_symbols_have_series_too(values, shares):
-    rounds = TwoRoundMechanism.symbols(3, 3.0, 2.0)
-    params, rng = RapporParams(3, 1, 64, rounds, "symbol"), np.random.default_rng(5)
-    moved = shares.copy()
-    moved[:2] = shares[0] - 0.1, shares[1] + 0.1
-    drawn = (draw_aggregate(values, held, 200_000, params, rng)[0] for held in (shares, moved))
-    windows = [replace(a, first_day=d, last_day=d) for a, d in zip(drawn, DAYS, strict=False)]
-    series = decode_over_time(windows, Candidates.from_strings(values))
-    at = series.values.index(values[0])
-    assert np.abs((series.shares[0, at] - shares[0]) / series.std_errors[0, at]) < 5
-    assert series.changes[0].difference[at] == pytest.approx(-0.1, abs=0.03)
-    assert series.changes[0].p_adjusted[at] < 1e-6
-
-
 def test_a_single_window_is_no_series(windows, values):
     with pytest.raises(DecodeError, match=r"1 window\(s\)"):
         decode_over_time(windows[:1], Candidates.from_strings(values))
 
 
 def one_hot(counts, day):
-    params = RapporParams.rappor(
-        num_bits=3,
-        num_hashes=1,
-        num_cohorts=1,
-        prob_f=0,
-        prob_p=0.25,
-        prob_q=0.75,
-        encoding="one_hot",
-    )
+    params = rappor(3, 1, 1, 0, 0.25, 0.75, encoding="one_hot")
     definition = {"categories": ["light", "dark", "none"]}
     return Aggregate(
         "theme", params, (10_000,), (counts,), first_day=day, last_day=day, definition=definition
@@ -122,20 +99,9 @@ def test_a_window_without_reports_is_named(windows, values, params):
         decode_over_time([windows[0], empty, windows[2]], Candidates.from_strings(values))
 
 
-def test_nothing_found_is_a_series_without_values(windows, tmp_path):
-    options = DecodeOptions(correction="bonferroni")
-    absent = Candidates.from_strings(["nobody", "holds", "these"])
-    series = decode_over_time(windows, absent, options)
-    assert series.values == ()
-    write_series(series, tmp_path)
-    assert "No value was found" in (tmp_path / "series.html").read_text()
-
-
 def test_rising_unlisted_values_are_no_listed_one():
     """One cohort of 128 bits, 94 values, one unlisted gains 9 points: before, false in half."""
-    params = RapporParams.rappor(
-        num_bits=128, num_hashes=2, num_cohorts=1, prob_f=0, prob_p=0.225, prob_q=0.775
-    )
+    params = rappor(128, 2, 1, 0, 0.225, 0.775)
     shares = 0.9 / np.arange(1, 61) / (1 / np.arange(1, 61)).sum()
     for seed in range(12):
         rng = np.random.default_rng([7, seed])

@@ -1,6 +1,5 @@
 """A metric with a list of values: a bit is a value by its name, whatever list is given."""
 
-from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -10,7 +9,6 @@ from decoder import Candidates, decode, metric_candidates
 from decoder.errors import CandidatesError
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
-from simulations.populations.draws import draw_aggregate
 from tests.metric_texts import declaration
 
 TOML = declaration(
@@ -72,37 +70,6 @@ def test_false_before_true_does_not_swap_them() -> None:
 def test_a_candidate_of_no_value_is_refused(name: str, value: str) -> None:
     with pytest.raises(CandidatesError, match=f"'{value}' is not a value of metric '{name}'"):
         decode(aggregate_of(name), Candidates.from_strings([value]))
-
-
-PLACES = declaration(
-    "places", "location", owner="maps@example.org", expires="2099-12-31", grid="square",
-    box=[0, 0, 8, 8], rows=2, columns=2, levels=[1], slots=["night 22-6"], mode="memo",
-    epsilon_infinity=4.0, epsilon_one=3.0,
-)  # fmt: skip
-ENCODINGS = {
-    "one_hot": 'encoding = "one_hot"\nmechanism = "l-osue"\nmax_memoized_values = 3\n',
-    "bloom": 'num_bits = 16\nnum_cohorts = 32\nmechanism = "l-osue"\nmax_memoized_values = 3\n',
-    "symbol": 'encoding = "symbol"\nnum_symbols = 4\nnum_cohorts = 32\n',
-}
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_grid_cells_are_found_by_name(encoding: str) -> None:
-    (metric,) = parse_metrics(PLACES + ENCODINGS[encoding]).parts("places")
-    assert metric.location
-    cells = list(metric.location.domain_with())
-    shares = np.zeros(len(cells))
-    shares[[1, 2]] = 0.75, 0.25
-    rng = np.random.default_rng(5)
-    drawn, _ = draw_aggregate(cells, shares, 200_000, metric.params, rng, metric.name)
-    day = date(2026, 1, 1)
-    aggregate = replace(
-        drawn, params_id=metric.params_id, first_day=day, last_day=day, definition=metric.to_dict()
-    )
-    decoding = decode(aggregate, metric_candidates(aggregate))
-    found = {row.value: row.share for row in decoding.detected}
-    assert found[cells[1]] == pytest.approx(0.75, abs=0.05)
-    assert found[cells[2]] == pytest.approx(0.25, abs=0.05)
 
 
 def test_values_that_are_no_cells_are_known() -> None:

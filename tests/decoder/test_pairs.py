@@ -14,56 +14,35 @@ from decoder import DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
 from decoder.errors import DecodeError, ImproperError
 from decoder.model.noise import BitNoise
-from decoder.numerics.simplex import contrasts, project_simplex
+from decoder.numerics.simplex import contrasts
 from decoder.output.joint_files import write_joint
 from decoder.output.joint_html import ink, render_joint
 from decoder.output.palette import colours
 from decoder.pairs.decoding import _counts, decode_pairs
 from decoder.pairs.model import PairCounts, chi_squared, fit_pair
-from decoder.pairs.table import Fieller, nearest_table, side_sums
+from decoder.pairs.table import Fieller, side_sums
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.test_density_page import contrast
+from tests.pair_support import drawn_pairs, pair_metric
 
-HASHED = "num_bits = 16\nnum_cohorts = 8\n"
 SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
 
 
-def metric(more: str = "", epsilon: float = 3.0, shape: tuple[int, int] = (3, 2)) -> Metric:
-    rows, columns = ([f"{s}{i}" for i in range(n)] for s, n in zip("ab", shape, strict=True))
-    return parse_metrics(
-        f"""
-[metrics.pairs]
-kind = "pair"
-of = ["first", "second"]
-values.first = {json.dumps(rows)}
-values.second = {json.dumps(columns)}
-description = "Two answers"
-owner = "test@example.org"
-expires = 2027-06-30
-mechanism = "l-osue"
-epsilon_infinity = {epsilon + 3}
-epsilon_one = {epsilon}
-max_memoized_values = 3
-fallback = "a0 | b0"
-{more}"""
-    ).metrics["pairs"]
+def metric(epsilon: float = 3.0, *, hashed: bool = False) -> Metric:
+    return pair_metric(3, 2, epsilon, hashed=hashed)
 
 
 def drawn(one: Metric, shares: Floats, reports: int, seed: int) -> Aggregate:
-    rng = np.random.default_rng(seed)
-    texts = one.details.texts()
-    found, _ = draw_aggregate(texts, shares.ravel(), reports, one.params, rng, one.name)
-    return replace(found, params_id=one.params_id, definition=one.to_dict())
+    return drawn_pairs(one, shares, reports, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("more", ["", HASHED])
-def test_cells_are_those_of_a_plain_least_squares(more: str) -> None:
+@pytest.mark.parametrize("hashed", [False, True])
+def test_cells_are_those_of_a_plain_least_squares(hashed: bool) -> None:
     """The sum of shares is 1, and without it the estimate is numpy's weighted least squares."""
-    one = metric(more)
+    one = metric(hashed=hashed)
     table = decode_pairs(drawn(one, SHARES, 20_000, 1))
     assert table.estimate.sum() == pytest.approx(1, abs=1e-3)
     counts = _counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
@@ -73,7 +52,7 @@ def test_cells_are_those_of_a_plain_least_squares(more: str) -> None:
     target = np.append(counts.shares.ravel() * scale, 1e6)
     expected = np.linalg.lstsq(rows, target, rcond=None)[0]
     bits = design.sum(axis=1)
-    if not more:
+    if not hashed:
         assert (bits == 1).all()
         assert table.estimate.ravel() == pytest.approx(expected, abs=1e-4)
     assert np.abs(table.estimate.ravel() - expected).max() < 3 * np.sqrt(table.variances).max()
@@ -111,7 +90,7 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
 
 
 def test_an_empty_cohort_is_left_out() -> None:
-    aggregate = drawn(metric(HASHED), SHARES, 50_000, 5)
+    aggregate = drawn(metric(hashed=True), SHARES, 50_000, 5)
     table = decode_pairs(aggregate, DecodeOptions(without_cohorts=(0, 3)))
     assert np.abs(table.estimate - SHARES).max() < 5 * np.sqrt(table.variances.max())
 
@@ -170,12 +149,6 @@ def test_what_is_no_pair_is_refused() -> None:
         decode_pairs(empty)
 
 
-def test_even_nearest_tables_are_projections() -> None:
-    estimate = np.array([[0.7, -0.2], [0.3, 0.2]])
-    found = nearest_table(estimate, 5.0 * np.eye(4))
-    assert found.ravel() == pytest.approx(project_simplex(estimate.ravel()), abs=1e-9)
-
-
 def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:
     basis = contrasts(5)
     assert basis.T @ basis == pytest.approx(np.eye(4))
@@ -216,13 +189,3 @@ def test_heat_map_numbers_contrast_with_every_colour() -> None:
     for place in np.linspace(0, 1, 201):
         written = {"#000": (0.0, 0.0, 0.0), "#fff": (1.0, 1.0, 1.0)}[ink(float(place))]
         assert contrast(written, colours(np.array([place]))[0]) > 4.5, place
-
-
-def test_warnings_count_the_cells_of_the_page() -> None:
-    """At 99.9 % fewer cells are detected than lie two errors above 0."""
-    table = decode_pairs(
-        drawn(metric(shape=(5, 5)), np.full((5, 5), 0.04), 1_000, 3), DecodeOptions(level=0.999)
-    )
-    found = int((table.cells.low > 0).sum())
-    assert found < int((table.estimate > 2 * np.sqrt(table.variances)).sum())
-    assert f"{found} of 25 cells are detected" in table.warnings

@@ -89,27 +89,6 @@ def test_warm_starts_end_where_cold_ones_do(windows, solves):
     assert len(solves) < 0.7 * many
 
 
-@pytest.mark.long
-@pytest.mark.statistical
-def test_series_are_as_near_the_truth():
-    """Coverage within .005, mean squares within 1 % of those alone; some values held by many."""
-    covered, squares = np.zeros(2), np.zeros(2)
-    with one_thread():
-        for seed in range(5):
-            asked, held = population(seed, 7, 30, 0.4)
-            warm_starts = WarmStarts()
-            for window in asked:
-                for way, fit in enumerate(
-                    (fit_cavity(window, warm_starts=warm_starts), fit_cavity(window))
-                ):
-                    off = fit.scores.estimates - held
-                    covered[way] += (np.abs(off) < 1.96 * fit.scores.std_errors).mean() / 35
-                    squares[way] += (off**2).mean() / 35
-    assert 0.94 < covered[1] < 0.965
-    assert covered[0] == pytest.approx(covered[1], abs=0.005)
-    assert squares[0] == pytest.approx(squares[1], rel=0.01)
-
-
 def test_windows_do_not_depend_on_those_between(windows):
     warm_starts, again = WarmStarts(), WarmStarts()
     series = [fit_cavity(window, warm_starts=warm_starts).z for window in windows]
@@ -134,7 +113,7 @@ def test_a_start_that_leads_nowhere_is_given_up(windows, monkeypatch):
     assert (fit_cavity(windows[1], warm_starts=warm_starts).z == alone.z).all()
 
 
-@pytest.mark.parametrize("unlike", ["error", "population", "candidates", "cohorts"])
+@pytest.mark.parametrize("unlike", ["error", "population"])
 def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
     """As it would be alone, to the last bit; and the next may start from it."""
     warm_starts, one, rng = WarmStarts(), windows[1], np.random.default_rng(3)
@@ -142,17 +121,7 @@ def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
     other = {
         "error": replace(one, noise_of=lambda shares: 3 * one.noise_of(shares)),
         "population": seen(one.positions, np.where(np.arange(M) == 5, 1.0, 0.0), rng),
-        "candidates": replace(one, positions=one.positions[:-1]),
-        "cohorts": replace(
-            one,
-            centred=one.centred[1:],
-            positions=one.positions[:, 1:],
-            noise_of=lambda shares: one.noise_of(shares)[1:],
-        ),
     }[unlike]
-    other = replace(
-        other, noise_of=lambda shares, of=other.noise_of: of(shares)[: len(other.centred)]
-    )
     assert (fit_cavity(other, warm_starts=warm_starts).z == fit_cavity(other).z).all()
     assert warm_starts.near(other) is not None
     assert warm_starts.near(one) is not None  # the first is still known
@@ -187,46 +156,3 @@ def sure_of_nothing(problem, last, held):
     sites = replace(last.sites, mean=mean, variance=variance)
     fitted = rounds._solve(problem, last.noise, sites, 0.0)
     return replace(last, sites=sites, fitted=fitted, cavity=rounds._cavity(fitted, sites))
-
-
-def test_the_prior_is_learnt_from_the_window_itself(windows):
-    """Its bumps reach up to the largest share, where that of the window before was far smaller."""
-    end = run_ep(windows[0]).last
-    prior = replace(end.prior, weights=end.prior.weights[:4], centres=end.prior.centres[:3])
-    low = replace(end, prior=prior)
-    near = rounds.warm_start(windows[1], low)
-    assert near.prior.centres[-1] > near.scores.estimates.max() / 1.35
-    assert near.prior.weights[1:].sum() > 0.2  # 200 of the 300 are held
-
-
-def test_two_ends_are_kept_of_fits_begun_anew(windows):
-    warm_starts = WarmStarts()
-    for problem in windows:
-        fit_cavity(problem, warm_starts=warm_starts)
-    assert len(warm_starts.kept) == 1
-    for short in (1, 2, 3):
-        fit_cavity(
-            replace(windows[0], positions=windows[0].positions[short:]), warm_starts=warm_starts
-        )
-    assert len(warm_starts.kept) == 2
-
-
-@pytest.mark.parametrize(
-    "rows", ["few", pytest.param("used up", marks=pytest.mark.long), "of the probable alone"]
-)
-def test_useless_starts_are_not_kept(windows, rows):
-    whole, warm_starts = windows[0], WarmStarts()
-    if rows == "few":
-        problem = replace(
-            whole,
-            centred=whole.centred[:20],
-            positions=whole.positions[:200, :20],
-            noise_of=lambda shares: whole.noise_of(shares)[:20],
-        )
-    elif rows == "used up":
-        problem = population(8, 1, 200, 2.0, ERROR / 2)[0][0]
-    else:
-        problem = replace(whole, positions=whole.positions.repeat(3, axis=0), may_be_full=False)
-    fit_cavity(problem, warm_starts=warm_starts)
-    assert not warm_starts.kept
-    assert warm_starts.near(problem) is None

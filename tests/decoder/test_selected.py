@@ -15,10 +15,10 @@ from decoder.numerics.threads import one_thread
 from decoder.results.build import StepResults, notes_of
 from decoder.results.selective_intervals import found_intervals, selected_intervals
 from decoder.results.tables import NOTES
-from rappor_core.params import RapporParams
 from simulations.experiments.calibration import CalibrationRun, draw
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
 from simulations.populations.draws import draw_aggregate
+from tests.decoder.params_support import rappor
 
 RUNS = 2
 
@@ -96,43 +96,21 @@ def test_few_degrees_of_freedom_widen_found_intervals(fit):
     np.testing.assert_allclose((low[sure], high[sure]), [end[sure] for end in plain], rtol=1e-6)
 
 
-def test_intervals_near_0_reach_it_with_reasons(fit):
-    """One found by the test, of which the prior is sure that nobody holds it."""
-    estimate = replace(fit[0], shrunken=np.full(len(fit[1]), 1e-150))
-    estimate = replace(estimate, local_fdr=np.ones(len(estimate.shares)))
-    decision, options = decide(estimate.p_values, estimate.local_fdr, "bh", 0.05), DecodeOptions()
-    intervals = found_intervals(estimate, decision, options, None)
-    answer = StepResults(None, estimate, estimate.p_values, decision, intervals)
-    strong = decision.detected & (estimate.p_values <= 0.025)
-    assert strong.any()
-    assert (intervals.low[strong] == 0).all()
-    assert (notes_of(answer, options)[strong] == 5).all()
-
-
 @pytest.mark.parametrize(("local_fdr", "note"), [(0.49, 0), (0.51, 5)])
 def test_found_values_likelier_wrong_reach_0(fit, local_fdr, note):
     estimate, options = fit[0], DecodeOptions(correction="bonferroni")
     estimate = replace(estimate, local_fdr=np.full(len(estimate.shares), local_fdr))
     decision = decide(estimate.p_values, estimate.local_fdr, "bonferroni", 0.05)
+    found, rng = decision.detected, np.random.default_rng(2)
+    assert found.sum() > 3
     intervals = found_intervals(estimate, decision, options, None)
     answer = StepResults(None, estimate, estimate.p_values, decision, intervals)
-    assert decision.detected.sum() > 3
-    assert ((intervals.low[decision.detected] == 0) == (note > 0)).all()
-    assert (notes_of(answer, options)[decision.detected] == note).all()
-
-
-def test_sampled_intervals_of_likelier_wrong_reach_0(fit):
-    estimate, options = fit[0], DecodeOptions(correction="bonferroni")
-    size, rng = len(estimate.shares), np.random.default_rng(2)
-    local_fdr = np.where(np.arange(size) % 2 == 0, 0.6, 0.4)
-    estimate = replace(estimate, local_fdr=local_fdr)
-    decision = decide(estimate.p_values, local_fdr, "bonferroni", 0.05)
-    shares = 0.1 + 1e-3 * rng.random((200, size))
-    samples = Samples(shares, shares, np.full(size, 1e-6), np.full(shares.shape, 1 / 200))
-    low = found_intervals(estimate, decision, options, samples).low
-    found = decision.detected
-    np.testing.assert_array_equal(low[found] == 0, local_fdr[found] > 0.5)
-    assert 0 < (low[found] == 0).sum() < found.sum()
+    assert ((intervals.low[found] == 0) == (note > 0)).all()
+    assert (notes_of(answer, options)[found] == note).all()
+    shares = 0.1 + 1e-3 * rng.random((200, len(found)))
+    samples = Samples(shares, shares, np.full(len(found), 1e-6), np.full(shares.shape, 1 / 200))
+    low = found_intervals(estimate, decision, options, samples).low[found]
+    assert ((low == 0) == (note > 0)).all()
 
 
 @pytest.mark.parametrize(
@@ -161,9 +139,7 @@ def test_wrong_strings_misses_narrow_the_others(fit, wrong, level):
 @pytest.mark.parametrize("method", ["cavity", "lasso"])
 def test_intervals_are_of_shares_above_1_too(method):
     """All devices hold one value; half of the estimates are above 1, and so were the intervals."""
-    params = RapporParams.rappor(
-        num_bits=16, num_hashes=2, num_cohorts=4, prob_f=0.5, prob_p=0.5, prob_q=0.75
-    )
+    params = rappor(16, 2, 4, 0.5, 0.5, 0.75)
     rng, above = np.random.default_rng(6), 0
     for _ in range(8):
         aggregate, _ = draw_aggregate(["held"], np.ones(1), 5_000, params, rng)

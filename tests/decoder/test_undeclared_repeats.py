@@ -39,7 +39,9 @@ def test_undeclared_repeats_are_named_and_allowed_for(params, values, shares, se
 
 def test_large_missing_values_are_told(make_aggregate, params, values, shares):
     decoding = decode(make_aggregate(), Candidates.from_strings(values[1:]))
+    assert decoding.diagnostics.unlisted_squared == pytest.approx(0.24**2, rel=0.3)
     said = " ".join(decoding.warnings)
+    assert "misses something large" in said
     assert "not on the list weigh" in said
     assert "nobody declared" not in said
     assert decoding.summary.repetition == 1

@@ -131,15 +131,6 @@ def test_a_right_prior_finds_more_and_says_so(tmp_path: Path) -> None:
     assert "p-values divided by weights of 0.094 to 2.8" in (tmp_path / "report.html").read_text()
 
 
-@pytest.mark.parametrize("method", ["cavity", "lasso"])
-def test_even_weights_decode_to_the_same_table(method: str) -> None:
-    drawn, candidates = aggregate(), Candidates.from_strings(VALUES)
-    plain = decode(drawn, candidates, DecodeOptions(method=method))
-    told = decode(drawn, candidates, DecodeOptions(method=method, weights=Weights({}, 7.0)))
-    for name in ("p_value", "p_adjusted", "selected_low", "selected_high"):
-        assert getattr(plain.candidates, name).tobytes() == getattr(told.candidates, name).tobytes()
-
-
 def test_heavy_candidates_are_tested_by_fits_without_them() -> None:
     """In a crowded list whoever a rule may name is; a weight makes it one that may be named."""
     drawn, candidates = aggregate(3), Candidates.from_strings(VALUES)
