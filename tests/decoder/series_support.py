@@ -1,6 +1,5 @@
 """Series of windows drawn from people on a small grid, as aggregates of a location metric."""
 
-from dataclasses import replace
 from datetime import date, timedelta
 
 import numpy as np
@@ -15,8 +14,6 @@ MONTHS = 'period = "month"\nnum_cohorts = 64\n'
 WINDOW = 'mode = "window"\nwindow = 12\nmax_reports = 2\nnum_bits = 32\nepsilon = 4.0\n'
 SYMBOLS = ('mode = "memo"\nencoding = "symbol"\nnum_symbols = 2\n'
            "epsilon_infinity = 8.0\nepsilon_one = 4.0\n")  # fmt: skip
-CAPPED = ('mode = "memo"\nnum_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 3\n'
-          "epsilon_infinity = 4.0\nepsilon_one = 2.0\n")  # fmt: skip
 FIRST = date(2024, 1, 1)
 
 
@@ -95,10 +92,3 @@ def cell_distance(one: np.ndarray, other: np.ndarray, reserved: int = 1) -> floa
     """Total variation over the cells, among those in one; the reserved values are the last."""
     cells = [shares[: len(shares) - reserved] for shares in (one, other)]
     return float(np.abs(cells[0] / cells[0].sum() - cells[1] / cells[1].sum()).sum() / 2)
-
-
-def without_reports(aggregate: Aggregate, cohort: int) -> Aggregate:
-    """The same without one cohort."""
-    reports, bits = list(aggregate.reports_per_cohort), list(aggregate.bit_counts)
-    reports[cohort], bits[cohort] = 0, (0,) * len(bits[cohort])
-    return replace(aggregate, reports_per_cohort=tuple(reports), bit_counts=tuple(bits))

@@ -8,10 +8,8 @@ import pytest
 from decoder.density import map_series
 from decoder.density.blocks import Blocks
 from decoder.density.cells import Places
-from decoder.density.field_prior import Belief, Prior
-from decoder.density.map_check import MapCheck
+from decoder.density.field_prior import Prior
 from decoder.density.map_series import map_windows
-from decoder.density.maps import DensityOptions, estimate_density_series
 from decoder.density.slots import slot_readings
 from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
 
@@ -21,12 +19,10 @@ def shared_map(places: Places) -> np.ndarray:
     return np.asarray(shares / shares.sum())
 
 
-@pytest.mark.parametrize("graph", [True, False])
-def test_light_cells_are_merged_with_light_neighbours(graph: bool) -> None:
+def test_light_cells_are_merged_with_light_neighbours() -> None:
     _, places = declared(WINDOW)
     shares = shared_map(places)
-    laplacian = places.laplacian if graph else None
-    blocks = Blocks.of(shares, laplacian, 40, 1)
+    blocks = Blocks.of(shares, places.laplacian, 40, 1)
     of_cell, sizes = blocks.of_cell, np.bincount(blocks.of_cell)
     assert (len(sizes), sizes[-1], of_cell[-1]) == (41, 1, 40)
     heaviest = np.argsort(-shares[:-1])[:5]
@@ -34,16 +30,14 @@ def test_light_cells_are_merged_with_light_neighbours(graph: bool) -> None:
     held = blocks.summed(shares)
     assert held.sum() == pytest.approx(1)
     assert blocks.within @ held == pytest.approx(shares)
-    assert (blocks.laplacian is None) == (not graph)
-    if graph:
-        for block in range(40):
-            inside = of_cell[:-1] == block
-            edges = places.laplacian[:144, :144].toarray()[np.ix_(inside, inside)] < 0
-            reached = np.linalg.matrix_power(edges + np.eye(len(edges)), len(edges))
-            assert (reached > 0).all()  # in one piece
-        assert blocks.laplacian is not None
-        assert blocks.laplacian.toarray().sum(axis=0).tolist() == [0.0] * 41
-        assert blocks.laplacian.toarray()[~np.eye(41, dtype=bool)].min() == -1
+    for block in range(40):
+        inside = of_cell[:-1] == block
+        edges = places.laplacian[:144, :144].toarray()[np.ix_(inside, inside)] < 0
+        reached = np.linalg.matrix_power(edges + np.eye(len(edges)), len(edges))
+        assert (reached > 0).all()  # in one piece
+    assert blocks.laplacian is not None
+    assert blocks.laplacian.toarray().sum(axis=0).tolist() == [0.0] * 41
+    assert blocks.laplacian.toarray()[~np.eye(41, dtype=bool)].min() == -1
 
 
 def test_blocks_that_lose_precision_are_merged_once() -> None:
@@ -70,25 +64,6 @@ def test_readings_and_prior_are_of_joined_cells() -> None:
     field = np.random.default_rng(4).normal(size=10)
     together = field[blocks.of_cell]
     assert field @ (blocks.precision(prior) @ field) == pytest.approx(together @ (prior @ together))
-
-
-def test_single_windows_are_fitted_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the bar of a long series moves: a fit of many cells takes seconds."""
-    rng, (metric, places) = np.random.default_rng(5), declared(WINDOW, side=6)
-    values = people(places, 5_000, np.full(3, 0.2), rng)
-    windows, fitted = windows_of(metric, places, values, rng), [0]
-    real = map_series.fit_field
-
-    def counted(*given, **more):  # type: ignore[no-untyped-def]
-        fitted[0] += 1
-        return real(*given, **more)
-
-    monkeypatch.setattr(map_series, "fit_field", counted)
-    monkeypatch.setattr(map_series, "check_map", lambda *_: MapCheck(1e6, 2, 1e6, 2))
-    options = DensityOptions(belief=Belief("neighbours", 0.5))
-    for number, one in enumerate(estimate_density_series(windows, options, places), start=1):
-        assert one.source == "projection"
-        assert fitted[0] == 1 + number
 
 
 @pytest.mark.statistical

@@ -3,28 +3,17 @@
 import itertools
 import json
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 
-from decoder.comparison.differences import differences
-from decoder.density.map_check import MapCheck
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
-from decoder.output.base_layer import BaseLayer, place_name, read_base
-from decoder.output.density_html import first_view, render_page
+from decoder.output.base_layer import read_base
+from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
-from decoder.output.density_text import (
-    NONE_DETECTED,
-    visible_notes,
-    visible_text,
-    window_text,
-)
 from decoder.output.palette import (
     DETECTED_FROM,
     THEMES,
@@ -34,7 +23,6 @@ from decoder.output.palette import (
     positions,
     rgb,
 )
-from decoder.results.warnings import percent
 from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
 
 
@@ -99,19 +87,6 @@ def test_cells_without_evidence_are_never_darker(night: Density) -> None:
     assert drawn_shares(one)[told] == one.low[told] > 0
 
 
-def test_pictures_with_nothing_told_have_no_scale(
-    night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    nothing = replace(night, detected=np.zeros_like(night.detected))
-    for one in (night, nothing):
-        write_picture([one], tmp_path / "map.png")
-    texts = [[text.get_text() for text in figure.findobj(Text)] for figure in drawn]
-    assert [NONE_DETECTED in said for said in texts] == [False, True]
-    assert [len(figure.axes) for figure in drawn] == [2, 1]  # the second is the scale
-
-
 def feature(name: str, kind: str, coordinates: Any) -> dict[str, Any]:
     return {"type": "Feature", "properties": {"name": name},
             "geometry": {"type": kind, "coordinates": coordinates}}  # fmt: skip
@@ -136,62 +111,11 @@ def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["{}", "[]", "x", '{"type": "Point", "coordinates": [1, 91]}',
-     '{"type": "Point", "coordinates": [NaN, 1]}', '{"type": "Sphere"}',
-     '{"type": "FeatureCollection", "features": []}', '{"type": "LineString", "coordinates": [1]}'],
+    ["{}", "x", '{"type": "Point", "coordinates": [1, 91]}',
+     '{"type": "Point", "coordinates": [NaN, 1]}', '{"type": "LineString", "coordinates": [1]}'],
 )  # fmt: skip
 def test_a_base_of_no_geojson_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "base.json"
     path.write_text(text)
     with pytest.raises(DecodeError, match=r"base\.json"):
         read_base(path)
-
-
-def test_cells_are_called_after_what_is_near() -> None:
-    base = BaseLayer(points=[("depot", [-73.99, 40.73])])
-    assert place_name((40.73, -73.98), base, 2.0) == "depot"
-    assert place_name((40.73, -73.98), BaseLayer(), 2.0) == "New York"
-    assert place_name((40.9, -73.7), BaseLayer(), 2.0) == "32 km NE of New York"
-    assert place_name((0.0, -140.0), BaseLayer(), 2.0) == ""
-    near = [(40.76, -73.85), (40.752, -73.85)]
-    assert len({place_name(one, BaseLayer(), 1.0) for one in near}) == 1
-    assert len({place_name(one, BaseLayer(), 1.0, finely=True) for one in near}) == 2
-
-
-def test_the_first_view_is_not_the_empty_window(night: Density) -> None:
-    shares = np.zeros_like(night.shares)
-    shares[-1] = 1.0
-    assert night.last_day is not None
-    late = replace(night, shares=shares, last_day=night.last_day + timedelta(days=1))
-    assert first_view([night, late]) == 0
-    assert first_view([night, night]) == 1
-    data = data_of(render_page([night, late]))
-    assert data["first"] == data["maps"][0]["window"] != data["maps"][1]["window"]
-
-
-def test_each_slot_has_its_own_figures(night: Density) -> None:
-    """The page gave those of one slot, and called a told cell below them not told apart."""
-    assert visible_notes([night], window_text(night)) == [visible_text(night)]
-    slot = next(one.name for one in night.location.slots if one.name != night.location.slot)
-    name = night.metric.name.replace(f"/{night.location.slot}/", f"/{slot}/")
-    metric = night.metric.replace(name=name, location=night.location.replace(slot=slot))
-    day = replace(night, metric=metric, detectable_share=2 * night.detectable_share)
-    assert visible_notes([night, day], window_text(night)) == [
-        f"{one.slot_text}: {visible_text(one)}" for one in (night, day)
-    ]
-    assert percent(day.detectable_share) in visible_notes([night, day], window_text(night))[1]
-
-
-def test_series_say_what_changed_and_how(night: Density) -> None:
-    size = len(night.cells)
-    change, told = np.zeros(size), np.zeros(size, dtype=bool)
-    change[2], told[2], change[-1] = -0.05, True, np.nan
-    changes = replace(differences(change, np.full(size, 0.01)), detected=told)
-    poor = MapCheck(chi_square=200.0, freedom=15, misfit=1.0, misfit_freedom=1)
-    one = replace(night, changes=changes, check=poor, source="projection")
-    found = data_of(render_page([one]))["maps"][0]
-    assert found["changed"] == {"2": pytest.approx([-0.05, -0.0696, -0.0304])}
-    assert found["source"].startswith("made of the plain estimates alone, at odds with")
-    plain = data_of(render_page([replace(night, check=None, source="field")]))["maps"][0]
-    assert plain["source"] == ""
-    assert plain["changed"] == {}

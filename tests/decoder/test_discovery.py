@@ -15,24 +15,21 @@ from decoder.discovery.counting import count, upper_tail
 from decoder.discovery.discovery import (
     DiscoverOptions,
     Discovery,
-    FoundString,
     discover,
     group_shares,
 )
-from decoder.discovery.prefix_hash import best_extensions, prefix_positions
+from decoder.discovery.prefix_hash import prefix_positions
 from decoder.discovery.search import CompletedString, search
 from decoder.errors import CandidatesError, DecodeError
 from decoder.model.noise import BitNoise
 from decoder.output.discovery_files import (
     approved_strings,
     render_discovery,
-    string_id,
     write_discovery,
 )
-from decoder.output.discovery_text import shown_string, statement
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from rappor_core.hashing import mmh3_positions, normalise
+from rappor_core.hashing import mmh3_positions
 from tests.discovery_support import falling_shares, site_metric, site_names, small_metric
 from tests.prefix_draws import StringPopulation
 
@@ -72,27 +69,6 @@ def test_a_population_is_where_devices_put_it(population: StringPopulation) -> N
     for cohort in (0, 9, 10, 25, 49):
         bits = [METRIC.value_bits(name, cohort) for name in NAMES[:20]]
         assert [bit.bit_length() - 1 for bit in bits] == population.positions[:20, cohort].tolist()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("more", [8, 12])  # one block of extensions, and several
-def test_scores_of_extensions_are_bucket_sums(more: int) -> None:
-    rng = np.random.default_rng(1)
-    scores, cohorts = rng.normal(size=(6, 64)), np.arange(10, 16)
-    prefixes = np.array([0b101, 0b111], dtype=np.uint64)
-    found = best_extensions(prefixes, 3 + more, more, cohorts, scores, 2.0, 0.5)
-    origins, bits, values = found
-    every = np.concatenate(
-        [(p << np.uint64(more)) + np.arange(1 << more, dtype=np.uint64) for p in prefixes]
-    )
-    positions = prefix_positions(every, 3 + more, cohorts, 64)
-    parts = scores[np.arange(6), positions]
-    totals, high = parts.sum(axis=1), parts[:, :3].sum(axis=1) >= 0.5
-    kept = high & (totals >= 2.0)
-    assert 20 < kept.sum() < (totals >= 2.0).sum()
-    assert bits.tolist() == every[kept].tolist()
-    np.testing.assert_allclose(values, totals[kept])
-    assert (prefixes[origins] == bits >> np.uint64(more)).all()
 
 
 def test_frequent_strings_are_found_and_no_other(discovery: Discovery) -> None:
@@ -293,45 +269,6 @@ def test_the_command_finds_shows_and_hands_over(
     assert words.read_text().split() == NAMES[:2]
 
 
-def test_the_command_refuses_what_does_not_go_together(
-    aggregate: Aggregate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    counts = tmp_path / "site.json"
-    counts.write_text(aggregate.to_json())
-    for arguments in (
-        ["site"],
-        ["site", "--aggregate", str(counts)],
-        ["--collector", "http://127.0.0.1:1"],
-        ["--approved", str(tmp_path)],
-    ):
-        assert main(["discover", *arguments]) == 2
-    assert main(["decode", "--aggregate", str(counts), "--candidates", "1:9"]) == 1
-    assert "rappor discover" in capsys.readouterr().err
-
-
-@pytest.fixture(scope="module")
-def few() -> Discovery:
-    """20 strings that are told from chance in 20,000 reports, and that no crowd holds."""
-    shares = np.r_[np.full(20, 0.03), np.full(1_980, 0.4 / 1_980)]
-    metric = small_metric()
-    population = StringPopulation.of(metric, NAMES)
-    return discover(population.draw(shares, 20_000, np.random.default_rng(1))[0])
-
-
-def test_nameable_shares_count_the_crowd(few: Discovery) -> None:
-    """1,000 of 20,000 reports are 5 %, whatever the noise alone would allow."""
-    assert few.half_by_noise < 0.03 < few.half_found == 0.05 < few.most_found < 0.08
-    assert not few.found
-    assert few.num_below_crowd > 10
-    named, reach = statement(few)
-    told = f"No string is named. {few.num_below_crowd} are told from chance, but fewer than 1,000"
-    assert named.startswith(told)
-    assert "half of the strings with 5.00 % of the 20,000 reports" in reach
-    assert "the crowd of 1,000 decides" in reach
-    (reach,) = statement(replace(few, options=DiscoverOptions(crowd=30_000)))[1:]
-    assert reach.startswith("No string can be named: there are 20,000 reports")
-
-
 def test_strings_are_named_at_the_stated_shares() -> None:
     """40 strings each. At .5 fewer than 10 have a chance of .001; at .95 fewer than 32, .0003."""
     metric, rng = small_metric(), np.random.default_rng(7)
@@ -344,38 +281,9 @@ def test_strings_are_named_at_the_stated_shares() -> None:
 
     assert 10 <= named(0.05) <= 30
     shares = np.r_[np.full(10, 0.05), np.full(1_990, 0.5 / 1_990)]
-    most = discover(population.draw(shares, 20_000, rng)[0]).most_found
-    assert named(most) >= 32
-
-
-def test_a_beginning_says_so_before_it_is_approved(tmp_path: Path) -> None:
-    """Arabic words take 20 bits a byte, and no more than a letter of each is hashed."""
-    names = ["\u0645\u0646\u0632\u0644", "\u0646\u0627\u0633", *NAMES[:100]]
-    shares = np.r_[0.3, 0.2, np.full(100, 0.005)]
-    metric = small_metric(6.0, "num_levels = 4")
-    drawn, _ = StringPopulation.of(metric, names).draw(shares, 100_000, np.random.default_rng(2))
-    found = discover(drawn)
-    parts = [row for row in found.found if not row.whole]
-    assert len(parts) == len({row.code for row in parts}) == 2
-    assert len({string_id(row) for row in parts}) == 2
-    said = statement(found)[-1]
-    assert said.startswith("2 rows are only the beginning of a string")
-    assert "rappor metrics train-code" in said
-    write_discovery(found, tmp_path)
-    with (tmp_path / "discovered.csv").open(encoding="utf-8", newline="") as file:
-        rows = {row["id"]: row for row in csv.DictReader(file)}
-    assert {rows[string_id(row)]["publish"] for row in parts} == {"only its beginning"}
-    assert "(only its beginning)" in (tmp_path / "discovery.html").read_text(encoding="utf-8")
-    with pytest.raises(CandidatesError, match="no row"):
-        approved_strings(tmp_path)
-
-
-def test_bytes_of_cut_characters_are_shown() -> None:
-    row = FoundString("ab", False, 0.1, 0.01, 0.08, 0.12, 1e-9, 1e-7, code="01", rest="d8")
-    other = replace(row, code="02", rest="d9")
-    assert (shown_string(row), shown_string(other)) == ("ab\\xd8...", "ab\\xd9...")
-    assert string_id(row) != string_id(other)
-    assert string_id(replace(other, rest="d8")) != string_id(row)
+    one = discover(population.draw(shares, 20_000, rng)[0])
+    assert one.half_by_noise < 0.03 < one.half_found == 0.05 < one.most_found < 0.08
+    assert named(one.most_found) >= 32
 
 
 def test_scores_do_not_depend_on_one_bucket() -> None:
@@ -385,9 +293,3 @@ def test_scores_do_not_depend_on_one_bucket() -> None:
     shares[2, 5] = 1.0
     group = GroupShares(np.arange(8), np.full(8, 1_000.0), shares, 16)
     assert group.scores()[2, 5] * np.sqrt(8) < 3.0
-
-
-def test_normalised_text_is_what_is_coded() -> None:
-    assert METRIC.value_bits("cafe\u0301", 3) == METRIC.value_bits("caf\u00e9", 3)
-    assert METRIC.value_bits("CAF\u00c9", 3) != METRIC.value_bits("caf\u00e9", 49)
-    assert normalise("e\u0301") == "\u00e9".encode()

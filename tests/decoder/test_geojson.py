@@ -8,7 +8,6 @@ import pytest
 
 from decoder.density.maps import Density, estimate_density
 from decoder.grid_cells import cell_outline
-from decoder.output.density_csv import density_geojson, density_table
 from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
 from decoder.output.geojson import geometry
@@ -47,11 +46,6 @@ def test_cells_are_whole_and_counter_clockwise(kind, level, shape) -> None:  # t
     assert bool(crossing) == (kind in ("square", "h3"))  # the others have an edge there
 
 
-def test_cells_off_the_antimeridian_are_polygons() -> None:
-    shape = geometry([(1, 2), (1, 4), (3, 4), (3, 2)])
-    assert shape == {"type": "Polygon", "coordinates": [[[2, 1], [4, 1], [4, 3], [2, 3], [2, 1]]]}
-
-
 def over_the_antimeridian(kind: str, more: str) -> Density:
     text = (
         '[metrics.places]\nkind = "location"\ndescription = "x"\nowner = "x"\n'
@@ -63,15 +57,6 @@ def over_the_antimeridian(kind: str, more: str) -> Density:
     cells = tally.bits.shape[1] - 1
     tally.bits += [*range(100, 100 + 10 * cells, 10), 300]
     return estimate_density([tally.aggregate()])
-
-
-def test_files_of_a_box_over_the_antimeridian() -> None:
-    one = over_the_antimeridian("square", "rows = 2\ncolumns = 5\nlevels = [0]\n")
-    features = json.loads("".join(density_geojson([one])))["features"]
-    assert {feature["geometry"]["type"] for feature in features} == {"Polygon", "MultiPolygon"}
-    longitudes = density_table([one]).column("longitude").to_pylist()[:-1]
-    assert all(-180 <= longitude <= 180 for longitude in longitudes)
-    assert min(longitudes) < 0 < max(longitudes)
 
 
 def test_its_map_is_consistent_points_included(tmp_path: Path) -> None:

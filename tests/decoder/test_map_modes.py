@@ -1,6 +1,5 @@
 """How far a map will be off, and which mode is named: predicted, checked in other ways."""
 
-import math
 from datetime import date
 
 import numpy as np
@@ -15,7 +14,6 @@ from decoder.density.predicted_error import (
     effective_noise,
     noise_of,
     predicted_error,
-    reference_map,
 )
 from decoder.errors import DecodeError
 from metric_design.map_findings import map_findings
@@ -109,23 +107,6 @@ def test_cell_noise_is_of_the_linear_system(cohorts: int, bits: int) -> None:
     assert reference.squared(own) < 0.8 * exact  # without what others throw on it
 
 
-def test_more_devices_help_until_the_rank_binds() -> None:
-    mechanism = TwoRoundMechanism.symbols(2, 1.0, 0.9)
-    few, many = (RapporParams(2, 1, cohorts, mechanism, "symbol") for cohorts in (64, 1_024))
-    by_few = [predicted_error(few, reports, 961).total_variation for reports in (1e5, 1e6, 1e7)]
-    by_many = [predicted_error(many, reports, 961).total_variation for reports in (1e5, 1e6, 1e7)]
-    assert by_few[0] > by_few[1] > by_few[2] > 0.8 * by_few[1]
-    assert by_many[2] < 0.4 * by_many[0]
-    own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimised(1.0, 0.9), "one_hot")
-    assert predicted_error(own_bits, 1e9, 961).total_variation < 0.02
-
-
-def test_no_report_is_an_even_map() -> None:
-    (mode, *_) = modes(0.01, 26, 1)
-    worst = predicted_error(mode.params, 10, 961)
-    assert worst.total_variation == worst.even == reference_map(961).even
-
-
 def distance(mode: Mode, where: Places, truth: np.ndarray, devices: int, seed: int) -> float:
     rng = np.random.default_rng(seed)
     drawn, _ = draw_aggregate(list(where.finest), truth, devices // mode.turns, mode.params, rng)
@@ -177,30 +158,3 @@ def test_check_names_and_declares_the_best_mode() -> None:
     assert "too, is window" in told(poor, population=100_000)
     enough = told(WINDOW.format(cohorts=16), population=100_000)
     assert "no mode that hides when, too, is better by more than a tenth (with 64" in enough
-
-
-def test_periods_places_and_caps_are_heeded() -> None:
-    capped = (
-        'mode = "memo"\nhold = 2\nnum_bits = 32\nmechanism = "l-osue"\nmax_memoized_values = 2\n'
-        "num_cohorts = 16\nepsilon_infinity = 1.0\nepsilon_one = 0.9\n"
-    )
-    assert "and 1 place a device, the best mode that hides when, too, is window" in told(capped)
-    more = told(capped, places=2)
-    assert "its cap holds 1 of 2 places, and the others become `other`" in more
-    assert "cap 2" not in more
-    assert "cap 3" in more
-    assert "for one map with" in told(SYMBOLS, periods=1)
-    assert "too, is once (" in told(SYMBOLS, periods=1)
-    assert "for maps of 5 months" in told(SYMBOLS, periods=5)
-
-
-def test_too_large_a_crowd_is_told_a_mode() -> None:
-    said = told(SYMBOLS, population=10**9)
-    assert "too, is window" in said
-    assert "with 65536 cohorts" in said.replace(",", "")
-
-
-def test_pairs_and_other_kinds_have_no_such_maps() -> None:
-    trips = SYMBOLS + "pairs = true\n"
-    assert not list(map_findings(parse_metrics(HEAD + trips), 1_000, TODAY))
-    assert math.isfinite(predicted_error(modes(4.0, 26, 1)[0].params, 1, 1_000_000).noise)

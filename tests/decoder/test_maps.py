@@ -41,20 +41,6 @@ def test_the_projection_is_the_nearest_point(values: np.ndarray, total: float) -
     assert (taken[found == 0] <= amount + 1e-9).all()
 
 
-def test_the_projection_agrees_with_a_general_solver() -> None:
-    values = np.array([0.4, -0.2, 0.3, 0.05, 0.7])
-    solved = minimize(
-        lambda x: ((x - values) ** 2).sum(), np.full(5, 0.2), bounds=[(0, None)] * 5,
-        constraints={"type": "eq", "fun": lambda x: x.sum() - 1},
-    )  # fmt: skip
-    assert project_simplex(values) == pytest.approx(solved.x, abs=1e-5)
-
-
-def test_edges_of_the_projection() -> None:
-    assert project_simplex(np.array([])).shape == (0,)
-    assert project_simplex(np.array([3.0, 1.0]), 0.0).tolist() == [0, 0]
-
-
 def level(shares: list[float], error: float) -> LevelEstimate:
     return LevelEstimate(np.array(shares), np.full(len(shares), error))
 
@@ -82,30 +68,6 @@ def test_no_share_of_a_level_is_negative(size: int, below: float) -> None:
         assert found.sum() == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.statistical
-def test_families_beat_the_finest_level_alone() -> None:
-    """Two hills on 24 x 24 cells, in families of 4 and of 9; the finest level has all reports.
-
-    Over 40 seeds the ratio of the errors is 0.42 to 0.65 (0.54 +- 0.05): false alarms
-    below 1 in 1,000.
-    """
-    row, column = np.divmod(np.arange(576), 24)
-    hills = sum(np.exp(-((row - r) ** 2 + (column - c) ** 2) / 12) for r, c in ((6, 7), (16, 14)))
-    blocks = row // 2 * 12 + column // 2
-    parents = (np.arange(144) // 12 // 3 * 4 + np.arange(144) % 12 // 3, blocks)
-    truth = hills / hills.sum()
-    middle = np.bincount(blocks, truth)
-    every, error = (np.bincount(parents[0], middle), middle, truth), 0.01
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        noisy = [
-            LevelEstimate(x + rng.normal(0, error, len(x)), np.full(len(x), error)) for x in every
-        ]
-        alone = project_simplex(truth + rng.normal(0, error / np.sqrt(3), 576))
-        found = reconcile(noisy, parents)[-1]
-        assert np.abs(found - truth).sum() < LEVELS_HELP * np.abs(alone - truth).sum()
-
-
 def test_parents_must_fit() -> None:
     with pytest.raises(DecodeError, match="2 levels need 1"):
         reconcile([level([1], 0.1), level([1], 0.1)], ())
@@ -114,8 +76,6 @@ def test_parents_must_fit() -> None:
 
 
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
-SPIKES = 0.36
-LEVELS_HELP = 0.75
 
 
 def reading(target: np.ndarray, reports: float) -> LevelEquations:
@@ -144,32 +104,6 @@ def test_evidence_smooths_only_what_is_smooth() -> None:
         assert np.abs(found.shares - truth).sum() < flat
         assert found.shares.sum() == pytest.approx(1)
         assert found.shares.min() > 0
-
-
-@pytest.mark.statistical
-def test_weak_data_do_not_turn_into_spikes() -> None:
-    """Two hills under noise half as large as their peaks.
-
-    Over 8 seeds the field is off by 0.24 to 0.29, the simplex by 0.51 to 0.56: false alarms below
-    1 in 1,000.
-    """
-    grid = Grid("square", Box(0, 0, 1, 1), (0,), 24, 24)
-    cells = [*grid.cells(0), OTHER]
-    at = np.array([[int(part) for part in cell.split("-")[1:]] for cell in cells[:-1]])
-    hills = sum(np.exp(-((at - middle) ** 2).sum(axis=1) / 12) for middle in ((6, 7), (16, 14)))
-    truth = np.append(0.95 * hills / hills.sum(), 0.05)
-    laplacian = cell_laplacian(grid, cells)
-    error = float(truth[:-1].max()) / 2
-    one_report = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
-    for seed in range(4):
-        noisy = truth + np.random.default_rng(seed).normal(0, error, size=len(truth))
-        found = fit_field([reading(noisy, (one_report / error) ** 2)], laplacian)
-        assert found.belief.graph == "neighbours"
-        assert (
-            np.abs(found.shares - truth).sum() / 2
-            < SPIKES
-            < np.abs(project_simplex(noisy) - truth).sum() / 2
-        )
 
 
 def test_maps_that_noise_may_make_say_so() -> None:
@@ -217,18 +151,6 @@ def test_a_descent_finds_what_scipy_finds() -> None:
     assert descend(bowl, aim, lambda slope: slope, 1e-12, 200)[2] == 0
 
 
-def test_descent_ends_where_nothing_is_lower() -> None:
-    """A kink that no step lowers, and a function without finite values."""
-    start = np.zeros(5)
-    found, value, steps = descend(
-        lambda x: (float(np.abs(x).sum()), np.ones(5)), start, lambda slope: slope, 1e-12, 200
-    )
-    assert (found.tolist(), value, steps) == ([0.0] * 5, 0.0, 1)
-    found, value, _ = descend(lambda x: (np.nan, x - 1), start, lambda slope: slope / 3, 1e-12, 200)
-    assert np.isnan(value)
-    assert found.tolist() == [0.0] * 5
-
-
 @pytest.mark.parametrize(
     ("kind", "levels", "shape", "degrees"),
     [
@@ -254,12 +176,6 @@ def test_neighbours_share_an_edge(kind, levels, shape, degrees) -> None:  # type
         inner = cells[int(np.argmax(degree))]
         near = np.flatnonzero(laplacian[[cells.index(inner)]].toarray()[0] < 0)
         assert {cells[i] for i in near} == set(h3.grid_ring(inner, 1))
-
-
-def test_the_field_works_across_the_antimeridian() -> None:
-    grid = Grid("quadkey", Box(-5, 178, 5, -178), (7,))
-    laplacian = cell_laplacian(grid, grid.cells(7))
-    assert (laplacian.diagonal() >= 2).all()
 
 
 def test_smoothers_find_crowds_that_flat_starts_lose() -> None:

@@ -20,16 +20,13 @@ from decoder.density.field_misfit import (
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
-from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
-from decoder.density.maps import DensityOptions, estimate_density, estimate_density_series
+from decoder.density.maps import estimate_density_series
 from decoder.density.neighbours import cell_laplacian
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import fit_space_time
-from decoder.density.space_time_modes import deviations_of
 from decoder.model.noise import BitNoise
 from decoder.output.density_csv import density_table, write_density_files
-from decoder.output.density_html import map_data, render_page, view_of
 from decoder.output.density_text import grid_text
 from rappor_core.grid.box import RESERVED, Box
 from rappor_core.grid.grid import Grid
@@ -50,21 +47,15 @@ APART = 'no_data = "no_data"\n'
 GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
 VALUES = [*GRID.cells(0), *RESERVED]
 LN3 = math.log(3)
-BY_SYMBOLS = RapporParams(2, 1, 64, TwoRoundMechanism.symbols(2, 2 * LN3, LN3), "symbol")
 BY_BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [pytest.param(BY_SYMBOLS, marks=pytest.mark.long), BY_BITS],
-    ids=["symbols", "bits"],
-)
-def test_even_cells_beside_both_stay_even(params: RapporParams) -> None:
+def test_even_cells_beside_both_stay_even() -> None:
     """961 cells, 20,000 devices, 30 % `other`, 20 % `no_data`."""
     truth = np.concatenate([np.full(961, 0.5 / 961), [0.3, 0.2]])
-    drawn, _ = draw_aggregate(VALUES, truth, 20_000, params, np.random.default_rng(0))
-    design = design_of(value_positions(VALUES, params), params, np.arange(963))
+    drawn, _ = draw_aggregate(VALUES, truth, 20_000, BY_BITS, np.random.default_rng(0))
+    design = design_of(value_positions(VALUES, BY_BITS), BY_BITS, np.arange(963))
     reading = read_aggregate(drawn, design, 1.0)
     found = fit_field([reading], cell_laplacian(GRID, VALUES), reserved=2)
     assert np.abs(found.shares - truth).sum() / 2 < 0.1
@@ -163,33 +154,6 @@ def test_no_window_is_lost_where_both_move(keys: str) -> None:
         assert one.changes.p_adjusted.min() > 0.05
 
 
-def test_deviations_are_at_right_angles_to_both() -> None:
-    rng, (metric, places) = np.random.default_rng(6), declared(WINDOW + APART, side=6)
-    values = people(places, 10_000, np.full(3, 0.3), rng, np.full(3, 0.2))
-    readings = [slot_readings(one, places, None) for one in windows_of(metric, places, values, rng)]
-    cells, apart = np.full(36, 1 / 36), np.tile([0.24, 0.2], (3, 1))
-    found = deviations_of(readings, cells, apart)
-    design = readings[0][0].design.toarray()
-    roots = [np.sqrt(one[0].precision(np.append(cells * 0.56, apart[0]))) for one in readings]
-    mean = np.sqrt(np.mean(np.square(roots), axis=0))
-    toward = mean[:, None] * (design[:, 36:] - (design[:, :36] @ cells)[:, None])
-    assert toward.T @ found.response == pytest.approx(np.zeros((2, 36)), abs=1e-6)
-    assert toward.T @ found.residuals == pytest.approx(np.zeros((2, 3)), abs=1e-6)
-    assert found.freedom == readings[0][0].freedom - 2
-
-
-def test_the_check_sees_swapped_reserved_values() -> None:
-    rng, (metric, places) = np.random.default_rng(7), declared(WINDOW + APART)
-    values = people(places, 30_000, np.full(1, 0.3), rng, np.full(1, 0.2))
-    readings = slot_readings(windows_of(metric, places, values, rng)[0], places, None)
-    right = np.maximum(truths(values, places)[0], 1e-9)
-    wrong = right.copy()
-    wrong[-2:] = right[:-3:-1]
-    assert check_map(readings, right, 2).agrees
-    assert check_map(readings, right, 2).freedom <= BLOCKS + 2
-    assert not check_map(readings, wrong, 2).agrees
-
-
 @pytest.fixture(scope="module")
 def maps() -> list:  # type: ignore[type-arg]
     """Two windows of 36 cells; of all answers .28 are `other`, .3 `no_data`."""
@@ -215,17 +179,6 @@ def test_maps_tell_both_and_the_box_without_them(maps: list) -> None:  # type: i
     assert "36 cells" in grid_text(one)
 
 
-@pytest.mark.parametrize("method", ["hierarchy", "simplex"])
-def test_other_methods_tell_both(method: str) -> None:
-    metric, places = declared(WINDOW + APART, side=6)
-    rng = np.random.default_rng(10)
-    values = people(places, 30_000, np.full(1, 0.4), rng, np.full(1, 0.3))
-    options = DensityOptions(method=method)  # type: ignore[arg-type]
-    one = estimate_density(windows_of(metric, places, values, rng)[0], options)
-    assert list(one.reserved_shares.values()) == pytest.approx([0.28, 0.3], abs=0.04)
-    assert one.shares.sum() == pytest.approx(1)
-
-
 def test_files_hold_both_and_geojson_cells_alone(maps: list, tmp_path: Path) -> None:  # type: ignore[type-arg]
     rows = density_table(maps).to_pylist()
     assert [row["cell"] for row in rows[36:38]] == ["other", "no_data"]
@@ -241,24 +194,6 @@ def test_files_hold_both_and_geojson_cells_alone(maps: list, tmp_path: Path) -> 
     shown = [one.showing([maps[0].cells[0]]) for one in maps]
     named = [row["cell"] for row in density_table(shown).to_pylist()]
     assert named == [maps[0].cells[0], "other", "no_data", "unlisted"] * 2
-
-
-def test_box_shares_of_the_page_exclude_both(maps: list) -> None:  # type: ignore[type-arg]
-    data = map_data(maps)
-    one = data["maps"][0]
-    assert (one["other"], one["no_data"]) == tuple(maps[0].reserved_shares.values())
-    for column in ("share", "low", "high", "estimate", "shade"):
-        assert len(one[column]) == 36
-    assert max(one["detected"]) < 36
-    view = view_of(data)
-    shown = next(each for each in maps[::-1] if data["first"])
-    for row in view["shown"]["rows"]:
-        assert row["in_box"] == pytest.approx(row["share"] / shown.in_box)
-    page = render_page(maps)
-    assert "&#34;no data&#34; (a slot and period without a fix)" in page or (
-        '"no data" (a slot and period without a fix)' in page
-    )
-    assert "outside the box, no data, or past" not in page
 
 
 def test_windows_weigh_by_those_in_a_cell() -> None:
@@ -277,15 +212,3 @@ def test_windows_weigh_by_those_in_a_cell() -> None:
     assert field.strengths.variance > 1e-5
     assert not len(field.changes.cells)
     assert spread[0] < 0.1 * spread[1]
-
-
-def test_windows_far_from_both_averages_start_alone() -> None:
-    """The map that it starts from says 10 and 70 %, the window 60 and 5."""
-    rng = np.random.default_rng(12)
-    design = sparse.csr_array((rng.random((200, 42)) < 0.3).astype(float))
-    cells = rng.dirichlet(np.ones(40))
-    near = np.append(0.2 * cells, [0.1, 0.7])
-    truth = np.append(0.35 * cells, [0.6, 0.05])
-    window = [LevelEquations(design, design @ truth, np.full(200, 1e6), NOISE, 1.0)]
-    found = fit_field(window, None, Belief("alike", 0.05), near, reserved=2).shares
-    assert np.abs(found - truth).sum() / 2 < 0.02

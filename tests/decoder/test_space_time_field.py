@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from decoder.density import map_series
-from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import estimate_density_series
-from decoder.density.slots import slot_readings
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import (
     MOST_VARIANCE,
@@ -19,16 +17,13 @@ from decoder.density.space_time_strengths import (
 )
 from decoder.output.density_csv import density_table
 from tests.decoder.series_support import (
-    CAPPED,
     SYMBOLS,
     WINDOW,
-    cell_distance,
     declared,
     hills,
     people,
     truths,
     windows_of,
-    without_reports,
 )
 
 EVEN = np.full(8, 0.15)
@@ -92,22 +87,6 @@ def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
     assert 0.87 < np.mean(held) < 0.93
 
 
-def test_a_map_against_its_sums_is_caught() -> None:
-    """`other` at 3e-6 where a fifth of the reports are `other`; the truth passes, at any noise."""
-    rng, (metric, places) = np.random.default_rng(6), declared(SYMBOLS)
-    values = people(places, 30_000, np.array([0.2]), rng)
-    (window,), (true,) = windows_of(metric, places, values, rng), truths(values, places)
-    readings = slot_readings(window, places, None)
-    right = check_map(readings, np.maximum(true, 1e-9), 1)
-    assert right.agrees
-    assert right.freedom == BLOCKS
-    assert right.p_value > 0.001
-    wrong = np.append(true[:-1] / true[:-1].sum(), 3e-6)
-    caught = check_map(readings, wrong / wrong.sum(), 1)
-    assert not caught.agrees
-    assert caught.p_value < 1e-9
-
-
 @pytest.mark.parametrize("lost", ["series", "whole", pytest.param("alone", marks=pytest.mark.long)])
 def test_a_wrong_field_is_never_shown(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the pooled map is wrong that of all is shown, then the window's own, a projection."""
@@ -152,16 +131,6 @@ def test_evidence_of_structure_is_of_each_window() -> None:
         if any("of this window alone hardly tell" in text for text in one.doubts)
     ]
     assert doubtful == [3]
-
-
-def test_windows_without_a_cohort_are_pooled() -> None:
-    rng, (metric, places) = np.random.default_rng(9), declared(WINDOW, side=8)
-    values = people(places, 20_000, EVEN, rng)
-    windows, true = windows_of(metric, places, values, rng), truths(values, places)
-    windows[2] = [without_reports(windows[2][0], 7)]
-    maps = map_windows(windows, places, None, None)
-    assert {one.source for one in maps} == {"series"}
-    assert cell_distance(maps[2].shares, true[2]) < 0.1
 
 
 @pytest.mark.parametrize("variance", [0.02, 0.15, 2.0])
@@ -209,11 +178,3 @@ def test_the_noise_of_few_repeats_less(fading: float) -> None:
     turned = (noise / series.scale) @ contrasts.turn.T
     scores = turned @ each.T / np.sqrt((each**2).sum(axis=1))
     assert scores.std(axis=0) == pytest.approx(1, abs=0.05)
-
-
-def test_two_windows_and_capped_answers_make_a_series() -> None:
-    rng, (metric, places) = np.random.default_rng(10), declared(CAPPED, side=8)
-    values = people(places, 20_000, np.full(2, 0.3), rng)
-    windows, true = windows_of(metric, places, values, rng), truths(values, places)
-    for one, t in zip(map_windows(windows, places, None, None), true, strict=True):
-        assert cell_distance(one.shares, t) < 0.15
