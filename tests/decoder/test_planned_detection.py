@@ -14,6 +14,7 @@ from metric_design.detection import PlanSetting, by_itself, detectable_share, de
 from metric_design.number_kind import KIND, Z
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
+from tests.decoder.params_support import rappor
 from tests.number_draws import aggregate_of, metric_of
 from tests.number_populations import POPULATIONS, shares_at_or_above
 
@@ -23,16 +24,11 @@ WINDOWS = 60
 
 
 def bloom(bits: int, hashes: int, cohorts: int, f: float) -> RapporParams:
-    return RapporParams.rappor(
-        num_bits=bits, num_hashes=hashes, num_cohorts=cohorts, prob_f=f, prob_p=0.5, prob_q=0.75
-    )
+    return rappor(bits, hashes, cohorts, f, 0.5, 0.75)
 
 
 def categories(values: int, f: float) -> RapporParams:
-    return RapporParams.rappor(
-        num_bits=values, num_hashes=1, num_cohorts=1, prob_f=f, prob_p=0.25, prob_q=0.75,
-        encoding="one_hot",
-    )  # fmt: skip
+    return rappor(values, 1, 1, f, 0.25, 0.75, encoding="one_hot")
 
 
 def every_share(setting: PlanSetting, shares: Floats) -> tuple[Floats, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Callable
 from datetime import date
 from functools import cache
@@ -33,14 +32,14 @@ from metric_design.metric_table import Labels
 from metric_design.plan import Plan, choose, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.plan_sentences import because_sentence
-from metric_design.population import given_population, read_shares, zipf_population, zipf_shares
+from metric_design.population import read_shares, zipf_population, zipf_shares
 from metric_design.request import PlannedCorrection, PlanRequest
 from metric_design.review import Finding
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
-from rappor_core.risk import Risk, believed, percent_up
+from tests.decoder.params_support import rappor
 
 ZIPF = zipf_population(1.0)
 LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
@@ -85,16 +84,6 @@ def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float])
         ({"devices": 1, "epsilon_life": 6}, "no design passes .* served"),
         ({"devices": 1e6, "epsilon_life": 1e-3}, "no share, not even 1"),
         ({"share": 1e-3, "devices": 1e4}, "cannot be seen .* by any epsilon_life"),
-        ({"share": 1e-3, "devices": 1e6, "epsilon_life": 1}, "even with a single candidate"),
-        (
-            {"share": 1e-3, "devices": 1e5, "epsilon_life": 6, "candidates": 9},
-            "drawn once: more periods",
-        ),
-        ({"devices": 1e5, "epsilon_life": 3, "kind": "category"}, "one bit for each, 125 bytes"),
-        (
-            {"devices": 1e5, "epsilon_life": 3, "candidates": 1, "kind": "category"},
-            "2 or more; use a string",
-        ),
     ],
 )
 def test_what_cannot_be_says_what_bounds_it(numbers: dict[str, object], words: str) -> None:
@@ -112,44 +101,13 @@ def test_a_bad_number_is_named(name: str, value: object) -> None:
         PlanRequest(**{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        *(
-            pytest.param(extreme, marks=pytest.mark.long)
-            for extreme in (
-                {"devices": 1e10, "epsilon_life": 6},
-                {"devices": 1e6, "epsilon_life": 20, "candidates": 1},
-                {"devices": 1e6, "epsilon_life": 20, "candidates": 1e7},
-                {"share": 1, "epsilon_life": 6},
-            )
-        ),
-        pytest.param(
-            {"devices": 1e5, "epsilon_life": 3, "kind": "boolean"}, marks=pytest.mark.long
-        ),
-        {"devices": 1e5, "epsilon_life": 3, "candidates": 8, "kind": "category"},
-    ],
-)
-def test_the_table_is_one_that_metrics_toml_takes(numbers: dict[str, object]) -> None:
-    made = planned(**numbers)
+def test_the_table_is_one_that_metrics_toml_takes() -> None:
+    made = planned(devices=1e5, epsilon_life=3, candidates=8, kind="category")
     metric = parse_metrics(made.table).metrics["home-page"]
     assert metric == made.metric
     assert metric.params == made.design.params
     json.dumps(made.to_dict(), allow_nan=False)
-    request = made.request
-    if request.epsilon_life is not None:
-        assert metric.lifetime_epsilon <= request.epsilon_life * (1 + 1e-9)
-
-
-@pytest.mark.long
-def test_more_of_each_is_better() -> None:
-    base = {"devices": 1e5, "epsilon_life": 6.0, "candidates": 1_000.0}
-    share = planned(**base).design.share
-    assert share is not None
-    for better in ({"devices": 1e6}, {"epsilon_life": 9.0}, {"candidates": 10.0}, {"periods": 7.0}):
-        other = planned(**(base | better)).design.share
-        assert other is not None
-        assert other < share
+    assert metric.lifetime_epsilon <= 3 * (1 + 1e-9)
 
 
 def with_budget(file: MetricsFile | None, budget: float) -> MetricsFile:
@@ -189,23 +147,18 @@ def test_values_beside_a_value_cost_power() -> None:
     )
 
 
-def test_a_plan_says_where_its_predictions_are_rough() -> None:
-    """More candidates than bits of all cohorts, of which all take part in the fit; few cohorts."""
-    crowded = rough_sentence(PlanSetting(bloom(64, 4), 9_000, 1, 1_000))
-    assert crowded is not None
-    assert ".11 more often" in crowded
-    assert "in 2 cohorts simulations" in str(rough_sentence(PlanSetting(bloom(128, 2), 1e6, 1, 20)))
-    made = planned(**USUAL)
-    assert made.rough is None
-    rough = dataclasses.replace(made, rough=crowded)
-    assert rough.to_dict()["rough"] == crowded
-    assert crowded in render_plan(rough)
+def test_rough_predictions_are_named() -> None:
+    crowded, few = (
+        PlanSetting(bloom(64, 4), 9_000, 1, 1_000),
+        PlanSetting(bloom(128, 2), 1e6, 1, 20),
+    )
+    assert ".11 more often" in str(rough_sentence(crowded))
+    assert "in 2 cohorts simulations" in str(rough_sentence(few))
+    assert planned(**USUAL).rough is None
 
 
 def bloom(bits: int, cohorts: int, hashes: int = 1) -> RapporParams:
-    return RapporParams.rappor(
-        num_bits=bits, num_hashes=hashes, num_cohorts=cohorts, prob_f=0.5, prob_p=0.5, prob_q=0.75
-    )
+    return rappor(bits, hashes, cohorts, 0.5, 0.5, 0.75)
 
 
 def test_no_share_is_found_where_no_p_value_is_small_enough() -> None:
@@ -237,17 +190,6 @@ def test_the_level_is_that_of_the_decoders_rule(rule: PlannedCorrection) -> None
     assert np.mean(found) == pytest.approx(expected, abs=0.8)
 
 
-def test_risk_in_words_is_bayes_rule_rounded_up() -> None:
-    assert believed(0, 0.5) == 0.5
-    assert believed(float("inf")) == 1
-    assert believed(np.log(99)) == pytest.approx(0.5)
-    sentence = Risk(1.0, 6.0).sentence
-    shown = [float(text) / 100 for text in re.findall(r"([\d.]+) %", sentence)]
-    assert shown[0] == 0.01
-    assert 0 <= shown[1] - believed(1.0) < 1e-4
-    assert 0 <= shown[2] - believed(6.0) < 1e-3
-
-
 def test_populations(tmp_path: Path) -> None:
     few = zipf_shares(1.0, 4)
     assert few.sum() == pytest.approx(1)
@@ -264,12 +206,6 @@ def test_populations(tmp_path: Path) -> None:
         table.write_text(text)
         with pytest.raises(PlanError, match=words):
             read_shares(table)
-    made = make_plan(
-        PlanRequest(mode="memo", **USUAL),
-        given_population(np.array([0.3, 0.2])),
-        LABELS,
-    )
-    assert made.expected == pytest.approx(2, abs=1e-6)
 
 
 def test_the_page_escapes_and_says_whom_to_trust() -> None:
@@ -277,20 +213,7 @@ def test_the_page_escapes_and_says_whom_to_trust() -> None:
     assert "<b>Home</b>" not in page
     assert "<script" not in page
     assert "http" not in page
-    for words in ("To be trusted for it", "You will not see", "without any condition", "Signature",
-                  "honest reports in the smallest cohort", "prefers-color-scheme: dark",
-                  "@media print"):  # fmt: skip
-        assert words in page
-
-
-def test_page_tables_round_beliefs_up() -> None:
-    """81.0 % stood in the table for a bound of 81.03 %, and 100 % for 99.8 %."""
-    made = planned(**USUAL)
-    page = render_plan(made)
-    for prior in (0.01, 0.5):
-        ever = believed(made.metric.lifetime_epsilon, prior)
-        assert f"<td>{percent_up(ever)}</td>" in page
-        assert float(percent_up(ever).removesuffix(" %")) >= 100 * ever
+    assert "To be trusted for it" in page
 
 
 @pytest.mark.parametrize("name", ["Bad Name", "a]\n[metrics.b", "", 'a"'])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,10 +9,8 @@ import pytest
 from decoder.output.series_chart import (
     chart_csv,
     series_chart,
-    values_by_share,
     windows_between,
 )
-from decoder.output.series_view import latest
 from decoder.output.svg import sparkline
 
 DAYS = [f"2026-11-{day:02}" for day in range(1, 31)]
@@ -42,15 +39,6 @@ def test_a_linear_axis_begins_at_zero() -> None:
     assert drawn.level == 0.9
 
 
-def test_logarithmic_axes_step_by_equal_factors() -> None:
-    drawn = series_chart(content({"a": [0.001, 0.01, 0.1]}), ["a"], log=True)
-    ys = [y for _, _, y in drawn.lines[0].runs[0]]
-    assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2], abs=0.02)
-    assert drawn.up[0].text == "0.1 %"
-    no_place = series_chart(content({"a": [0.01, -0.001, 0.1]}), ["a"], log=True)
-    assert [len(run) for run in no_place.lines[0].runs] == [1, 1]
-
-
 def test_a_window_without_a_share_is_a_gap() -> None:
     drawn = series_chart(content({"a": [0.1, None, 0.2, 0.2]}), ["a"])
     assert [len(run) for run in drawn.lines[0].runs] == [1, 2]
@@ -66,30 +54,3 @@ def test_days_cut_a_chart_and_its_numbers() -> None:
     text = chart_csv(found, ["a"], DAYS[2], DAYS[4])
     assert text.count("\n") == 4
     assert ",b," not in text
-
-
-def test_names_beside_lines_do_not_cover_each_other() -> None:
-    shares: dict[str, list[float | None]] = {f"v{i}": [0.1, 0.001 * i] for i in range(6)}
-    drawn = series_chart(content(shares), list(shares))
-    places = sorted(line.label_y for line in drawn.lines)
-    gaps = [after - before for before, after in pairwise(places)]
-    assert min(gaps) >= 15.9
-    assert places[-1] <= drawn.bottom
-
-
-def test_lists_tell_the_largest_value_and_change() -> None:
-    found = content({"a": [0.1, 0.2], "b": [0.3, 0.1]})
-    change = {"difference": 0.1, "low": 0.05, "high": 0.15, "p_adjusted": 0.01}
-    found["changes"] = [{"first": 0, "second": 1, "string": "a", **change}]
-    told = latest(found)
-    assert told is not None
-    assert (told["string"], told["shares"], told["change"]) == ("a", [0.1, 0.2], change)
-    assert values_by_share(found) == ["a", "b"]
-    assert latest({**found, "rows": []}) is None
-
-
-def test_days_on_the_axis_have_room() -> None:
-    drawn = series_chart(content({"a": [0.1] * 30}), ["a"])
-    places = [tick.at for tick in drawn.across]
-    assert min(b - a for a, b in pairwise(places)) >= 64
-    assert drawn.across[0].text == "2 Nov"  # a Monday, where a step is a week

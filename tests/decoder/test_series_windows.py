@@ -1,6 +1,6 @@
 """Windows of a series, asked of a collector that refuses some of them."""
 
-from datetime import date, timedelta
+from datetime import date
 from types import SimpleNamespace
 
 import pytest
@@ -10,16 +10,13 @@ from collector.errors import NotServedError
 from collector.store.block_rows import BlockRow
 from decoder.errors import RemoteError
 from decoder.sources.windows import Each, windows_of_collector, windows_of_files
-from rappor_cli.main import main
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.errors import AggregateError
-from rappor_core.params import RapporParams
+from tests.decoder.params_support import rappor
 
-PARAMS = RapporParams.rappor(
-    num_bits=2, num_hashes=1, num_cohorts=1, prob_f=0, prob_p=0.25, prob_q=0.75
-)
+PARAMS = rappor(2, 1, 1, 0, 0.25, 0.75)
 
 
 def day(of_january: int) -> date:
@@ -113,22 +110,3 @@ def test_other_failures_are_no_empty_days(windows):
     with pytest.raises(RemoteError, match="401"):
         windows(gone, 1, 31)
     assert len(gone.asked) == 1
-
-
-def test_an_absent_collector_is_one_line(capsys):
-    today = date(2026, 1, 31)
-    words = ["--metric", "page", "--from", str(today - timedelta(days=30)), "--to", str(today)]
-    code = main(["decode", "--collector", "http://127.0.0.1:1", *words, "--each", "day"])
-    assert code == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("rappor decode: no collector answers at http://127.0.0.1:1")
-
-
-def test_what_is_no_collector_is_named(capsys, monkeypatch):
-    monkeypatch.setattr("decoder.sources.collector_client.ask", lambda *_, **__: b"<html>")
-    words = ["--collector", "http://127.0.0.1:1", "--metric", "page", "--candidates", "1:2"]
-    assert main(["decode", *words]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "rappor decode: what answers at http://127.0.0.1:1 is not a collector: its"
-    )

@@ -334,7 +334,7 @@ def test_micro_aggregation_takes_the_most_frequent_part() -> None:
 
 def test_trees_with_a_pool_are_written_and_read(tmp_path: Path) -> None:
     table = with_a_lone_value()
-    learnt = learn_hierarchies(co_cluster(recode(table, list(table), floor=20)))
+    learnt = learn_hierarchies(co_cluster(recode(table, list(table), numbers=["age"], floor=20)))
     learnt.save(tmp_path / "trees.json")
     assert "Zaphod" not in (tmp_path / "trees.json").read_text()
     read = LearntHierarchies.load(tmp_path / "trees.json")

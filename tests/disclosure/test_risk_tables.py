@@ -132,6 +132,11 @@ def test_a_row_without_coherent_completion_is_refused(row, method, max_dense_key
         frequencies(table, domain, method, max_dense_keys)
 
 
+def test_undeclared_values_are_named() -> None:
+    with pytest.raises(TableError, match="row 2: column 'sexe' does not declare 'X'"):
+        frequencies({"sexe": ["Masculin", "X"]}, Domain({"sexe": SEXES}), "pesa")
+
+
 DOMAIN_TOML = """
 missing = "ND"
 [columns]

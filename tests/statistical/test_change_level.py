@@ -57,8 +57,7 @@ def _naive_p(before, after):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("same_devices", "pairs"),
-    [(False, 20), pytest.param(True, PAIRS, marks=pytest.mark.long)],
+    ("same_devices", "pairs"), [(False, 20), pytest.param(True, PAIRS, marks=pytest.mark.long)]
 )
 def test_level_of_the_test_for_change(same_devices, pairs):
     rng = np.random.default_rng(31)

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from decoder.numbers.changes import compare_numbers
-from decoder.numbers.decoding import of_those_with_data
+from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import linear, quantile_ends
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from tests.number_draws import aggregate_of, counts_of, metric_of
 from tests.number_populations import POPULATIONS, shares_at_or_above
-from tests.number_support import Fleet
+from tests.number_support import Fleet, jittered_shares
 
 pytestmark = pytest.mark.statistical
 
@@ -117,26 +117,29 @@ def test_quantiles(mode: str) -> None:
     assert 0 < upper - lower <= 3  # and it is not wide for nothing
 
 
-def test_shares_of_those_with_data() -> None:
-    """40 % have none: Fieller's interval; a length of 80 % fails."""
-    rng = np.random.default_rng(6)
-    hits, short, trials = 0, 0, 0
-    metric = metric_of(POPULATIONS[0], LN3, none="apart")
-    edges = np.array(metric.details.asked[1:])
-    truth = shares_at_or_above(POPULATIONS[0], edges)
-    shares = np.concatenate([[0.6], 0.6 * truth])
-    for _ in range(300):
-        curve = survival(counts_of(metric, shares, 20_000, rng), 1.0)
-        for j in range(8, 24, 4):
-            weights = np.zeros(len(shares))
-            weights[j] = 1.0
-            one = of_those_with_data(curve, weights, 0.0, LEVEL)
-            hits += one.low <= truth[j - 1] <= one.high
-            half = (one.high - one.low) / 2
-            short += abs(truth[j - 1] - (one.low + one.high) / 2) <= 0.8 * half
+@pytest.mark.long
+def test_means_of_those_with_data() -> None:
+    """Without bias but that of a quotient; on a logarithmic scale the mean is the geometric one."""
+    rng = np.random.default_rng(4)
+    hits, short, trials, errors = 0, 0, 0, []
+    for population in (POPULATIONS[2], POPULATIONS[3], POPULATIONS[6]):
+        metric = metric_of(population, 2.0, ask="mean", whole=False, none="apart")
+        numbers = population.draw(rng, 400_000)
+        shares = np.concatenate([[0.6], 0.6 * jittered_shares(metric, numbers)])
+        clipped = np.clip(numbers, population.first, population.last)
+        truth = float((np.log(clipped) if population.scale == "log" else clipped).mean())
+        for _ in range(300):
+            mean = mean_of(survival(counts_of(metric, shares, 20_000, rng), 1.0), LEVEL)
+            assert mean is not None
+            ends = [mean.low, mean.high, mean.estimate]
+            low, high, estimate = np.log(ends) if mean.geometric else np.array(ends)
+            hits += low <= truth <= high
+            short += abs(truth - (low + high) / 2) <= 0.8 * (high - low) / 2
+            errors.append((estimate - truth) / ((high - low) / 3.92))
             trials += 1
-    assert abs(hits / trials - LEVEL) < tolerance(trials, 2.0)  # four share one denominator
-    assert short / trials < LEVEL - tolerance(trials, 2.0)
+    assert abs(hits / trials - LEVEL) < tolerance(trials)
+    assert short / trials < LEVEL - 0.02
+    assert abs(float(np.mean(errors))) < 0.1 + SIGMAS / math.sqrt(trials)
 
 
 DEVICES, PERIODS = 6_000, 8

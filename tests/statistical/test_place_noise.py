@@ -36,8 +36,6 @@ MECHANISMS = {
     "loloha": TwoRoundMechanism.symbols(4, 2.0, 1.5),
     "one-shot": TwoRoundMechanism.one_shot(1.0),
 }
-
-
 SOME_LONG = [
     pytest.param(name, marks=pytest.mark.long if name == "loloha" else ()) for name in MECHANISMS
 ]  # of symbols many more devices are needed
@@ -70,7 +68,7 @@ def stated(mechanism: TwoRoundMechanism, reports: int) -> tuple[Stated, Stated]:
 def drawn(name: str, reports: int) -> Sums:
     """Devices with a secret each, and both of their rounds."""
     mechanism, symbol = MECHANISMS[name], name == "loloha"
-    k, fresh_bytes = (4, FixedRandomness(7)) if symbol else (BITS, FixedRandomness(7))
+    k, fresh_bytes = 4 if symbol else BITS, FixedRandomness(7)
     own = 1 if symbol else (1 << BITS // 2) - 1
     fresh = InstantaneousRound(mechanism, k, fresh_bytes, symbol=symbol)
     size = (k + 7) // 8

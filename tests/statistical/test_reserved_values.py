@@ -1,8 +1,7 @@
 """Shares of `other` and `no_data` are in their intervals as often as promised.
 
 60 draws of 36 cells by 20,000 devices, a fifth of all answers `no_data` and a quarter `other`. Of
-the 120 intervals at 95 % 106 or more hold the truth (fewer: once in 1,000 runs). Exchanged shares
-fail.
+the 120 intervals at 95 % 106 or more hold the truth (fewer: once in 1,000 runs); exchanged fail.
 """
 
 import numpy as np
