@@ -27,7 +27,7 @@ from decoder.model.repetition import location_repetition
 from decoder.output.density_csv import write_density_files
 from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
-from decoder.output.density_text import NOT_APART, visible_text, window_text
+from decoder.output.density_text import NOT_APART, visible_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -280,13 +280,6 @@ def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> No
     write_picture([night], tmp_path / "map.png", [(1.0, 2.0)])
     assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
     assert "is detected 8 times in 10, a smaller one less often" in visible_text(night)
-
-
-def test_weekly_reports_are_not_of_the_last_day(night: Density) -> None:
-    last = date(2026, 11, 8)
-    told = replace(night, metric=night.metric.replace(period="week"), first_day=last, last_day=last)
-    assert window_text(told) == "week to 2026-11-08"
-    assert window_text(replace(told, first_day=None, last_day=None)) == ""
 
 
 def test_pairs_are_listed_up_to_a_bound() -> None:

@@ -86,6 +86,8 @@ def test_own_bit_variances_match_many_reports() -> None:
             covariance = np.diag(np.full(k, shown)) - shown**2
         information = direction @ np.linalg.pinv(covariance) @ direction
         assert noise_of(params) == pytest.approx(1 / information)
+    own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimised(1.0, 0.9), "one_hot")
+    assert predicted_error(own_bits, 1e9, 961).total_variation < 0.02
 
 
 @pytest.mark.parametrize(("cohorts", "bits"), [(16, 2), (64, 2), (200, 2), (16, 8)])

@@ -16,7 +16,6 @@ from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.density.neighbours import cell_laplacian
-from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend
 from decoder.numerics.simplex import project_simplex
@@ -66,13 +65,6 @@ def test_no_share_of_a_level_is_negative(size: int, below: float) -> None:
     for found in reconcile([level(shares, 0.01), level(fine, 0.01)], parents):
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1, abs=1e-12)
-
-
-def test_parents_must_fit() -> None:
-    with pytest.raises(DecodeError, match="2 levels need 1"):
-        reconcile([level([1], 0.1), level([1], 0.1)], ())
-    with pytest.raises(DecodeError, match="3 parents do not fit 2 cells"):
-        reconcile([level([1], 0.1), level([1, 0], 0.1)], (np.array([0, 0, 0]),))
 
 
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)

@@ -10,7 +10,6 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode, write_outputs
 from decoder.errors import OutputError
 from decoder.output.decoding_files import manifest, render_report, results
-from decoder.results.warnings import percent
 
 NAMES = {"results.csv", "candidates.csv", "results.json", "manifest.json", "report.html"}
 
@@ -86,20 +85,6 @@ def test_the_page_is_self_contained_and_escapes_values(decoding, tmp_path):
     assert "https://" not in page
     assert "<svg" in page
     assert "True share" in page
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        (1.0, "100 %"),
-        (0.0123, "1.23 %"),
-        (0.0, "0 %"),
-        (1.2e-7, "0.000012 %"),
-        (-0.0123, "-1.23 %"),
-    ],
-)
-def test_shares_are_written_as_people_do(share, text):
-    assert percent(share) == text
 
 
 def test_results_for_machines_hold_no_nan(make_aggregate, values):

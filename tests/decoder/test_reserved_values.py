@@ -20,11 +20,13 @@ from decoder.density.field_misfit import (
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
+from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import estimate_density_series
 from decoder.density.neighbours import cell_laplacian
 from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import fit_space_time
+from decoder.density.space_time_modes import deviations_of
 from decoder.model.noise import BitNoise
 from decoder.output.density_csv import density_table, write_density_files
 from decoder.output.density_text import grid_text
@@ -152,6 +154,33 @@ def test_no_window_is_lost_where_both_move(keys: str) -> None:
         assert one.changes is not None
         assert len(one.changes.p_adjusted) == 144
         assert one.changes.p_adjusted.min() > 0.05
+
+
+def test_deviations_are_at_right_angles_to_both() -> None:
+    rng, (metric, places) = np.random.default_rng(6), declared(WINDOW + APART, side=6)
+    values = people(places, 10_000, np.full(3, 0.3), rng, np.full(3, 0.2))
+    readings = [slot_readings(one, places, None) for one in windows_of(metric, places, values, rng)]
+    cells, apart = np.full(36, 1 / 36), np.tile([0.24, 0.2], (3, 1))
+    found = deviations_of(readings, cells, apart)
+    design = readings[0][0].design.toarray()
+    roots = [np.sqrt(one[0].precision(np.append(cells * 0.56, apart[0]))) for one in readings]
+    mean = np.sqrt(np.mean(np.square(roots), axis=0))
+    toward = mean[:, None] * (design[:, 36:] - (design[:, :36] @ cells)[:, None])
+    assert toward.T @ found.response == pytest.approx(np.zeros((2, 36)), abs=1e-6)
+    assert toward.T @ found.residuals == pytest.approx(np.zeros((2, 3)), abs=1e-6)
+    assert found.freedom == readings[0][0].freedom - 2
+
+
+def test_the_check_sees_swapped_reserved_values() -> None:
+    rng, (metric, places) = np.random.default_rng(7), declared(WINDOW + APART)
+    values = people(places, 30_000, np.full(1, 0.3), rng, np.full(1, 0.2))
+    readings = slot_readings(windows_of(metric, places, values, rng)[0], places, None)
+    right = np.maximum(truths(values, places)[0], 1e-9)
+    wrong = right.copy()
+    wrong[-2:] = right[:-3:-1]
+    assert check_map(readings, right, 2).agrees
+    assert check_map(readings, right, 2).freedom <= BLOCKS + 2
+    assert not check_map(readings, wrong, 2).agrees
 
 
 @pytest.fixture(scope="module")

@@ -156,3 +156,13 @@ def sure_of_nothing(problem, last, held):
     sites = replace(last.sites, mean=mean, variance=variance)
     fitted = rounds._solve(problem, last.noise, sites, 0.0)
     return replace(last, sites=sites, fitted=fitted, cavity=rounds._cavity(fitted, sites))
+
+
+def test_the_prior_is_learnt_from_the_window_itself(windows):
+    """Its bumps reach up to the largest share, where that of the window before was far smaller."""
+    end = run_ep(windows[0]).last
+    prior = replace(end.prior, weights=end.prior.weights[:4], centres=end.prior.centres[:3])
+    low = replace(end, prior=prior)
+    near = rounds.warm_start(windows[1], low)
+    assert near.prior.centres[-1] > near.scores.estimates.max() / 1.35
+    assert near.prior.weights[1:].sum() > 0.2  # 200 of the 300 are held
