@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decoder.candidates.files import column_taken, read_values
+from decoder.candidates.files import read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
 from decoder.workflows.decoding import CandidateChoice, chosen_candidates
@@ -33,13 +33,6 @@ def test_of_several_columns_the_one_taken_is_said(
     assert "--set column=NAME" in told
     chosen_candidates(_aggregate(), CandidateChoice(file, "page"), note=print_note)
     assert capsys.readouterr().err == ""
-
-
-def test_single_columns_and_texts_are_not_remarked(tmp_path: Path) -> None:
-    for name in ("one.csv", "list.txt"):
-        (tmp_path / name).write_text("home\nhelp\n")
-        assert column_taken(tmp_path / name, None) is None
-    assert column_taken(tmp_path / "list.txt", "x") is None
 
 
 @pytest.mark.parametrize("name", ["pages.txt.gz", "pages.csv.gz", "PAGES.GZ"])

@@ -1,6 +1,5 @@
 """`rappor decode` as a user calls it: files in, files out, exit codes."""
 
-import gzip
 import json
 import os
 import subprocess
@@ -52,13 +51,6 @@ def test_table_and_files(inputs, capsys):
     assert (inputs / "out" / "report.html").exists()
 
 
-def test_one_value_is_singular(inputs, capsys):
-    (inputs / "one.txt").write_text("word0")
-    assert decode(inputs, "--candidates", inputs / "one.txt", "-o", inputs / "out") == 0
-    assert "page: 1 value found" in capsys.readouterr().out
-    assert "<span>value found among" in (inputs / "out" / "report.html").read_text()
-
-
 def test_json_for_machines(inputs, capsys):
     assert decode(inputs, "--candidates", inputs / "words.txt", "--json", days=(5, 6)) == 0
     results = json.loads(capsys.readouterr().out)
@@ -102,8 +94,6 @@ def test_ranges_of_numbers_and_days_and_settings(inputs, capsys):
         (["decode", "--collector", "http://127.0.0.1:1"], 2, "--metric"),
         (["decode", "--params", "{}/words.txt"], 2, "go together"),
         (["decode", "--aggregate", "{}/5.json"], 1, "must be guessed to be found"),
-        (["decode", "--aggregate", "{}/5.json", "--candidates", "a:b"], 1, "a:b: "),
-        (["decode", "--aggregate", "{}/words.txt", "--candidates", "1:2"], 1, "rappor decode: "),
         (
             [
                 "decode",
@@ -123,45 +113,6 @@ def test_ranges_of_numbers_and_days_and_settings(inputs, capsys):
 def test_refusals_say_what_to_do(inputs, capsys, arguments, code, message):
     assert main([word.format(inputs) for word in arguments]) == code
     assert message in capsys.readouterr().err
-
-
-BROKEN = {
-    "empty.json": b"",
-    "cut.json": b'{"version": 1, "metric"',
-    "binary.json": bytes(range(256)),
-    "later.json": b'{"version": 2}',
-    "cut.txt.gz": gzip.compress(b"word\n" * 1000)[:40],
-    "not.parquet": b"words",
-    "empty.txt": b"",
-    "wide.txt": "word".encode("utf-16"),
-    "huge.csv": b'"' + b"x" * 200_000 + b'"',
-    "weights.csv": b"\xff",
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_file_is_named(inputs, capsys, name):
-    path = inputs / name
-    path.write_bytes(BROKEN[name])
-    whole = ["--aggregate", inputs / "5.json"]
-    if name.endswith(".json"):
-        words = ["--aggregate", path, "--candidates", inputs / "words.txt"]
-    elif name == "weights.csv":
-        words = [*whole, "--set", f"weights={path}", "--candidates", inputs / "words.txt"]
-    else:
-        words = [*whole, "--candidates", path]
-    assert main(["decode", *map(str, words)]) == 1
-    reason = capsys.readouterr().err
-    assert reason.startswith(f"rappor decode: {path}: ")
-    assert reason.count("\n") == 1
-    assert "; " in reason  # the way out
-
-
-@pytest.mark.parametrize("words", [["--each", "day"], ["--candidates", "2026-13-01:2026-13-02"]])
-def test_wrong_usage_is_said(inputs, capsys, words):
-    source = [] if "--each" in words else ["--aggregate", str(inputs / "5.json")]
-    assert main(["decode", *source, *words]) == 2
-    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_json_is_strict_where_numbers_are_not_finite(inputs, capsys):
@@ -187,9 +138,6 @@ def test_json_is_strict_where_numbers_are_not_finite(inputs, capsys):
         (["--candidates", "1:2", "--metric", "page"], "--metric goes with --collector"),
         (["--candidates", "1:2", "--set", "column=word"], "column goes with --candidates FILE"),
         (["--candidates", "1:2", "--map", "{}/words.txt"], "give one of --candidates and --map"),
-        (["--candidates", "1:2", "--set", "without_cohorts=1-3"], "not a list of cohorts such as"),
-        (["--candidates", "1:2", "--set", "repeats=0"], "0 reports of a device are not from 1"),
-        (["--candidates", "1:2", "--set", "level=2"], "'2' is not from 0 to 1"),
         (["--candidates", "1:2", "--set", "lvel=2"], "the names are level, repeats, largest_p"),
     ],
 )
@@ -212,16 +160,6 @@ def test_outputs_that_are_files_are_refused_first(inputs, capsys, monkeypatch):
         "words.txt' cannot be written: it is a file, not a folder; give a folder"
         in capsys.readouterr().err
     )
-
-
-def test_series_tell_warnings_and_what_is_left_out(inputs, capsys, monkeypatch):
-    monkeypatch.setattr("rappor_cli.decode_tables._SHOWN", 2)
-    (inputs / "latin.txt").write_bytes("\n".join([*WORDS, "caf\u00e9"]).encode("latin-1"))
-    words = ("--candidates", inputs / "latin.txt", "--each", "day")
-    assert decode(inputs, *words, days=(5, 6)) == 0
-    shown = capsys.readouterr().out
-    assert "that are not UTF-8 were left out (1)" in shown
-    assert "the 2 largest of" in shown
 
 
 def test_files_without_days_join_no_series(inputs, capsys):

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,10 +31,6 @@ HOMEPAGE = declaration(
     min_reports_per_cohort=1,
 )  # fmt: skip
 DOMAIN = '[columns]\nplan = ["basic", "pro"]\nage = ["young", "old"]\n'
-
-
-# a Monday, a key of a relay: other things, by the same word
-OTHERS = ("simulate fleet", "ohttp-keys retire")
 
 
 def commands_below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -85,22 +80,6 @@ def test_every_groups_example_runs(folder: Path) -> None:
         program, *words = shlex.split(example.removeprefix("Example: "))
         assert program == "rappor"
         assert main(words) == 0, example
-
-
-def test_a_shared_option_has_one_sentence() -> None:
-    """The same word for the same option in every command."""
-    shared = ("as_json", "as_markdown", "first", "last", "params_id", "key_id", "host", "issued")
-    said = defaultdict(set)
-    for path, command in every_command():
-        for param in command.params:
-            assert "completion" not in param.name, f"rappor {path} installs completion"
-            if param.name in shared and path not in OTHERS:
-                said[param.name].add((param.help, tuple(param.opts)))
-            if param.name == "output":
-                assert {"-o", "--output"} == set(param.opts), path
-    assert {name: len(found) for name, found in said.items()} == {
-        name: 1 + (name == "params_id") for name in shared  # retire is of one version alone
-    }  # fmt: skip
 
 
 def completed(shell: str, line: str) -> str:

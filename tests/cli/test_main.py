@@ -19,30 +19,6 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
 
 
-def test_an_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["decoed"]) == 2
-    assert "'decoed'" in capsys.readouterr().err
-
-
-def test_wrong_options_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["simulate", "normal", "--correction", "magic"]) == 2
-    assert "magic" in capsys.readouterr().err
-    assert cli.main(["demo", "--input", "x.csv"]) == 2
-    assert "--column" in capsys.readouterr().err
-
-
-def test_our_errors_are_one_line_and_exit_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    missing = str(tmp_path / "none.csv")
-    code = cli.main(["demo", "--input", missing, "--column", "x", "-o", str(tmp_path)])
-    err = capsys.readouterr().err
-    assert code == 1
-    assert err.count("\n") == 1
-    assert err.startswith("rappor demo: ")
-    assert missing in err
-
-
 def test_missing_libraries_are_named_with_a_remedy() -> None:
     """As on a machine with the base install alone."""
     code = (
@@ -59,17 +35,6 @@ def test_missing_libraries_are_named_with_a_remedy() -> None:
     assert done.returncode == 1
     assert "pip install 'rappor-telemetry[all]'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_module_runs_as_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "rappor_cli", "--help"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "usage: rappor COMMAND" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -111,16 +76,6 @@ def test_a_week_of_a_fleet_begins_on_monday(capsys: pytest.CaptureFixture[str]) 
     assert "2026-11-02" in told
 
 
-def test_plans_into_a_file_are_refused_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("rappor_cli.plan.make_plan", lambda *_: pytest.fail("planned"))
-    (tmp_path / "file").write_text("")
-    command = ["plan", "page", "--share", "1%", "--devices", "1M", "-o", str(tmp_path / "file")]
-    assert cli.main(command) == 1
-    assert "it is a file, not a folder; give a folder" in capsys.readouterr().err
-
-
 def _interrupted(code: str, seconds: float) -> tuple[int, str]:
     """Exit code and stderr of a program that says "begun", and gets a SIGINT so much later."""
     program = subprocess.Popen(
@@ -140,7 +95,7 @@ def _interrupted(code: str, seconds: float) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
-@pytest.mark.parametrize("seconds", [0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.4])
 def test_ctrl_c_while_loading_is_one_line(seconds: float) -> None:
     """At every moment: it has begun once the first of our imports is asked for."""
     code = (

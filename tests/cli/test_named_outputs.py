@@ -45,21 +45,6 @@ def test_a_decoding_replaces_its_own_folder_alone(
     assert (other / "notes.txt").read_text() == "kept"
 
 
-@pytest.mark.long
-def test_a_plan_replaces_its_own_folder_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["plan", "--share", "0.01", "--devices", "100000", "-o"]
-    ours, mine = tmp_path / "ours", tmp_path / "mine"
-    mine.mkdir()
-    (mine / "metrics.toml").write_text("# by hand")
-    assert main([*command, str(mine)]) == 1
-    assert "holds 'metrics.toml', and no plan.json" in capsys.readouterr().err
-    assert (mine / "metrics.toml").read_text() == "# by hand"
-    for _ in range(2):
-        assert main([*command, str(ours)]) == 0
-
-
 def test_an_aggregate_replaces_no_file_that_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -81,23 +80,6 @@ def test_no_plan_of_any_kind_is_warned_of(
     assert warned(told["metrics_toml"], devices, tmp_path, capsys) == []
 
 
-@pytest.mark.long
-def test_no_plan_of_many_sizes_is_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = 0
-    sizes = product(KINDS, ("3000", "20000", "500000", "20000000"), ("0.5", "3", "8"))
-    for kind, devices, epsilon in sizes:
-        capsys.readouterr()
-        words = [*KINDS[kind], "--devices", devices, "--epsilon", epsilon]
-        if main(["plan", "planned", *words, "--json"]):
-            continue
-        text = json.loads(capsys.readouterr().out)["metrics_toml"]
-        assert warned(text, int(devices), tmp_path, capsys) == [], (kind, devices, epsilon)
-        made += 1
-    assert made > 60
-
-
 def test_answers_come_first_and_declarations_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,22 +102,11 @@ def test_answers_come_first_and_declarations_last(
     assert again["questions"][0]["precision"] > 0.5  # so many are needed
 
 
-@pytest.mark.parametrize(
-    ("words", "reached"),
-    [
-        ([*MEAN, "--error", "0.1", "--devices", "5000"], r"([\d,]+) devices with epsilon 6"),
-        (
-            ["--kind", "discover", "--share", "0.1%", "--devices", "50k"],
-            r"([\d,]+) devices with epsilon 6",
-        ),
-    ],
-)
-def test_unreachable_errors_say_what_would_reach_them(
-    words: list[str], reached: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreachable_errors_say_what_would_reach_them(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*MEAN, "--error", "0.1", "--devices", "5000"]
     said = refused(capsys, *words)
     assert "is not reached by any epsilon" in said
-    found = re.search(reached, said)
+    found = re.search(r"([\d,]+) devices with epsilon 6", said)
     assert found is not None, said
     words[words.index("--devices") + 1] = found[1]
     assert planned(capsys, *words)["epsilon_life"] <= 6.01
@@ -179,17 +150,10 @@ def test_check_and_plan_count_days_alike() -> None:
     ("words", "message"),
     [
         (["--kind", "pair", "--devices", "1M"], "kind = 'pair' is not planned; planned are string"),
-        (["--kind", "discover", "--error", ".1", "--devices", "1M"], "give share"),
-        (["--kind", "location", "--set", "box"], "--set 'box' is not KEY=VALUE as in metrics.toml"),
         (["--kind", "number", "--set", "a=" + "[" * 9999], "is not KEY=VALUE as in metrics.toml"),
-        (["--set", "a=1", "--devices", "1M"], "--set = ['a=1'] has no use for kind 'string'"),
         ([*MEAN, "--set", "epsilon=1.0", "--epsilon", "1"], "epsilon = 1.0 is chosen by the plan"),
         ([*MEAN, "--devices", "1M"], "epsilon is not known for planned: give --epsilon"),
-        ([*MEAN, "--epsilon", "1"], "error and devices are not known"),
-        ([*MEAN, "--set", "top=3", "--epsilon", "1", "--devices", "1M"], "unknown key top"),
-        (["--kind", "number", "--devices", "1M", "--epsilon", "1"], "edges"),
         ([*MEAN, "--epsilon", "1", "--values", "8"], "--values = 8 has no use for kind 'number'"),
-        ([*MEAN, "--epsilon", "1", "--periods", "9"], "periods = 9.0 has no use for kind 'number'"),
     ],
 )
 def test_errors_name_the_value(
@@ -203,9 +167,7 @@ def test_errors_name_the_value(
     [
         ("location", ("box = [42.0, -72.8, 42.5, -72.4]", "levels = 3"), "levels = 3"),
         ("flow", (BOX[1], "levels = [9]", "bands_km = 3"), "bands_km = 3 is not a list"),
-        ("flow", (BOX[1], "levels = [9]", "max_reports = 'a'"), "max_reports = 'a'"),
         ("discover", ("num_levels = 'x'",), "num_levels = 'x' is not a whole"),
-        ("discover", ("num_levels = -1",), "num_levels = -1 is not a whole"),
     ],
 )
 def test_bad_keys_are_refused_in_a_sentence(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -31,24 +30,6 @@ def rows_of(file: Path) -> list[tuple[str, ...]]:
         return [tuple(row) for row in csv.reader(lines)]
 
 
-class Page(HTMLParser):
-    """Checks that tags are balanced, and counts them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: Counter[str] = Counter()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.seen[tag] += 1
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_co_cluster_writes_what_it_found(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,9 +48,6 @@ def test_co_cluster_writes_what_it_found(
     recoded = rows_of(out / "recoded.csv")
     assert recoded[1] == ("<=5.4", ">3.2", "<=2.633", "<=0.8667", "setosa")
     text = (out / "index.html").read_text()
-    page = Page(text)
-    assert page.open == []
-    assert page.seen["rect"] == 23  # 24 cells: of two that tell nothing one is not drawn; a frame
     assert "http" not in text.replace("http-equiv", "")
     assert "versicolor | virginica" in text
     assert main(["release", "co-cluster", table, *CUT, "-o", str(out)]) == 1
@@ -168,33 +146,12 @@ def test_anonymise_along_own_trees_of_other_values(
     assert "no tree of code" in capsys.readouterr().err
 
 
-def test_suppressed_rows_are_left_out(tmp_path: Path) -> None:
-    file, made = tmp_path / "table.csv", tmp_path / "made.csv"
-    rows = [("x", "1")] * 10 + [("y", "2")] * 9 + [("z", "3")]
-    file.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
-    words = ["release", "anonymize", str(file), "--columns", "a,b", "--k", "2",
-             "--hierarchies", "learnt", "-o", str(made)]  # fmt: skip
-    assert main([*words, "--suppress", "0.05"]) == 0
-    assert len(rows_of(made)) in (20, 21)
-    assert min(Counter(rows_of(made)[1:]).values()) >= 2
-
-
 def test_values_that_a_spreadsheet_would_compute_are_text(tmp_path: Path) -> None:
     file, made = tmp_path / "table.csv", tmp_path / "made.csv"
     file.write_text("a,b\n" + "=1+1,x\n" * 4)
     assert main(["release", "anonymize", str(file), "--columns", "a,b", "--k", "2",
                  "--hierarchies", "learnt", "-o", str(made)]) == 0  # fmt: skip
     assert rows_of(made)[1] == ("'=1+1", "x")
-
-
-def test_bad_numbers_are_named_with_their_file(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["release", "co-cluster", table, "--columns", NAMES, "-o", str(tmp_path / "out")]
-    assert main([*words, "--numbers", "Class"]) == 1
-    said = capsys.readouterr().err
-    assert "iris.csv: column 'Class': 'setosa' is not a number" in said
-    assert main([*words, "--numbers", "Colour"]) == 2
 
 
 def test_anonymous_tables_are_written_whole_or_not(

@@ -276,11 +276,3 @@ def test_nothing_is_charged_where_nothing_could_be_written(
         assert main([*command, "-o", str(output), *more]) == 1
         assert words in capsys.readouterr().err
     assert read_ledger(ledger).spent_epsilon == 0
-
-
-def test_more_sets_than_memory_holds_are_refused(
-    pairs: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["release", "synthesize", "decoded", str(pairs), "--policy", str(policy)]
-    assert main([*command, "-o", str(tmp_path / "no"), "--sets", "1000000"]) == 1
-    assert "100,000,000 values at most; ask for fewer rows" in capsys.readouterr().err

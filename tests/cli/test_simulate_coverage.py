@@ -45,17 +45,6 @@ def metrics(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.long
-def test_metrics_with_places_are_counted(metrics: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*COMMAND, metrics, "--json"]) == 0
-    (row,) = rows_of(capsys)
-    assert (row["metric"], row["devices"], row["maps"]) == ("usual_place", 2000, 1)
-    assert 0.5 < row["all"] <= 1
-    assert main([*COMMAND, metrics, "--json"]) == 0
-    (again,) = rows_of(capsys)
-    assert again["all"] == row["all"]  # the seed says everything but the time
-
-
 def test_tables_have_a_row_each_metric(
     metrics: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,13 +53,6 @@ def test_tables_have_a_row_each_metric(
     shown = " ".join(capsys.readouterr().out.split())
     for words in ("usual_place │ 2,000", "usual_place │ 1,000", "top 5", "by map"):
         assert words in shown
-
-
-def test_a_file_without_the_wanted_maps_is_refused(
-    metrics: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*COMMAND, metrics, "--metric", "elsewhere"]) == 1
-    assert "no metric of kind 'location'" in capsys.readouterr().err
 
 
 def test_no_data_is_drawn_and_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

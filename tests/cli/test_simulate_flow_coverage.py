@@ -36,18 +36,6 @@ def figures(capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, An
     return found
 
 
-@pytest.mark.long
-def test_rows_are_one_a_setting_and_repeatable(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--side", "2", "--cohorts", "10", "--world", "even", "--world", "one cell"]
-    rows = figures(capsys, *options)
-    assert [row["world"] for row in rows] == ["even", "one cell"]
-    assert all(row["held"].keys() == set(coverage.QUANTITIES) for row in rows)
-    assert rows == figures(capsys, *options)
-    assert main([*COMMAND, *options, "--markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 + len(rows) * len(coverage.QUANTITIES)
-
-
 def test_a_matrix_of_ones_own_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "metrics.toml").write_text(flow_text(epsilon="4.0", num_symbols="56"))
     (tmp_path / "census.csv").write_text("origin,destination,count\n1-0-0,1-0-0,3\n1-0-0,1-1-1,1\n")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from rappor_cli.experiments import EXPERIMENTS
 from rappor_cli.main import main
 from simulations.experiments import longitudinal, poisoning, processes
 from tests.simulations.published_support import shrink
@@ -73,23 +71,7 @@ def test_small_is_small_and_seeds_are_fresh(
     assert len(seeds) == 2
 
 
-def test_a_folder_that_cannot_be_made_is_named(
-    tiny: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    command = ["simulate", "longitudinal", "--devices", "1000", "-o", str(tmp_path / "file")]
-    assert main(command) == 1
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "file" in told
-
-
-def test_small_settings_are_settings() -> None:
-    for name, entry in EXPERIMENTS.items():
-        assert entry.small.keys() <= signature(entry.declare).parameters.keys(), name
-
-
-@pytest.mark.parametrize("name", [*NAMES, "normal", "exponential", "fleet", "flow-coverage"])
+@pytest.mark.parametrize("name", ["longitudinal", "normal", "fleet", "flow-coverage"])
 def test_an_impossible_folder_is_refused_before_drawing(
     name: str,
     tmp_path: Path,
