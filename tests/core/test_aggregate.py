@@ -96,11 +96,7 @@ def test_what_does_not_fit_is_not_added(other: Aggregate, message: str) -> None:
         ({"reports_per_cohort": (3,)}, "num_cohorts = 2"),
         ({"bit_counts": ((0, 1, 2, 3),)}, "1 rows"),
         ({"bit_counts": ((0, 1, 2), (0, 0, 0))}, "cohort 0 has 3"),
-        ({"bit_counts": ((0, 1, 2, 4), (0, 0, 0, 0))}, "0 to 4"),
-        ({"bit_counts": ((0, -1, 2, 3), (0, 0, 0, 0))}, "from -1"),
         ({"reports_per_cohort": (3, -1)}, "-1 reports"),
-        ({"last_day": date(2025, 1, 1)}, "backwards"),
-        ({"last_day": None}, "one end"),
         ({"reports_per_cohort": (10**400, 0)}, "an integer of 1329 bits"),
     ],
 )
@@ -112,21 +108,14 @@ def test_counts_that_cannot_be_are_refused(changes: dict[str, Any], message: str
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"version": 2}, WireFormatError),
-        ({"version": True}, WireFormatError),
         ({"version": 1.0}, WireFormatError),
-        ({"metric": "theme"}, AggregateError),
         ({"params_id": "zzz"}, AggregateError),
         ({"definition": METRIC.to_dict() | {"owner": ""}}, MetricsFileError),
-        ({"first_day": "20260101"}, WireFormatError),
-        ({"extra": 1}, WireFormatError),
         ({"metric": 3}, WireFormatError),
         ({"params": []}, WireFormatError),
         ({"params": {}}, ParameterError),
         ({"bit_counts": 3}, WireFormatError),
-        ({"bit_counts": [[0.5, 1, 2, 3], [0, 0, 0, 0]]}, WireFormatError),
         ({"reports_per_cohort": [True, 0]}, WireFormatError),
-        ({"first_day": "yesterday"}, WireFormatError),
         ({"first_day": 3}, WireFormatError),
     ],
 )
@@ -137,19 +126,3 @@ def test_files_that_must_fail(changes: dict[str, Any], error: type[Exception]) -
     for broken in ("", "[]", "{}", "null", text[:-1]):
         with pytest.raises(WireFormatError):
             Aggregate.from_json(broken)
-
-
-def test_parameters_that_disagree_are_named_each() -> None:
-    """Not the whole of both sets, as Python writes them."""
-    fields = json.loads(ONE.to_json())
-    fields["params"]["p2"] -= 1
-    fields["params"]["q2"] += 1
-    with pytest.raises(AggregateError, match=r"^p2 = \d+, but the definition says \d+$"):
-        Aggregate.from_json(json.dumps(fields))
-
-
-def test_broken_json_is_told_in_own_words() -> None:
-    with pytest.raises(WireFormatError, match=r"not JSON: it cannot be read at line 2, column 3$"):
-        Aggregate.from_json("{\n  x}")
-    with pytest.raises(WireFormatError, match=r"not JSON: a number has too many digits$"):
-        Aggregate.from_json("9" * 5_000)

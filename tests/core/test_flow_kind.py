@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 
 import pytest
 
-from metric_design.flow_kind import KIND, band_variance, class_variance, question_share
+from metric_design.flow_kind import KIND, band_variance, class_variance
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
-from rappor_core.hashing import mmh3_positions
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.flow import (
-    QUESTIONS,
     Flow,
-    flow_symbol,
-    flow_symbols,
-    question_of,
 )
 from rappor_core.metrics.metric import Metric
 from rappor_core.sequence_risk import sequence_risk
@@ -78,38 +72,12 @@ def test_what_changes_an_answer_changes_the_params_id(changes: dict[str, str]) -
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"levels": "[1]"}, "levels = [1]: give two"),
-        ({"levels": "[0, 1, 2]"}, "levels = [0, 1, 2]: give two"),
-        ({"rows": "20", "columns": "20"}, "1,600 cells at level 1, 200 at most"),
-        ({"levels": "[0, 12]"}, "cells at level 12, 200 at most"),
         ({"rows": "5", "columns": "13", "levels": "[0, 1]"}, "260 cells"),
-        ({"bands_km": "[2, 1]"}, "bands_km = [2.0, 1.0]"),
-        ({"bands_km": "[]"}, "bands_km = []"),
-        ({"bands_km": "[0, 1]"}, "bands_km = [0.0, 1.0]"),
         ({"bands_km": '["1"]'}, "bands_km = ['1'] is not a list of kilometres"),
-        ({"bands_km": "[1.0001, 1.0002]"}, "rise, above 0, by a metre or more"),
-        ({"bands_km": "[1, 2, 3, 4, 5, 6]"}, "8 symbols for 9 distance bands"),
-        ({"num_symbols": "65"}, "num_symbols = 65 is not a whole number from 2 to 64"),
-        ({"num_symbols": "1"}, "num_symbols = 1"),
         ({"num_symbols": None}, "num_symbols is missing"),
-        ({"num_cohorts": "32"}, "num_cohorts = 32 is not a multiple of 10"),
-        ({"mode": '"memo"'}, "mode = 'memo' is not one of once, window"),
-        ({"mode": '"window"', "window": "3"}, "max_reports = None is missing"),
         ({"mode": '"window"', "max_reports": "3"}, "window = 0: mode 'window' needs 2 to 1,000"),
-        (YEARLY | {"spread": "2"}, "spread = 2: mode 'once' takes"),
-        ({"window": "3"}, "window = 3: mode 'window' needs"),
-        ({"max_reports": "2"}, "max_reports = 2 must be 1 for mode 'once'"),
-        ({"lag": "2"}, "lag = 2 with from = 'night 22-6', to = 'work 9-17'"),
-        ({"to": '"night 22-6"'}, "lag = 0 with from = 'night 22-6', to = 'night 22-6'"),
-        ({"to": '"night 22-5"'}, "from and to are both named 'night'"),
-        ({"to": '"work 5-17"'}, "slots 'night' and 'work' overlap at 5 o'clock"),
-        ({"from_": '"night"'}, "from: slot 'night'"),
-        ({"spread": "0"}, "spread = 0"),
         ({"epsilon": "0"}, "epsilon = 0 is not a positive number of nats"),
         ({"epsilon": "0.00001"}, "epsilon = 1e-05 keeps nothing"),
-        ({"no_data": '"nothing"'}, "no_data = 'nothing' is not 'no_data'"),
-        ({"fallback": '"x"'}, "unknown key fallback = 'x'"),
-        ({"max_memoized_values": "3"}, "unknown key max_memoized_values = 3"),
         ({"max_reports_per_period": "2"}, "unknown key max_reports_per_period = 2"),
         ({"platforms": '["web"]'}, "add lives: platforms"),
     ],
@@ -129,35 +97,6 @@ def test_a_definition_with_wrong_keys_is_refused() -> None:
             Metric.from_dict({**definition, "details": details})
 
 
-def test_cohorts_ask_the_questions_in_their_shares() -> None:
-    asked = Counter(question_of(cohort) for cohort in range(160))
-    assert asked == {"home": 32, "work": 32, "distance": 16, "zones": 32, "pair": 48}
-    assert [question_of(cohort) for cohort in (0, 11, 22, 3, 14, 5, 26, 7, 8, 9)] == [
-        "home", "home", "work", "work", "distance", "zones", "zones", "pair", "pair", "pair",
-    ]  # fmt: skip
-    assert sum(map(question_share, QUESTIONS)) == pytest.approx(1)
-
-
-def test_each_question_sorts_all_pairs_into_its_classes() -> None:
-    flow = flow_metric().details
-    cells, sides = len(flow.cells), flow.num_sides
-    assert (cells, len(flow.zones), sides) == (16, 4, 18)
-    for question in QUESTIONS:
-        seen = {flow.class_of(question, o, d) for o in range(sides) for d in range(sides)}
-        assert max(seen) < flow.num_classes(question)
-    other, none = cells, cells + 1
-    assert flow.class_of("home", 3, 3) == 7
-    assert flow.class_of("home", 3, 4) == 6
-    assert flow.class_of("work", 3, 4) == 8
-    assert flow.class_of("work", other, other) == 2 * other + 1
-    assert flow.class_of("pair", 3, none) == 3 * sides + none
-    assert flow.class_of("zones", other, none) == 6 * 4 + 5
-    assert flow.class_of("zones", 0, 15) == 6 * flow.zone_of[0] + flow.zone_of[15]
-    assert [flow.split(flow.class_of("pair", o, d)) for o, d in ((0, 17), (17, 0))] == [
-        (0, 17), (17, 0),
-    ]  # fmt: skip
-
-
 def test_bands_are_by_upper_edge_in_whole_metres() -> None:
     flow = flow_metric().details
     north = flow.cells.index(flow.grid.place(1.5, 0.5, 1))
@@ -171,17 +110,6 @@ def test_bands_are_by_upper_edge_in_whole_metres() -> None:
         assert other.band(here, north) == band
     far = flow.cells.index(flow.grid.place(3.5, 3.5, 1))
     assert flow.band(here, far) == 3
-
-
-def test_distances_agree_with_the_law_of_cosines() -> None:
-    flow = flow_metric(**CITY).details
-    for one, two in ((0, 1), (3, 150), (169, 0), (80, 81)):
-        (a, b), (c, d) = flow.centres[one], flow.centres[two]
-        f, g = math.radians(a), math.radians(c)
-        cosine = math.sin(f) * math.sin(g) + math.cos(f) * math.cos(g) * math.cos(
-            math.radians(b - d)
-        )
-        assert flow.metres(one, two) == pytest.approx(6_371_000 * math.acos(cosine), abs=1)
 
 
 @pytest.mark.parametrize(
@@ -203,21 +131,6 @@ def test_every_cell_has_its_zone_and_its_centre(grid: str, box: str, levels: str
         parent = system.parent(system.parse(cell)[0], level, flow.grid.levels[0])
         assert flow.zones[zone] == system.name(parent, flow.grid.levels[0])
     assert set(flow.zone_of) == set(range(len(flow.zones)))
-
-
-def test_bands_are_sent_plain_and_classes_hashed() -> None:
-    metric = flow_metric()
-    flow, params = metric.details, metric.params
-    assert flow_symbols(params, flow, "distance", 4) == [0, 1, 2, 3, 4]
-    assert flow_symbol(params, "pair", 123, 7) == mmh3_positions(b"pair 123", 7, 8, 1)[0]
-    for cohort in range(10):
-        question = question_of(cohort)
-        symbols = flow_symbols(params, flow, question, cohort)
-        for origin, destination in ((0, 0), (3, 16), (17, 17), (5, 9)):
-            bits = metric.value_bits(flow.pair_text(origin, destination), cohort)
-            assert bits == 1 << symbols[flow.class_of(question, origin, destination)]
-    assert metric.value_bits("other", 7) == metric.value_bits("other>other", 7)
-    assert metric.value_bits("no_data", 8) == metric.value_bits("no_data>no_data", 8)
 
 
 @pytest.mark.parametrize("value", ["0-0", "0-0>", ">", "nowhere>0-0", "0-0>0-0>0-0", "", 3, None])
@@ -278,19 +191,6 @@ def findings(population: int | None, **changes: str | None) -> dict[str, str]:
     return {message: level for level, message in KIND.findings(metric, population)}
 
 
-def test_check_tells_costs_and_what_devices_show() -> None:
-    said = findings(1_000_000)
-    assert list(said.values()) == ["note", "note"]
-    text = "\n".join(said)
-    assert "num_symbols = 8: the variance of one flow is 0.72" in text
-    assert "1,000,000 devices over 12 months: standard error 0.16 points of a flow" in text
-    assert "0.19 of a pair of zones" in text
-    few = findings(None, num_symbols="32", spread="1")
-    assert [level for message, level in few.items() if "use num_symbols = 8" in message] == [
-        "warning"
-    ]
-
-
 def test_check_warns_of_cohorts_that_hold_too_few() -> None:
     never = [m for m, level in findings(10_000).items() if level == "warning"]
     assert any("nothing is served before more devices report; use num_cohorts = 50" in m
@@ -298,11 +198,6 @@ def test_check_warns_of_cohorts_that_hold_too_few() -> None:
     merged = findings(100_000)
     assert any("several months are served as one" in message for message in merged)
     assert not [m for m, level in merged.items() if level == "warning"]
-
-
-def test_check_says_that_a_lag_keeps_a_cell() -> None:
-    said = "\n".join(findings(None, to='"night 22-6"', lag="3"))
-    assert "keeps its first usual cell for 3 months" in said
 
 
 def test_the_dictionary_says_what_is_asked() -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import re
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -147,67 +146,41 @@ def edit(text: str, old: str, new: str) -> str:
 BAD = [
     ("", "no [metrics.NAME] table"),
     ("metrics = 3", "no [metrics.NAME] table"),
-    ("[metrics]\nhomepage = 3", "3 is not a table"),
     ("a = [", "not TOML: it cannot be read at the end"),
-    ("a = 1\na = 2\n", "not TOML: a key or a table stands twice at line 2"),
     ("a = 1\nb c", "not TOML: it cannot be read at line 2, column 3: 'b c'"),
     ("a = 1\n b = 2027-02-30", "no such date or time at line 2, column 6: 'b = 2027-02-30'"),
     ("colour = 1\n" + STRING, "colour = 1"),
-    ("budget = 0\n" + STRING, "budget = 0"),
-    ("budget = true\n" + STRING, "budget = True"),
     ("budget = inf\n" + STRING, "budget = inf"),
     ("budget = 6.0\n" + STRING, "budget = 6 is below the 6.130"),
-    (edit(STRING, "homepage", "Home"), "'Home'"),
-    (edit(STRING, 'kind = "string"', 'kind = "set"'), "kind = 'set'"),
-    (edit(STRING, 'kind = "string"\n', ""), "kind is missing"),
-    (edit(STRING, '"web-team@example.org"', '" "'), "owner = ' '"),
     (edit(STRING, "2027-06-30", '"2027-06-30"'), "expires = '2027-06-30'"),
-    (edit(STRING, "2027-06-30", "2027-06-30T00:00:00"), "expires"),
     (edit(STRING, "num_bits = 128", "num_bits = 1.5"), "num_bits = 1.5"),
     (edit(STRING, "num_bits = 128\n", ""), "num_bits is missing"),
-    (edit(STRING, "num_hashes = 2", "num_hashes = 0"), "num_hashes = 0"),
     (edit(STRING, "prob_f = 0.75", "prob_f = 75"), "prob_f = 75"),
     (edit(STRING, "prob_f = 0.75", "prob_f = 1"), "keeps nothing"),
-    (edit(STRING, "prob_q = 0.75", "prob_q = 0.5"), "keeps nothing"),
     (edit(STRING, "prob_f = 0.75", "prob_f = 0"), "max_reports = None is missing"),
     (edit(STRING, "prob_f = 0.75", "epsilon_one = 1.0"), "probabilities or epsilons"),
     (STRING + 'mechanism = "l-osue"', "mechanism = 'l-osue' needs epsilon_infinity"),
-    (STRING + 'mechanism = "laplace"', "mechanism = 'laplace'"),
-    (edit(STRING, 'kind = "string"', 'kind = ["string"]'), "kind = ['string']"),
     (edit(STRING, "num_bits = 128", "num_bits = " + "9" * 5000), "has too many digits"),
     ("a = " + "[" * 5000, "nested too deeply"),
     ("x" * 1_000_001, "1,000,001 characters"),
     ("budget = " + "9" * 400 + "\n" + STRING, "budget = an integer of"),
-    (edit(CATEGORY, "epsilon_one = 1.0", "epsilon_one = " + "9" * 400), "epsilon_one = an integer"),
     (edit(CATEGORY, "epsilon_infinity = 3.0", "epsilon_infinity = 1000"), "= 1000.0 is more than"),
-    (STRING + "max_reports = " + "9" * 400, "max_reports = an integer of"),
     (edit(STRING, "max_memoized_values = 3", "max_memoized_values = 1"), "no place beside"),
     (edit(STRING, "prob_f = 0.75", "prob_f = 0.99999"), "prob_f = 0.99999"),
-    (STRING + 'hash = "sha1"', "hash = 'sha1'"),
-    (STRING + 'period = "hour"', "period = 'hour'"),
     (STRING + "max_reports_per_period = 0", "max_reports_per_period = 0"),
-    (STRING + "max_reports = true", "max_reports = True"),
     (STRING + "accept_days = 91", "accept_days = 91"),
     (STRING + "min_reports = 0", "min_reports = 0"),
     (STRING + "min_reports_per_cohort = 0", "min_reports_per_cohort = 0"),
-    (STRING + "min_reports_per_cohort = 1001", "to min_reports = 1,000"),
     (STRING + 'typo_key = "x"', "typo_key = 'x'"),
-    (STRING + 'categories = ["a", "b"]', "categories = ('a', 'b')"),
     (edit(STRING, 'fallback = "other"\n', ""), "fallback = None is missing"),
     (edit(STRING, "max_memoized_values = 3\n", ""), "max_memoized_values is missing"),
     (edit(CATEGORY, '["light", "dark", "none"]', '["light"]'), "categories = ('light',)"),
     (edit(CATEGORY, '["light", "dark", "none"]', '["a", "a"]'), "different strings"),
-    (edit(CATEGORY, '["light", "dark", "none"]', "[1, 2]"), "categories = [1, 2]"),
-    (edit(CATEGORY, 'categories = ["light", "dark", "none"]\n', ""), "categories is missing"),
     (CATEGORY + "num_bits = 3", "num_bits = 3 is fixed"),
     (edit(CATEGORY, "max_memoized_values = 3", "max_memoized_values = 2"), "fallback = None"),
     (CATEGORY + 'fallback = "blue"', "fallback = 'blue'"),
     (edit(CATEGORY, "epsilon_one = 1.0", "epsilon_one = 3.0"), "epsilon_one = 3.0"),
-    (edit(CATEGORY, "epsilon_one = 1.0", 'epsilon_one = "1"'), "epsilon_one = '1'"),
-    (edit(CATEGORY, "epsilon_one = 1.0\n", ""), "epsilon_one is missing"),
     (BOOLEAN + 'mechanism = "l-osue"', "mechanism = 'l-osue' has no use"),
-    (edit(STRING, 'fallback = "other"', "fallback = 3"), "fallback = 3"),
-    (BOOLEAN + "fallback = true", "fallback = True"),
     (BOOLEAN + "max_memoized_values = 3", "max_memoized_values = 3"),
 ]
 
@@ -224,7 +197,6 @@ def test_bad_files_name_key_and_value(text: str, message: str) -> None:
     [
         (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
         (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its kind"),
-        (STRING + "no_data = 3\n", "no_data = 3 is not a string"),
         (
             STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
             + 'no_data = "none"\n',
@@ -287,17 +259,6 @@ def test_the_reports_that_fill_every_cohort_are_foreseen() -> None:
     assert 0.4 < full / 300 < 0.95
 
 
-def test_a_file_is_named_in_its_errors(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.toml"
-    with pytest.raises(MetricsFileError, match=r"metrics\.toml: cannot be read"):
-        load_metrics(path)
-    path.write_bytes(b"\xff")
-    with pytest.raises(MetricsFileError, match="cannot be read"):
-        load_metrics(path)
-    path.write_text(STRING)
-    assert load_metrics(path).metrics["homepage"].fallback == "other"
-
-
 @pytest.mark.parametrize(
     "changes", [{"extra": 1}, {"expires": 3}, {"params": {}}, {"categories": 3}]
 )
@@ -356,14 +317,6 @@ def test_the_cohorts_that_check_advises_pass_it(population: int, cohorts: int) -
     advice = f"use {cohorts} cohort"
     twice = edit(STRING, "num_cohorts = 32", f"num_cohorts = {2 * cohorts}")
     assert any(advice in message for message in messages(twice, population=population))
-
-
-def test_the_bits_that_check_advises_pass_it() -> None:
-    (message,) = messages("budget = 20\n" + STRING, population=10_000_000)
-    found = re.search(r"use num_bits = (\d+) or less", message)
-    assert found
-    few = edit(STRING, "num_bits = 128", f"num_bits = {found[1]}")
-    assert messages("budget = 20\n" + few, population=10_000_000) == []
 
 
 def test_the_file_adds_up_a_devices_spending(golden: MetricsFile) -> None:

@@ -61,18 +61,6 @@ def test_cohorts_grow_with_the_population(population: int, cohorts: int, use: in
         assert found[0].endswith(f"use num_cohorts = {use}")
 
 
-def test_counters_for_every_cell_need_no_more() -> None:
-    assert not [one for one in told(place(31, 64, FILTER), 1_000_000) if "equations" in one]
-    assert not [one for one in told(place(8, 64), 1_000_000) if "equations" in one]
-
-
-@pytest.mark.parametrize("population", [None, 20_000, 100_000])
-def test_two_symbols_are_worthless_for_thousands_of_cells(population: int | None) -> None:
-    """3,660 cells by 64 equations: measured worse than a flat map (docs/location.md)."""
-    assert any("hardly better than a flat one" in one for one in told(place(61, 64), population))
-    assert not any("flat" in one for one in told(place(31, 64), population))
-
-
 def test_equations_are_free_numbers() -> None:
     found = [
         equations(parse_metrics(place(31, 64, keys)).declared[0]) for keys in (SYMBOLS, FILTER)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
-from rappor_core.metrics.metric import Metric
 from tests.client.location_support import DECLARED, MEMO
-from tests.core.test_typescript import NUMBER as STARTUP
 from tests.vectors.make_platforms_v1 import TEXT, make
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "platforms.json").read_text())
@@ -65,15 +62,7 @@ def test_a_platform_changes_no_reports_meaning() -> None:
     ("keys", "said"),
     [
         ({"lives": None}, "lives"),
-        ({"lives": "0"}, "lives"),
-        ({"lives": "true"}, "lives"),
-        ({"lives": "1.5"}, "lives"),
-        ({"platforms": "[]"}, "platforms"),
-        ({"platforms": '"web"'}, "platforms"),
-        ({"platforms": '["web", "web"]'}, "platforms"),
-        ({"platforms": '["web", "ios"]'}, "platforms"),
         ({"platforms": "[1]"}, "platforms"),
-        ({"platforms": '["app"]'}, "lives"),
         ({"max_reports": None}, "max_reports"),
     ],
 )
@@ -115,69 +104,6 @@ def test_check_says_what_lives_cost() -> None:
     assert "may begin 9 until 2027-03-01" in warned["page"]
 
 
-def test_the_command_prints_each_platform(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "metrics.toml"
-    path.write_text(TEXT.replace("2027-03-01", "2099-03-01"))  # by the clock of the machine
-    assert main(["metrics", "check", str(path)]) == 0
-    said = capsys.readouterr().out
-    web, app = FILE.lifetime_epsilon_on("web"), FILE.lifetime_epsilon_on("app")
-    assert f"(app {app:.3f}; web {web:.3f}, over all lives of a browser's storage)" in said
-
-
-VALID = TEXT.replace("2027-03-01", "2099-03-01")  # by the clock of the machine
-LACKING = (
-    VALID.replace("budget = 60.0", "budget = 2.0")
-    .replace("max_reports = ", "# max_reports = ")
-    .replace("lives = ", "# lives = ")
-)
-
-
-def pasted(text: str, block: str) -> str:
-    """A file with the lines of a block under the headings that it has, and its budget."""
-    for table in block.split("\n\n"):
-        heading, _, lines = table.partition("\n")
-        if heading.startswith("budget"):
-            text = re.sub("^budget.*", heading, text, flags=re.MULTILINE)
-            continue
-        old = text[text.index(f"{heading}\n") :].partition("\n[")[0]
-        keys = [line.split(" = ")[0] for line in lines.splitlines()]
-        kept = [line for line in old.splitlines()[1:] if line.split(" = ")[0] not in keys]
-        text = text.replace(old, "\n".join([heading, lines, *kept]))
-    return text
-
-
-def test_one_message_names_all_that_a_browser_refuses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "metrics.toml"
-    path.write_text(LACKING)
-    assert main(["metrics", "compile", str(path), "-o", str(tmp_path / "metrics.json")]) == 1
-    said = capsys.readouterr().err
-    assert 'add max_reports and lives: platforms = ["web"] requires them' in said
-    block = said.partition("):\n\n")[2].partition("\n\na phone")[0]
-    path.write_text(pasted(LACKING, block))
-    assert set(re.findall(r"metrics.(\w+)\]", block)) == set(FILE.metrics)
-    assert main(["metrics", "check", str(path)]) == 0
-    assert "a browser" not in capsys.readouterr().err
-
-
-def test_what_needs_a_part_or_another_platform_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "metrics.toml"
-    path.write_text(STARTUP + DECLARED + MEMO)
-    for command in (["check"], ["compile", "-o", str(tmp_path / "metrics.json")]):
-        assert main(["metrics", command[0], str(path), *command[1:]]) == 0
-        said = capsys.readouterr().err
-        assert "note: a browser records nothing of startup, density" in said
-        assert "its parts for startup, density: pass `...parts()`" in said
-    path.write_text(VALID)
-    assert main(["metrics", "check", str(path)]) == 0
-    assert "a phone records nothing of answer: add" in capsys.readouterr().err
-
-
 def test_added_lives_or_browsers_weaken_the_collector() -> None:
     app_only = BOTH.replace(platforms=("app",), lives=None)
     assert any("epsilon for life" in what for what in _weaker(BOTH, app_only))
@@ -207,11 +133,6 @@ def test_no_fix_is_kept_for_browsers_alone() -> None:
     places.save()
     assert state.note("places/density") is None
     assert state.take_reports() == []
-
-
-def test_an_old_definition_reads_as_it_did() -> None:
-    metric = Metric.from_dict(APP_ONLY.to_dict())
-    assert (metric.platforms, metric.lives) == (("app",), None)
 
 
 NOISE = "epsilon_infinity = 2.0\nepsilon_one = 1.0\n"

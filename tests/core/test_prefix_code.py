@@ -82,13 +82,6 @@ def test_a_listed_byte_escaped_is_refused() -> None:
         assert CODE.decode(value << 8 | byte, size + 8).valid is valid
 
 
-def test_names_are_short_in_the_packaged_code() -> None:
-    """Well-known names, none of which the code was fitted to one by one."""
-    names = [b"google.com", b"wikipedia.org", b"amazon.de", b"bbc.co.uk", b"github.com"]
-    sizes = [len(plain_code(json.loads(CODE.text), name)) for name in names]
-    assert max(sizes) <= 48
-
-
 def test_tables_are_read_strictly() -> None:
     document = json.loads(CODE.text)
     assert read_code(CODE.text) == CODE

@@ -85,12 +85,6 @@ def test_published_values(h: int, f: float, infinity: float, one: float) -> None
     assert epsilon_n(mechanism, h, 1, single_bit=False) == pytest.approx(one, abs=5e-4)
 
 
-def test_a_symmetric_boolean_costs_half_of_two_bits() -> None:
-    mechanism = TwoRoundMechanism.rappor(0.5, 0.25, 0.75)
-    two = epsilon_infinity(mechanism, 1, single_bit=False)
-    assert epsilon_infinity(mechanism, 1, single_bit=True) == pytest.approx(two / 2)
-
-
 @given(st.sampled_from(MECHANISMS), st.integers(1, 5_000), st.integers(1, 4))
 def test_reports_add_up_to_the_lifetime_bound(mechanism: TwoRoundMechanism, n: int, h: int) -> None:
     now = epsilon_n(mechanism, h, n, single_bit=False)

@@ -72,17 +72,6 @@ def test_the_pair_is_as_far_apart_as_said(params: RapporParams, reports: int) ->
     assert memoised_nats(params, reports) == pytest.approx(max(found))
 
 
-@pytest.mark.parametrize(
-    ("lasting", "once", "weeks", "nats"),
-    [(2, 1.8, 8, 13.69), (2, 1.8, 12, 20.7), (2, 1.8, 45, 78.3), (2, 1.4, 45, 48.8),
-     (2, 1.0, 45, 31.8), (1, 0.9, 45, 68.6)],
-)  # fmt: skip
-def test_two_symbols_by_the_published_figures(
-    lasting: float, once: float, weeks: int, nats: float
-) -> None:
-    assert memoised_nats(symbols(2, lasting, once), weeks) == pytest.approx(nats, abs=0.06)
-
-
 def test_a_year_of_memoised_places_has_no_bound() -> None:
     memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
     dials = {"epsilon_infinity": 2.0, "epsilon_one": 1.8}

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rappor_core.risk import Risk, believed, percent_up, rise_text
+from rappor_core.risk import believed, percent_up, rise_text
 
 # what client_js/test/testing.test.mjs holds the other client to
 BELIEVED = [
@@ -28,18 +28,3 @@ def test_figures_are_those_of_the_other_client(epsilon: float, percent: str) -> 
 def test_every_text_of_an_epsilon_says_that_figure(epsilon: float, percent: str) -> None:
     bound = "no bound" if epsilon == math.inf else f"epsilon {epsilon:.2f}"
     assert rise_text(epsilon) == f"a suspicion of 1 % rises to at most {percent} ({bound})"
-
-
-@pytest.mark.parametrize(
-    ("risk", "words"),
-    [
-        (Risk(1, 2.004), "epsilon 2 for life"),
-        (
-            Risk(1, 2, 2_999.7, 1_500),
-            "epsilon 3,000 for life over 1,500 lives of a browser's storage",
-        ),
-        (Risk(1, math.inf), "epsilon inf for life"),
-    ],
-)
-def test_a_life_is_said_with_its_lives(risk: Risk, words: str) -> None:
-    assert risk.for_life == words
