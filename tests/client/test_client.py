@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk import Client, Delivery, UnknownMetricError
+from client_sdk import Delivery, UnknownMetricError
 from client_sdk.inspection import render
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
@@ -19,13 +19,6 @@ from rappor_core.metrics.file import parse_metrics
 from tests.waiting import flush_in_vain, until, waited
 
 YEAR = 365 * 86_400.0
-
-
-def test_two_lines_record_and_deliver(open_client: Any, collector: MemoryCollector) -> None:
-    with open_client() as client:
-        assert client.record("homepage", "example.org")
-        assert client.flush(20)
-    assert collector.counted() == {"homepage": 1}
 
 
 @pytest.mark.parametrize("consent", [None, "yes", 1])
@@ -151,18 +144,6 @@ def test_a_person_sees_what_is_queued_and_sent(open_client: Any) -> None:
     after = client.inspect()
     assert after["queued"] == {}
     assert after["counters"]["accepted:homepage"] == 1
-
-
-def test_refusals_are_counted_by_reason(open_client: Any, collector: MemoryCollector) -> None:
-    assert collector.metrics is not None
-    collector.metrics = {name: m for name, m in collector.metrics.items() if name != "theme"}
-    client = open_client()
-    client.record("theme", "dark")
-    client.record("homepage", "a")
-    client.flush(20)
-    counters = client.inspect()["counters"]
-    assert counters["refused:theme:unknown_metric"] == 1
-    assert counters["accepted:homepage"] == 1
 
 
 def test_a_read_only_place_keeps_the_client_quiet(open_client: Any, tmp_path: Path) -> None:
@@ -317,37 +298,6 @@ def test_a_period_without_data_is_reported_at_start(
         while collector.counted()["homepage"] < 3 and time.monotonic() < deadline:
             client.flush(0.1)
     assert sorted(report.day.day for report in collector.reports) == [21, 22, 23]
-
-
-def test_the_public_names_are_there() -> None:
-    import client_sdk
-
-    for name in client_sdk.__all__:
-        assert getattr(client_sdk, name) is not None
-    with pytest.raises(AttributeError, match="nosuch"):
-        client_sdk.nosuch  # noqa: B018
-    assert client_sdk.Client is Client
-
-
-@pytest.mark.parametrize(
-    ("mistake", "message"),
-    [
-        ({"delivery": "x"}, "delivery = 'x'"),
-        ({"delivery": Delivery}, "is not a Delivery"),
-        ({"state_dir": 5}, "state_dir = 5"),
-        ({"collector": "http://h:abc"}, "is not an address"),
-        ({"collector": "https://a..b"}, "is not an address"),
-        (
-            {"collector": "http://collector.example.org", "key": "k", "development": False},
-            "use https",
-        ),
-    ],
-)
-def test_mistakes_of_the_app_show_at_opening(
-    open_client: Any, mistake: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ParameterError, match=message):
-        open_client(**mistake)
 
 
 def test_development_lets_a_key_go_to_an_emulator(open_client: Any) -> None:

@@ -12,9 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import date
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +51,6 @@ def test_healthy(open_client: Any, collector: MemoryCollector) -> None:
     assert counted(collector) == REPORTS
 
 
-def test_a_burst(open_client: Any, collector: MemoryCollector) -> None:
-    client = open_client()
-    record(client, 5_200)
-    assert client.flush(20)
-    assert counted(collector) == 5_200
-
-
 def test_server_down_exit_restart_with_server_up(
     open_client: Any, collector: MemoryCollector
 ) -> None:
@@ -70,47 +61,6 @@ def test_server_down_exit_restart_with_server_up(
     client = open_client()
     assert client.flush(20)
     assert counted(collector) == REPORTS
-
-
-OVERLOAD_SECONDS = 6.0
-
-
-class Overloaded:
-    """A device and its collector, which answers a status for six seconds and only then counts."""
-
-    def __init__(
-        self, open_client: Any, folder: Path, status: int, headers: dict[str, str]
-    ) -> None:
-        self.collector = MemoryCollector()
-        self.collector.answer = self._answer
-        self.tries: list[float] = []
-        self._status, self._headers = status, headers
-        self.until = time.monotonic() + OVERLOAD_SECONDS
-        self.client = open_client(state_dir=folder, collector=self.collector.url)
-
-    def _answer(self, _: Batch) -> tuple[int, dict[str, str], bytes] | None:
-        self.tries.append(time.monotonic())
-        return (self._status, self._headers, b"{}") if self.tries[-1] < self.until else None
-
-
-@pytest.mark.long
-def test_overload_for_six_seconds(open_client: Any, tmp_path: Path) -> None:
-    """503 and 429 with Retry-After, and 500 without: three devices beside each other."""
-    answers = [(503, {"Retry-After": "1"}), (429, {"Retry-After": "1"}), (500, {})]
-    devices = [Overloaded(open_client, tmp_path / str(a[0]), *a) for a in answers]
-    with ExitStack() as running:
-        for device in devices:
-            running.enter_context(device.collector)
-            record(device.client)
-        for device in devices:
-            assert device.client.flush(30), device.client.last_error
-            device.client.close()
-    for device, (status, headers) in zip(devices, answers, strict=True):
-        assert counted(device.collector) == REPORTS, status
-        assert device.tries[0] < device.until < device.tries[-1]
-        if headers:  # Retry-After is a promise, also while somebody waits
-            early = [b - a for a, b in pairwise(device.tries) if a < device.until]
-            assert min(early) >= 0.99, status
 
 
 def test_answer_lost_after_processing(open_client: Any, collector: MemoryCollector) -> None:

@@ -49,18 +49,6 @@ def test_a_collector_that_is_not_there_shows(
     assert SINCE in warned[0].getMessage()
 
 
-def test_an_address_without_a_collector_shows(open_client: Any, collector: MemoryCollector) -> None:
-    collector.answer = lambda _: (404, {"Content-Type": "text/html"}, b"<h1>Not found</h1>")
-    client = open_client(delivery=WHEN_FLUSHED)
-    assert client.record("homepage", "a")
-    flush_in_vain(client, lambda: client.status.condition == "not_delivered")
-    assert "answered 404" in client.status.sentence
-    collector.answer = None
-    assert client.flush(20)
-    assert client.status.condition == "active"
-    assert client.last_error == ""
-
-
 @pytest.mark.parametrize("stored", [1e300, -1e300, 1e18])
 def test_a_stored_time_beyond_any_clock_is_read(open_client: Any, stored: float) -> None:
     """One flipped bit of a stored float is enough for it."""
@@ -104,14 +92,6 @@ def test_a_report_of_a_closed_day_is_lost(open_client: Any, collector: MemoryCol
     assert client.record("homepage", "b")
     assert client.flush(20)
     assert client.last_error == ""
-
-
-def test_what_the_full_queue_drops_is_not_delivered(open_client: Any) -> None:
-    client = open_client(delivery=Delivery(mean_delay=3600.0, max_queued=2))
-    for value in "abc":
-        assert client.record("homepage", value)
-    assert not client.flush(20)
-    assert client.inspect()["counters"]["dropped:queue_full"] == 1
 
 
 def test_a_withdrawal_forgets_since_when(open_client: Any) -> None:

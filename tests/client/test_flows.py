@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from client_sdk import Client
-from client_sdk.__main__ import account_of
 from client_sdk.errors import UnknownMetricError
 from client_sdk.inspection import render
 from client_sdk.location.dwell_time import OUTSIDE, moment_of
@@ -23,7 +22,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.memory import MemoryState
 from client_sdk.testing import FixedRandomness
-from rappor_core.calendar import day_of, period_number
+from rappor_core.calendar import day_of
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
@@ -106,41 +105,6 @@ def test_nothing_is_kept_of_an_undrawn_period() -> None:
             assert device.kept == []
 
 
-@pytest.mark.parametrize(
-    ("night", "work", "value"),
-    [
-        (HOME, OFFICE, PAIR),
-        (HOME, HOME, "1-0-0>1-0-0"),
-        (HOME, AWAY, "1-0-0>other"),
-        (AWAY, AWAY, "other>other"),
-        (None, OFFICE, "no_data>1-3-3"),
-        (None, None, "no_data>no_data"),
-    ],
-)
-def test_silence_and_other_places_are_answers(
-    night: tuple[float, float] | None, work: tuple[float, float] | None, value: str
-) -> None:
-    device = Device(declared(), next(secrets()))
-    device.at(0, 18)
-    if night:
-        device.at(0, NIGHT, night)
-    if work:
-        device.at(0, WORK, work)
-    device.at(1, 0)
-    assert device.sent == [(value, 0)]
-
-
-def test_the_usual_cell_has_its_slots_most_time() -> None:
-    device = Device(declared(period='"week"'), next(secrets()))
-    for day in range(5):
-        device.at(day, 9, OFFICE if day else HOME)
-        device.at(day, 12, OFFICE)
-        device.at(day, NIGHT, HOME)
-    device.at(7, 0)
-    ((value, day),) = device.sent
-    assert (value, day) == (PAIR, 6)
-
-
 def test_the_answer_does_not_depend_on_use() -> None:
     """Which period is answered for is the same with fixes, without, and with a few."""
     file = declared(spread="5")
@@ -188,35 +152,6 @@ def test_a_lag_keeps_the_first_cell_alone() -> None:
     assert value == (PAIR if first in (2, 3) else "1-0-0>1-0-0")
     device.at(9, 12)
     assert device.kept == []
-
-
-def test_a_lag_of_several_periods_never_overlaps() -> None:
-    """spread = 1: each period could be a first one; only one is kept of at a time."""
-    device = Device(declared(**LAGGED), next(secrets()))
-    for day in range(6):
-        device.at(day, NIGHT, (day + 0.5, 0.5) if day < 4 else AWAY)
-        assert len(json.loads(device.saved or "")["known"]) <= 1
-    assert device.sent == [("1-0-0>1-2-0", 2)]
-    assert device.kept == []
-
-
-def test_without_a_first_period_there_is_no_data() -> None:
-    device = Device(declared(**LAGGED), next(secrets()))
-    device.at(0, 12)
-    device.at(2, NIGHT, HOME)
-    device.at(3, 0)
-    assert device.sent == [("no_data>1-0-0", 2)]
-
-
-def test_an_answer_nobody_takes_waits_a_turn() -> None:
-    file = declared(spread="2", accept_days="3")
-    for secret in secrets(8):
-        device = Device(file, secret)
-        device.at(0, NIGHT, HOME)
-        device.at(40, NIGHT, OFFICE)
-        life(device, range(41, 44))
-        assert len(device.sent) == 1
-        assert device.sent[0][1] >= 36
 
 
 def test_a_clock_that_goes_back_answers_nothing_twice() -> None:
@@ -342,28 +277,3 @@ def test_inspect_shows_no_cell_and_withdrawal_leaves_none(tmp_path: Path) -> Non
         client.set_consent(False)
     data = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"dwell" not in data
-
-
-def test_months_are_the_usual_period() -> None:
-    file = declared(period='"month"', spread="12")
-    device = Device(file, next(secrets()))
-    for day in range(0, 400, 3):
-        device.at(day, NIGHT, HOME)
-        device.at(day, WORK, OFFICE)
-    ((value, day),) = device.sent
-    assert value == PAIR
-    last = START + timedelta(day)
-    assert (last + timedelta(1)).day == 1
-    assert 0 <= period_number("month", day_of(last)) - period_number("month", day_of(START)) < 12
-
-
-def test_the_state_directory_reads_its_account(tmp_path: Path) -> None:
-    """`python -m client_sdk inspect` on a state that no client has open."""
-    file = declared()
-    with Client.open(
-        file, state_dir=tmp_path, collector="http://localhost:1", consent=True,
-        clock=lambda: START.timestamp(),
-    ) as client:  # fmt: skip
-        assert client.record_location("commute", *HOME, START + timedelta(hours=NIGHT))
-    said = account_of(str(tmp_path), as_json=False)
-    assert "places of the time that runs: 1; first ones: 0" in said

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from client_sdk import Client
 from client_sdk.errors import UnknownMetricError
 from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import MOST_PLACES, Dwell, is_weekend, moment_at, moment_of
+from client_sdk.location.dwell_time import MOST_PLACES, Dwell, is_weekend, moment_of
 from client_sdk.storage.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.calendar import EPOCH_ORDINAL, last_day, period_number
@@ -27,63 +27,12 @@ from tests.client.location_support import (
 )
 
 
-def test_the_usual_cell_is_the_longest_stay() -> None:
-    visits, sent = visits_of(declared("memo", "max_gap_minutes = 120\n"))
-    for hour, point in ((7, (1.5, 1.5)), (9, (2.5, 2.5)), (12, (1.5, 1.5)), (14, (3.5, 3.5))):
-        visits.fix(*point, moment_of(START + timedelta(hours=hour)))
-    visits.fix(9.5, 9.5, moment_of(START + timedelta(days=1, hours=8)))
-    (cell,) = values(sent, "day")
-    level = int(sent[0][0].rpartition("/")[2])
-    assert cell == declared("memo").parts("density")[0].location.grid.place(1.5, 1.5, level)  # type: ignore[union-attr]
-    assert values(sent, "night") == ["other"]
-
-
-def test_time_is_split_where_a_slot_ends() -> None:
-    """20:30 to 23:30 is an hour and a half of day, and the same of night."""
-    visits, _ = visits_of(declared("memo", "max_gap_minutes = 600\n"))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=20, minutes=30)))
-    visits.fix(2.5, 2.5, moment_of(START + timedelta(hours=23, minutes=30)))
-    rows = {(slot, round(time)) for slot, _, time in json.loads(visits.to_json())["dwell"]}
-    assert rows == {("day", 5401), ("night", 5400), ("night", 1)}
-
-
-def test_a_fix_speaks_for_no_longer_than_declared() -> None:
-    visits, _ = visits_of(declared("memo", "max_gap_minutes = 10\n"))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
-    visits.fix(2.5, 2.5, moment_of(START + timedelta(hours=12)))
-    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
-    assert times == [601.0, 1.0]
-
-
-def test_every_period_is_reported_with_or_without_data() -> None:
-    visits, sent = visits_of(declared("memo"))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
-    visits.roll(moment_of(START + timedelta(days=3, hours=1)))
-    days = (START.date() - date(1970, 1, 1)).days
-    assert [day for _, _, day in sent] == [days, days, days + 1, days + 1, days + 2, days + 2]
-    assert values(sent, "day")[1:] == ["other", "other"]
-
-
 def test_a_period_reported_once_is_not_reported_again() -> None:
     visits, sent = visits_of(declared("memo"))
     for day in (0, 1, 0, 1, 2):
         visits.roll(moment_of(START + timedelta(days=day, hours=8)))
     first = (START.date() - date(1970, 1, 1)).days
     assert Counter(day for _, _, day in sent) == {first: 2, first + 1: 2}
-
-
-def test_a_long_absence_is_reported_while_taken() -> None:
-    visits, sent = visits_of(declared("memo", "accept_days = 5\n"))
-    visits.fix(1.5, 1.5, moment_of(START))
-    visits.roll(moment_of(START + timedelta(days=100)))
-    assert len({day for _, _, day in sent}) == 6
-
-
-def test_what_is_outside_the_box_is_other() -> None:
-    visits, sent = visits_of(declared("memo"))
-    visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
-    visits.roll(moment_of(START + timedelta(days=1)))
-    assert values(sent, "day") == ["other"]
 
 
 def test_fixes_are_forgotten_when_their_period_closes() -> None:
@@ -224,19 +173,6 @@ def test_a_periods_last_day_is_its_last(period: str, day: int) -> None:
     assert is_weekend(day) == (date.fromordinal(day + EPOCH_ORDINAL).weekday() >= 5)
 
 
-def test_moments_are_local() -> None:
-    zone = timezone(timedelta(hours=14))
-    moment = moment_of(datetime(2026, 11, 3, 1, 30, tzinfo=zone))
-    assert (moment.day, moment.hour, moment.left) == (
-        (date(2026, 11, 3) - date(1970, 1, 1)).days,
-        1,
-        1800,
-    )
-    assert moment_at(START.timestamp()).at == START.timestamp()
-    with pytest.raises(ValueRefusedError, match="time zone"):
-        moment_of(datetime(2026, 11, 3))
-
-
 def test_a_client_takes_fixes_and_leaks_none(tmp_path: Path) -> None:
     file = declared("memo")
     now = [START.timestamp()]
@@ -284,16 +220,6 @@ def test_a_period_survives_restarts_but_not_lost_consent(tmp_path: Path) -> None
     opened(False).close()
     with opened(True) as client:
         assert kept(client) == []  # the sending thread may have begun the period anew
-
-
-@pytest.mark.parametrize("point", [1.5, (1.5,), (1.5, 1.5, 1.5), None])
-def test_a_trip_is_two_points(tmp_path: Path, point: object) -> None:
-    refused = pytest.raises(ValueRefusedError, match=r"two points, each a latitude")
-    with Client.open(
-        declared("memo", "pairs = true\n"), state_dir=tmp_path, collector="http://127.0.0.1:9",
-        consent=True, development=True,
-    ) as client, refused:  # fmt: skip
-        client.record_trip("density", (1.5, 1.5), point)  # type: ignore[arg-type]
 
 
 def test_mistakes_show_in_development(tmp_path: Path) -> None:

@@ -1,14 +1,10 @@
 """A location metric that declares `no_data`: a slot without a fix is told apart from `other`."""
 
-from collections import Counter
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 
-from client_sdk import Client
 from client_sdk.location.dwell_time import moment_of
-from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.metric import Metric
 from tests.client.location_support import MODES, START, Phone, declared, values, visits_of
 
@@ -27,14 +23,6 @@ def test_no_fix_is_no_data_outside_is_other(mode: str) -> None:
     assert second.count("-") == 2
     assert missed == ["no_data", "no_data"]
     assert values(sent, "night") == ["no_data"] * 4
-
-
-def test_more_time_outside_than_inside_is_other() -> None:
-    visits, sent = visits_of(declared("memo", APART))
-    for hour, point in ((8, (1.5, 1.5)), (9, (50.0, 50.0)), (10, (50.0, 50.0))):
-        visits.fix(*point, moment_of(START + timedelta(hours=hour)))
-    visits.roll(moment_of(START + timedelta(days=1)))
-    assert values(sent, "day") == ["other"]
 
 
 def test_no_trip_is_no_data_entering_is_other() -> None:
@@ -98,24 +86,3 @@ def test_nobody_but_the_visits_fills_its_periods() -> None:
     assert phone.recorder.fill_periods((START + timedelta(days=3)).timestamp()) == 0
     phone.collect()
     assert len(phone.reports) == 1
-
-
-def test_one_report_a_slot_and_period_arrives(tmp_path: Path) -> None:
-    now = [datetime(2026, 11, 2, 8, tzinfo=UTC)]
-    file = declared("symbols", APART, "accept_days = 30\n")
-    with (
-        MemoryCollector(file.metrics) as collector,
-        Client.open(
-            file, state_dir=tmp_path, collector=collector.url, consent=True, development=True,
-            clock=lambda: now[0].timestamp(),
-        ) as client,
-    ):  # fmt: skip
-        assert client.record_location("density", 1.5, 1.5, at=now[0])
-        for _ in range(4):
-            now[0] += timedelta(days=1)
-            client.flush(10)
-        counted = collector.counted()
-    assert Counter(name.rpartition("/")[0] for name in counted) == {
-        "density/day": 1, "density/night": 1,
-    }  # fmt: skip
-    assert set(counted.values()) == {4}

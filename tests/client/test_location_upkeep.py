@@ -19,7 +19,6 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import EPOCH_ORDINAL
-from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
@@ -33,7 +32,6 @@ from tests.client.location_support import (
     values,
     visits_of,
 )
-from tests.waiting import until
 
 
 def test_nothing_of_a_fix_outlives_its_period() -> None:
@@ -44,18 +42,6 @@ def test_nothing_of_a_fix_outlives_its_period() -> None:
     assert json.loads(visits.to_json())["last"] is None
     visits.roll(moment_of(START + timedelta(days=2)))
     assert values(sent, "night")[1] == "other"
-
-
-def test_time_weighs_and_not_the_number_of_fixes() -> None:
-    """Half an hour of ten fixes a second against two hours of one in half an hour."""
-    visits, _ = visits_of(declared("memo"))
-    for minute in range(0, 121, 30):
-        visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8, minutes=minute)))
-    for tenth in range(18_000):
-        visits.fix(7.5, 7.5, moment_of(START + timedelta(hours=10, minutes=30, seconds=tenth / 10)))
-    visits.roll(moment_of(START + timedelta(hours=11)))
-    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
-    assert times == pytest.approx([2.5 * 3600 + 1, 0.5 * 3600 + 1])
 
 
 @pytest.mark.parametrize("mode", ["memo", "symbols"])
@@ -162,56 +148,6 @@ def test_a_look_between_fixes_changes_no_time_spent() -> None:
     assert looked.to_json() == plain.to_json()
 
 
-@pytest.mark.parametrize("at", ["2026-11-02T12:00:00Z", 1_793_620_800.0, 0, date(2026, 11, 2)])
-def test_what_is_no_time_is_refused_in_words(tmp_path: Path, at: object) -> None:
-    refused = pytest.raises(ValueRefusedError, match="pass a datetime with a time zone")
-    with Client.open(
-        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        development=True,
-    ) as client, refused:  # fmt: skip
-        client.record_location("density", 1.5, 1.5, at=at)  # type: ignore[arg-type]
-
-
-def test_a_fix_ahead_of_the_clock_is_counted(tmp_path: Path) -> None:
-    with Client.open(
-        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        clock=START.timestamp,
-    ) as client:  # fmt: skip
-        assert client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1))
-        assert not client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1.01))
-        assert client.inspect()["counters"]["ahead:density"] == 1
-
-
-def test_inspect_shows_a_recorded_place_at_once(tmp_path: Path) -> None:
-    """What is in memory for some seconds is of the account, too."""
-    with Client.open(
-        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        clock=START.timestamp,
-    ) as client:  # fmt: skip
-        assert client.record_location("density", 1.5, 1.5, at=START)
-        (kept,) = client.inspect()["places"]
-        assert "places of the time that runs: 1" in kept["sentence"]
-
-
-def test_a_report_that_cannot_be_queued_is_retried() -> None:
-    """A full disk at midnight must not lose the day."""
-    sent: list[tuple[str, str, int]] = []
-    full = True
-
-    def send(*row: str | int) -> None:
-        if full:
-            raise OSError("no space left on device")
-        sent.append(row)  # type: ignore[arg-type]
-
-    visits = Visits(declared("memo").parts("density"), bytes(32), send, None)
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
-    with pytest.raises(OSError, match="no space"):
-        visits.roll(moment_of(START + timedelta(days=1)))
-    full = False
-    assert visits.roll(moment_of(START + timedelta(days=1, hours=1)))
-    assert values(sent, "day") != ["other"]
-
-
 def test_what_no_collector_takes_costs_nothing() -> None:
     """A device off for months: `once` keeps its one answer for a period that still counts."""
     visits, sent = visits_of(declared("once", 'period = "month"\naccept_days = 7\n'))
@@ -278,23 +214,6 @@ def test_no_place_outlives_consent_withdrawn_elsewhere(
         assert service.status.condition == "no_consent"
     with closing(sqlite3.connect(tmp_path / "state.sqlite")) as database:
         assert database.execute("SELECT * FROM notes").fetchall() == []
-
-
-def test_files_hold_no_trace_of_a_past_period(tmp_path: Path) -> None:
-    """Neither the pages that were freed nor the write-ahead log."""
-    file, now = declared("memo"), [(START + timedelta(hours=2)).timestamp()]
-    with Client.open(
-        file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-        clock=lambda: now[0],
-    ) as client:  # fmt: skip
-        session = client._life.session
-        assert session is not None
-        client.record_location("density", 1.5, 1.5, at=START + timedelta(hours=2))
-        session.places.save()
-        assert b'["night",' in bytes_of(tmp_path)
-        now[0] += 86_400 + 10 * 3600
-        client.record_location("density", 1.5, 1.5, at=START + timedelta(days=1, hours=12))
-        until(lambda: b'["night",' not in bytes_of(tmp_path))
 
 
 def bytes_of(folder: Path) -> bytes:
@@ -419,18 +338,6 @@ def test_a_held_place_does_not_survive(change: str) -> None:
     assert json.loads(second.to_json())["known"] == []
     second.roll(moment_of(START + timedelta(days=9)))
     assert {value for _, value, _ in sent} == {"other"}
-
-
-def test_a_held_place_stands_for_its_declared_periods() -> None:
-    visits, sent = visits_of(declared("held"))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
-    visits.fix(50.0, 1.5, moment_of(START + timedelta(hours=23)))
-    for day in range(1, 7):
-        visits.roll(moment_of(START + timedelta(days=day, hours=1)))
-    cell = values(sent, "day")[0]
-    assert cell != "other"
-    assert values(sent, "day") == [cell] * 3 + ["other"] * 3
-    assert values(sent, "night") == ["other"] * 6  # outside is data, and held as a cell is
 
 
 def test_a_clock_before_a_held_place_forgets_it() -> None:

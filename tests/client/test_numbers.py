@@ -82,31 +82,6 @@ def secrets(number: int) -> Iterator[bytes]:
     return (rng.randbytes(32) for _ in range(number))
 
 
-@pytest.mark.parametrize(
-    ("of", "numbers", "made"),
-    [
-        ("sum", (1, 1, 0.5), 2.5),
-        ("count", (7, 7, 7), 3),
-        ("mean", (1, 2, 6), 3.0),
-        ("median", (1, 9, 2), 2),
-        ("median", (1, 9, 2, 3), 3),  # the upper of the two in the middle
-        ("max", (1, 4, 2), 4),
-        ("last", (4, 1), 1),
-        ("sum", (), 0.0),
-    ],
-)
-def test_a_period_becomes_one_number(of: str, numbers: tuple[float, ...], made: float) -> None:
-    edges = "[1, 2, 3, 4, 5, 6, 8]"
-    for secret in secrets(12):  # cohorts with different cuts
-        device = Device(table("m", of, edges), secret)
-        device.numbers.roll(START)
-        for number in numbers:
-            assert device.numbers.record("m", number, START) is None
-        assert device.numbers.roll(START + DAY)
-        assert device.sent == [("m", device.answer("m", made), 20_500)]
-        assert not device.numbers.roll(START + DAY)
-
-
 def test_every_period_is_reported_once_no_data_included() -> None:
     device = Device(TEXT)
     device.numbers.roll(START)
@@ -150,14 +125,6 @@ def test_a_life_of_distinct_numbers_charges_two_answers() -> None:
         assert len(device.sent) == 180
         assert len(device.state.entries("m")) == 2
         assert not [name for name in device.state.counters() if "closed" in name]
-
-
-def test_drift_within_the_cut_changes_no_answer() -> None:
-    for secret in secrets(10):
-        device = Device(table("m", "last", "[50, 100]"), secret)
-        for day in range(30):
-            device.numbers.record("m", 60 + day, START + day * DAY)  # 60 to 89
-        assert len({answer for _, answer, _ in device.sent}) == 1
 
 
 ONCE = 'mode = "once"\nepsilon = 4.0\nspread = 5'
@@ -341,14 +308,6 @@ def test_a_client_counts_delivers_and_says_why_not(path: Path) -> None:
         now[0] = 90_000 * DAY  # after `expires`
         assert not client.add("crashes")
         assert client.last_refusal.startswith("crashes expired on 2099-06-30")
-
-
-def test_in_development_a_mistake_raises(path: Path) -> None:
-    with opened(path, "http://127.0.0.1:9", [START], development=True) as client:
-        with pytest.raises(ValueRefusedError, match="not a str"):
-            client.record("startup", "812")
-        with pytest.raises(ValueRefusedError, match="is no counter"):
-            client.add("startup")
 
 
 def kept(path: Path) -> Any:

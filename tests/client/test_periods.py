@@ -17,7 +17,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
 from client_sdk.storage.sqlite import SqliteState
-from rappor_core.calendar import EPOCH_ORDINAL, date_of, last_day, period_number
+from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.metric import Metric
 from tests.client.period_support import declared
 
@@ -163,12 +163,3 @@ def test_what_is_carried_over_is_never_less(unit: str, new: str, days: list[int]
     real = Counter(period_number(new, day) for day in days)
     found = carried(counts, unit, new)
     assert all(found[period] >= number for period, number in real.items())
-
-
-@pytest.mark.parametrize("unit", UNITS)
-def test_touched_holds_every_day_of_a_period(unit: str) -> None:
-    for new in UNITS:
-        for number in {period_number(unit, START + day) for day in range(0, 400, 13)}:
-            first, last = last_day(unit, number - 1) + 1, last_day(unit, number)
-            expected = {period_number(new, day) for day in range(first, last + 1)}
-            assert set(touched(unit, number, new)) == expected, date_of(first)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -49,12 +47,6 @@ def test_an_apps_tests_run_with_the_fixture(tmp_path: Path) -> None:
         cwd=tmp_path, env=os.environ | alone, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "3 passed" in done.stdout, done.stdout
-
-
-def test_pytest_finds_the_plugin_where_it_is_installed() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    plugin = import_module(project["entry-points"]["pytest11"]["rappor"])
-    assert plugin.rappor
 
 
 def test_a_value_over_the_limit_tells_the_reason(

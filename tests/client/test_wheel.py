@@ -130,20 +130,6 @@ USE = f"UNREAD = {UNREAD!r}" + USE
 COUNTED = {"homepage": 1, "theme": 1, "crashed": 1}
 PLACES = {"home/night/10": 1, "home/work/10": 1}
 SUMS = {"crashes": 1}
-REPORTS = """
-import json, sys
-from client_sdk.randomisation.encoder import MetricEncoder
-from rappor_core.metrics.compiled import read_compiled
-folder = sys.argv[1]
-rows = json.load(open(folder + "/device.json"))["reports"]
-good = json.load(open(folder + "/compiled.json"))["good"]["metrics"]["document"]
-metrics = read_compiled(json.dumps(good)).metrics
-for row in rows:
-    random, secret = bytes.fromhex(row["random"]), bytes.fromhex(row["secret"])
-    device = MetricEncoder(metrics[row["metric"]], secret, lambda n: random[:n])
-    assert device.report_bits(device.value_bits(row["value"])).hex() == row["report_bits"], row
-print(len(rows))
-"""
 
 
 def put_mmh3_in(folder: Path) -> str:
@@ -202,15 +188,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str
     return [put_mmh3_in(site)]
 
 
-@pytest.mark.parametrize("form", ["toml", "json"])
-def test_a_device_at_work_loads_only_mmh3(tmp_path: Path, metrics_text: str, form: str) -> None:
-    """One metric of each kind, recorded and delivered; compiled, without what reads TOML."""
-    site = put_mmh3_in(tmp_path / "site")
-    foreign, parsers = use([str(ROOT), site], tmp_path, metrics_text + EVERY_KIND, form)
-    assert foreign == "[]"
-    assert (parsers == "[]") == (form == "json")
-
-
 def test_importing_and_opening_load_no_network(tmp_path: Path, metrics_text: str) -> None:
     metrics = tmp_path / "metrics.toml"
     metrics.write_text(metrics_text)
@@ -248,22 +225,6 @@ def test_the_wheel_serves_a_device_of_every_kind(
     foreign, parsers = use(installed, tmp_path, metrics_text + EVERY_KIND, form)
     assert foreign == "[]"
     assert (parsers == "[]") == (form == "json")
-
-
-def test_the_wheel_passes_the_vectors_of_reports(installed: list[str]) -> None:
-    assert int(run(REPORTS, installed, str(ROOT / "tests" / "vectors" / "v1"))) > 10
-
-
-def test_the_wheel_shows_a_person_what_is_kept(installed: list[str], tmp_path: Path) -> None:
-    """`python -m client_sdk inspect`."""
-    ask = """
-import runpy
-sys.argv[:] = ["x", "inspect", sys.argv[1]]
-runpy.run_module("client_sdk", run_name="__main__")
-"""
-    with pytest.raises(subprocess.CalledProcessError) as raised:
-        run(ask, installed, str(tmp_path / "nothing"))
-    assert "holds no state of this SDK" in raised.value.stderr
 
 
 BEHIND_A_RELAY = """
