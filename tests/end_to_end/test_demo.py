@@ -19,8 +19,6 @@ from decoder_service.client import Service
 from rappor_cli.main import main
 from tests.decoder_service.release_support import POLICY
 
-SHARED_TRIPS = Path(__file__).parents[3] / "shared" / "data" / "valleybike_500riders.csv.gz"
-
 
 def found(folder: Path) -> dict[str, float]:
     with (folder / "results.csv").open(encoding="utf-8", newline="") as stream:
@@ -74,42 +72,6 @@ def test_true_values_go_the_same_way(
     }
     manifest = json.loads((tmp_path / "out" / "value" / "manifest.json").read_text())
     assert manifest["repeats"] == 2
-
-
-def test_real_trips_go_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if not SHARED_TRIPS.exists():
-        pytest.skip(f"the bike trips are not at {SHARED_TRIPS}")
-    options = ["--column", "start_station", "--client-column", "user_id", "--seed", "1"]
-    assert main(["demo", "--input", str(SHARED_TRIPS), *options, "-o", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "500 devices sent 33,968 reports" in shown
-    assert "memoised values" in shown
-    assert (tmp_path / "value" / "report.html").stat().st_size > 5_000
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("a,b\n", ["--column", "b"], "has no rows"),
-        ("a,b\n1,\n", ["--column", "b"], "empty in every row"),
-        ("a,b\n1,2\n", ["--column", "c"], "no column 'c'; it has a, b"),
-        ("a,b\n1,2\n", ["--column", "b", "--client-column", "d"], "no column 'd'"),
-        ("a,b\n1,2\n", ["--column", "b", "--epsilon-one", "9"], "epsilon_one = 9"),
-    ],
-)
-def test_unusable_files_are_refused_in_one_line(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    content: str,
-    options: list[str],
-    message: str,
-) -> None:
-    path = tmp_path / "values.csv"
-    path.write_text(content)
-    assert main(["demo", "--input", str(path), *options, "-o", str(tmp_path / "out")]) == 1
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Docs that cannot go stale: their Python runs, their commands and links exist."""
+"""Docs that cannot go stale: their Python runs, and their commands exist."""
 
 import re
 import shlex
@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from docs.tools.doc_tables import BLOCK
-from rappor_cli.main import COMMANDS, load
+from rappor_cli.main import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -57,19 +56,3 @@ def test_commands_of_a_page_exist_with_their_options(page: Path) -> None:
             if word.startswith("-") and not word.lstrip("-").replace(".", "").isdigit():
                 option = word.split("=")[0]
                 assert option in known | {"--help"}, f"rappor {name}: {option} in {page.name}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_and_option_has_help(name: str) -> None:
-    whole = load(name)
-    for command in (whole, *getattr(whole, "commands", {}).values()):
-        assert command.help, f"rappor {name}: {command.name} has no help"
-        for param in command.params:
-            if param.param_type_name == "option" and param.name != "help":
-                assert param.help, f"rappor {name}: {param.opts} has no help"

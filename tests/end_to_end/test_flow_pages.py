@@ -124,17 +124,6 @@ def test_flows_are_read_by_keys_pointer_and_table(
     page.close()
 
 
-def test_script_and_page_have_one_table(address: str, browser: Any) -> None:
-    page = shown(browser, address)
-    found = page.inner_text("#busiest").split()
-    page.close()
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address)
-    assert page.inner_text("#busiest").split() == found
-    context.close()
-
-
 def test_maps_of_flows_are_moved_and_searched(
     content: dict[str, Any], address: str, browser: Any
 ) -> None:

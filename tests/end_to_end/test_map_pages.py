@@ -150,21 +150,6 @@ def test_moves_of_a_map_are_in_its_address(
     page.close()
 
 
-def test_certainty_of_cells_is_a_scaled_layer(
-    data: dict[str, Any], tmp_path: Path, browser: Any
-) -> None:
-    page = show(browser, tmp_path, data)
-    page.check("#unsure")
-    settled(page)
-    one = data["maps"][0]
-    ends = zip(one["low"], one["high"], strict=True)
-    widest = max(high - low for low, high in ends) / 2 * data["unit"]
-    said = page.get_attribute("#scale", "aria-label")
-    assert f"up to {percent(widest)};" in said
-    assert "width=1" in page.url
-    page.close()
-
-
 @pytest.mark.parametrize("theme", list(THEMES))
 def test_pages_without_scripts_have_picture_and_legend(
     theme: str, data: dict[str, Any], tmp_path: Path, browser: Any

@@ -1,7 +1,6 @@
-"""docs/metrics.md is the whole reference; and README's metric passes README's own check."""
+"""docs/metrics.md is the whole reference."""
 
 import re
-import shlex
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from rappor_core.metrics.kinds import kind_names
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
-README = (ROOT / "README.md").read_text()
 TOML = re.compile(r"^```toml\n(.*?)^```", re.M | re.S)
 TODAY = date(2026, 11, 22)
 
@@ -24,13 +22,3 @@ def test_every_kind_has_an_example_that_passes() -> None:
         findings = list(check_metrics(file, today=TODAY, population=1_000_000))
         assert not [f for f in findings if f.level == "error"]
     assert kinds == set(kind_names())
-
-
-def test_the_readmes_metric_passes_the_readmes_check() -> None:
-    """No finding at all, with the population of README's own command."""
-    command = re.search(r"^rappor metrics check .*", README, re.M)
-    (text,) = TOML.findall(README)
-    assert command
-    words = shlex.split(command[0])
-    population = int(words[words.index("--population") + 1])
-    assert list(check_metrics(parse_metrics(text), today=TODAY, population=population)) == []

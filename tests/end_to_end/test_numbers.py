@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -109,7 +109,6 @@ def test_the_command_writes_curve_quantiles_and_changes(
     aggregates: dict[str, list[Aggregate]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = []
     for number, aggregate in enumerate(aggregates["startup"]):
@@ -133,21 +132,7 @@ def test_the_command_writes_curve_quantiles_and_changes(
     assert main(["decode", *files[:2]]) == 0
     printed = capsys.readouterr().out
     assert "quantiles, ms, of devices with data" in printed
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["decode", *files, "--each", "day"]) == 0
-    printed = capsys.readouterr().out
-    assert "\N{HORIZONTAL ELLIPSIS}" not in printed
-    tables = [line for line in printed.splitlines() if not line.startswith("note ")]
-    assert max(map(len, tables)) <= 80
-    for day in (TODAY, TODAY + timedelta(days=1)):
-        assert str(day) in printed
-    assert "at or above" in printed
-    assert " points " in printed
     (tmp_path / "list.txt").write_text("812\n")
     command = ["decode", *files[:2], "--candidates", str(tmp_path / "list.txt")]
     assert main(command) == 1
     assert "has a curve, not candidates" in capsys.readouterr().err
-
-
-def test_days_are_those_of_the_periods_end() -> None:
-    assert datetime.fromtimestamp(START, UTC).date() == TODAY

@@ -213,22 +213,6 @@ def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browse
         page.close()
 
 
-def test_all_text_of_a_picture_is_within_it(pages: Pages, browser: Any) -> None:
-    """The first letters of a long value were cut at the edge of the heat map."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    for name in ("joint", "numbers"):
-        page.goto(pages(name))
-        gaps = page.evaluate(
-            "[...document.querySelectorAll('svg text')].map(one => {"
-            " const box = one.getBoundingClientRect();"
-            " const all = one.ownerSVGElement.getBoundingClientRect();"
-            " return Math.min(box.left - all.left, all.right - box.right, box.top - all.top) })"
-        )
-        assert gaps
-        assert min(gaps) >= 0, name
-    page.close()
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_printed_light_and_whole(name: str, pages: Pages, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
@@ -241,15 +225,6 @@ def test_a_page_is_printed_light_and_whole(name: str, pages: Pages, browser: Any
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert sum(map(int, ink[4:-1].split(","))) < 128
     page.close()
-
-
-def test_the_table_is_there_without_a_script(pages: Pages, browser: Any) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(pages("density"))
-    assert page.locator("#busiest tr").count() == 10
-    assert page.is_visible("svg.map")
-    context.close()
 
 
 def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> None:
@@ -277,25 +252,3 @@ def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> 
         assert page.locator("#busiest button").count() == 10
         assert [one for one in said if "favicon" not in one and "404" not in one] == []
         page.close()
-
-
-def test_maps_are_worked_by_keys_and_address(pages: Pages, browser: Any) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.goto(pages("density"))
-    page.focus("#time")
-    page.keyboard.press("Home")
-    page.get_by_text("week to 2026-09-13", exact=True).wait_for()  # drawn in the next frame
-    assert page.inner_text("#window") == "week to 2026-09-13"
-    page.check("#sure")
-    address = page.url
-    page.focus("canvas[role=img]")
-    page.keyboard.press("ArrowRight")
-    assert "interval of the cell alone" in page.inner_text("#tip")
-    page.focus("#busiest button")
-    page.keyboard.press("Enter")
-    assert page.is_visible("#tip")
-    page.goto("about:blank")
-    page.goto(address)
-    assert page.inner_text("#window") == "week to 2026-09-13"
-    assert page.is_checked("#sure")
-    page.close()
