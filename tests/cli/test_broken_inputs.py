@@ -28,6 +28,7 @@ from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 from tests.http_server import serving_with
+from tests.metric_texts import declaration
 
 LONG = pytest.mark.long
 LEAKS = re.compile(
@@ -35,21 +36,10 @@ LEAKS = re.compile(
     r"convert|object has no|\bsqlite3\.|sqlalche|psycopg|urlopen|<class|tuple|[a-z]+\(\)|"
     r"[A-Z][a-z]+(Error|Exception|Failure)\b|positional|unhashable|subscriptable|_ssl|Recursion"
 )
-METRICS = """
-[metrics.word]
-kind = "string"
-description = "A word"
-owner = "a@example.org"
-expires = 2099-06-30
-num_bits = 16
-num_hashes = 2
-num_cohorts = 2
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-"""
+METRICS = declaration(
+    "word", "string", num_bits=16, num_hashes=2, num_cohorts=2, prob_f=0.5, prob_p=0.5,
+    prob_q=0.75, max_memoized_values=3, fallback="other",
+)  # fmt: skip
 DOMAIN = 'missing = "ND"\n[columns]\na = ["x", "y"]\n'
 
 
@@ -235,7 +225,6 @@ ASKS = (
     "metrics push GOOD.toml --collector URL",
     "keys create --scope admin --collector URL",
     "aggregate word --collector URL",
-    "reports export word -o OUT --collector URL",
     "decode --collector URL --metric word --candidates GOOD.txt",
     "density places --collector URL",
 )

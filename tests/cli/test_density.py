@@ -399,6 +399,20 @@ def test_a_database_of_the_environment_comes_last(
     assert "nowhere.sqlite" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--area-name", "title"], "--area-name goes with --areas"),
+        (["--every-window"], "--every-window goes with -o"),
+    ],
+)
+def test_options_without_a_use_are_refused(
+    words: list[str], message: str, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["density", "places", *files[:2], *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_port_is_never_another_one(capsys: pytest.CaptureFixture[str]) -> None:
     """65536 more is the same port to a socket, and the key would go there."""
     assert main(["aggregate", "places", "--collector", f"http://127.0.0.1:{65536 + 8000}"]) == 1

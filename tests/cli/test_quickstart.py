@@ -64,3 +64,12 @@ def test_each_kind_of_the_docs_is_shown(tmp_path: Path, capsys: pytest.CaptureFi
     names = re.findall(r"^\[metrics\.(\w+)\]", kinds[1], re.M)
     for name in names:
         assert any((out / name).glob("*.html")), name
+
+
+def test_an_expired_metric_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.toml").write_text(THEME.replace("2099-06-30", "2020-06-30"))
+    told = ["quickstart", str(tmp_path / "metrics.toml"), "-o", str(tmp_path / "out")]
+    assert main(told) == 1
+    assert "theme" in capsys.readouterr().err

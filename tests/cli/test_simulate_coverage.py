@@ -7,23 +7,13 @@ from typing import Any
 import pytest
 
 from rappor_cli.main import main
+from tests.metric_texts import declaration
 
-METRICS = """
-[metrics.usual_place]
-kind = "location"
-description = "The usual cell"
-owner = "maps@example.org"
-expires = 2099-12-31
-grid = "quadkey"
-box = [42.2, -72.7, 42.4, -72.5]
-levels = [12]
-encoding = "symbol"
-num_symbols = 2
-num_cohorts = 16
-mode = "memo"
-epsilon_infinity = 4.0
-epsilon_one = 2.0
-"""
+METRICS = declaration(
+    "usual_place", "location", grid="quadkey", box=[42.2, -72.7, 42.4, -72.5], levels=[12],
+    encoding="symbol", num_symbols=2, num_cohorts=16, mode="memo", epsilon_infinity=4.0,
+    epsilon_one=2.0,
+)  # fmt: skip
 COMMAND = ["simulate", "location-coverage", "--devices", "2000", "--maps", "1", "--seed", "1"]
 
 

@@ -10,45 +10,19 @@ from client_sdk import Client, Delivery
 from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 
-METRICS = """
-[metrics.homepage]
-kind = "string"
-description = "Home page of the browser"
-owner = "web-team@example.org"
-expires = 2099-06-30
-num_bits = 128
-num_hashes = 2
-num_cohorts = 32
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-max_reports_per_period = 10000
-
-[metrics.theme]
-kind = "category"
-description = "Colours in use"
-owner = "web-team@example.org"
-expires = 2099-06-30
-categories = ["light", "dark", "system"]
-max_memoized_values = 3
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-num_cohorts = 4
-
-[metrics.crashed]
-kind = "boolean"
-description = "Whether the last run ended by itself"
-owner = "web-team@example.org"
-expires = 2099-06-30
-prob_f = 0.5
-prob_p = 0.35
-prob_q = 0.65
-max_reports_per_period = 10
-"""
+COIN = {"prob_f": 0.5, "prob_p": 0.5, "prob_q": 0.75}
+METRICS = declaration(
+    "homepage", "string", description="Home page of the browser", num_bits=128, num_hashes=2,
+    num_cohorts=32, **COIN, max_memoized_values=3, fallback="other", max_reports_per_period=10000,
+) + declaration(
+    "theme", "category", description="Colours in use", categories=["light", "dark", "system"],
+    max_memoized_values=3, **COIN, num_cohorts=4,
+) + declaration(
+    "crashed", "boolean", description="Whether the last run ended by itself",
+    prob_f=0.5, prob_p=0.35, prob_q=0.65, max_reports_per_period=10,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="session")

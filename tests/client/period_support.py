@@ -3,22 +3,12 @@
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 
-METRIC = """
-[metrics.m]
-kind = "string"
-description = "d"
-owner = "o@example.org"
-expires = 2399-01-01
-num_bits = 16
-num_hashes = 2
-num_cohorts = 1
-prob_f = 0.5
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-"""
+METRIC = declaration(
+    "m", "string", expires="2399-01-01", num_bits=16, num_hashes=2, num_cohorts=1,
+    prob_f=0.5, prob_p=0.5, prob_q=0.75, max_memoized_values=3, fallback="other",
+)  # fmt: skip
 
 
 def file_of(period: str = "day", most: int = 1, more: str = "") -> MetricsFile:

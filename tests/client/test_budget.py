@@ -19,29 +19,24 @@ from client_sdk.storage.memory import MemoryState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
-
-NOON = 1_795_262_400.0
-EACH = 2.043  # epsilon_infinity of one value; a metric costs twice that, with its fallback
+from tests.metric_texts import declaration
 
 
 def version(budget: float | None, metrics: int, first: int = 0) -> MetricsFile:
     """An app's file: so many string metrics, each with room for one value beside its fallback."""
     tables = "".join(
-        f"""
-[metrics.m{number}]
-kind = "string"
-description = "d"
-owner = "o@example.org"
-expires = 2099-01-01
-num_bits = 64
-num_hashes = 2
-num_cohorts = 4
-prob_f = 0.75
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 2
-fallback = "other"
-"""
+        declaration(
+            f"m{number}",
+            "string",
+            num_bits=64,
+            num_hashes=2,
+            num_cohorts=4,
+            prob_f=0.75,
+            prob_p=0.5,
+            prob_q=0.75,
+            max_memoized_values=2,
+            fallback="other",
+        )
         for number in range(first, first + metrics)
     )
     return parse_metrics(("" if budget is None else f"budget = {budget}\n") + tables)

@@ -12,6 +12,7 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 
 CAP, PER_WEEK, BUDGET = 3, 2, 22.0
 SECRET = bytes(range(32))
@@ -19,34 +20,12 @@ SECRET = bytes(range(32))
 
 def version(prob_f: float) -> MetricsFile:
     """A version of the app: `page` under some parameters, and a boolean beside it."""
-    return parse_metrics(
-        f"""
-        budget = {BUDGET}
-        [metrics.page]
-        kind = "string"
-        description = "d"
-        owner = "o@example.org"
-        expires = 2099-01-01
-        num_bits = 16
-        num_hashes = 2
-        num_cohorts = 2
-        prob_f = {prob_f}
-        prob_p = 0.5
-        prob_q = 0.75
-        max_memoized_values = {CAP}
-        fallback = "other"
-        period = "week"
-        max_reports_per_period = {PER_WEEK}
-        [metrics.flag]
-        kind = "boolean"
-        description = "d"
-        owner = "o@example.org"
-        expires = 2099-01-01
-        prob_f = {prob_f}
-        prob_p = 0.5
-        prob_q = 0.75
-        """
-    )
+    coins = {"prob_f": prob_f, "prob_p": 0.5, "prob_q": 0.75}
+    page = declaration(
+        "page", "string", num_bits=16, num_hashes=2, num_cohorts=2, **coins,
+        max_memoized_values=CAP, fallback="other", period="week", max_reports_per_period=PER_WEEK,
+    )  # fmt: skip
+    return parse_metrics(f"budget = {BUDGET}\n{page}{declaration('flag', 'boolean', **coins)}")
 
 
 VERSIONS = [version(0.5), version(0.6), version(0.4)]  # the last is weaker than the first

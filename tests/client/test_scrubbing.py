@@ -24,25 +24,16 @@ from client_sdk.storage.state_file import StateFile
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import START, declared
+from tests.metric_texts import declaration
 from tests.waiting import until
 
 DAY = 86_400.0
 NIGHT, NOON = START + timedelta(hours=2), START + timedelta(hours=12)
 PLACE = b'["night",'  # of the time spent in a cell, as a note has it
-COUNTED = """
-[metrics.length]
-kind = "number"
-description = "Pages of a day"
-owner = "x"
-expires = 2099-06-30
-unit = "pages"
-of_period = "max"
-edges = [1, 5]
-none = "zero"
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-"""
+COUNTED = declaration(
+    "length", "number", unit="pages", of_period="max", edges=[1, 5], none="zero", mode="memo",
+    epsilon_infinity=2.0, epsilon_one=1.0,
+)  # fmt: skip
 
 
 class Device:

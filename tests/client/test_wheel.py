@@ -17,81 +17,32 @@ from client_sdk.testing import MemoryCollector
 from rappor_core.metrics.compiled import compiled_text
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.ohttp.encapsulation import KeyConfig, encode_keys
+from tests.metric_texts import declaration
 
 ROOT = Path(__file__).parents[2]
-HOME = """
-[metrics.home]
-kind = "location"
-description = "Where devices are at night and at work"
-owner = "maps@example.org"
-expires = 2099-06-30
-grid = "quadkey"
-box = [40.0, -9.0, 41.0, -8.0]
-levels = [10]
-slots = ["night 22-6", "work 9-17 weekdays"]
-mode = "memo"
-num_bits = 64
-num_cohorts = 8
-epsilon_infinity = 4.0
-epsilon_one = 1.0
-max_memoized_values = 5
-"""
-FLOW = """
-[metrics.commute]
-kind = "flow"
-description = "Usual night cell and usual work cell of a day, once"
-owner = "maps@example.org"
-expires = 2099-06-30
-grid = "quadkey"
-box = [40.0, -9.0, 41.0, -8.0]
-levels = [8, 10]
-from = "night 22-6"
-to = "work 9-17"
-bands_km = [20, 60]
-mode = "once"
-epsilon = 2.0
-num_symbols = 8
-num_cohorts = 10
-"""
-NUMBERS = """
-[metrics.crashes]
-kind = "number"
-description = "Crashes in a day"
-owner = "quality@example.org"
-expires = 2099-06-30
-unit = "crashes"
-of_period = "sum"
-edges = [1, 2, 5]
-none = "zero"
-mode = "memo"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-"""
-SITE = """
-[metrics.site]
-kind = "discover"
-description = "Site that a device visits most"
-owner = "web@example.org"
-expires = 2099-06-30
-epsilon_infinity = 4.0
-max_reports = 1
-max_memoized_values = 2
-fallback = "other"
-"""
-PAIR = """
-[metrics.theme_crashed]
-kind = "pair"
-description = "Colours in use, and whether the last run ended by itself"
-owner = "quality@example.org"
-expires = 2099-06-30
-of = ["theme", "crashed"]
-values = { theme = ["light", "dark", "system"], crashed = [false, true] }
-mechanism = "l-osue"
-epsilon_infinity = 2.0
-epsilon_one = 1.0
-max_memoized_values = 4
-fallback = "system | false"
-"""
+AREA = {"grid": "quadkey", "box": [40.0, -9.0, 41.0, -8.0]}
+HOME = declaration(
+    "home", "location", **AREA, levels=[10], slots=["night 22-6", "work 9-17 weekdays"],
+    mode="memo", num_bits=64, num_cohorts=8, epsilon_infinity=4.0, epsilon_one=1.0,
+    max_memoized_values=5,
+)  # fmt: skip
+FLOW = declaration(
+    "commute", "flow", **AREA, levels=[8, 10], bands_km=[20, 60], mode="once", epsilon=2.0,
+    num_symbols=8, num_cohorts=10, **{"from": "night 22-6", "to": "work 9-17"},
+)  # fmt: skip
+NUMBERS = declaration(
+    "crashes", "number", unit="crashes", of_period="sum", edges=[1, 2, 5], none="zero",
+    mode="memo", epsilon_infinity=2.0, epsilon_one=1.0,
+)  # fmt: skip
+SITE = declaration(
+    "site", "discover", epsilon_infinity=4.0, max_reports=1, max_memoized_values=2,
+    fallback="other",
+)  # fmt: skip
+PAIR = declaration(
+    "theme_crashed", "pair", of=["theme", "crashed"],
+    values={"theme": ["light", "dark", "system"], "crashed": [False, True]}, mechanism="l-osue",
+    epsilon_infinity=2.0, epsilon_one=1.0, max_memoized_values=4, fallback="system | false",
+)  # fmt: skip
 USE = """
 import datetime, sys, tempfile, time
 from client_sdk import Client, Delivery, load_metrics

@@ -15,45 +15,21 @@ from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.metric_texts import declaration
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "metrics.json").read_text())
 TODAY = date(2026, 11, 21)
 
-STRING = """
-[metrics.homepage]
-kind = "string"
-description = "Home page of the browser"
-owner = "web-team@example.org"
-expires = 2027-06-30
-num_bits = 128
-num_hashes = 2
-num_cohorts = 32
-prob_f = 0.75
-prob_p = 0.5
-prob_q = 0.75
-max_memoized_values = 3
-fallback = "other"
-"""
-CATEGORY = """
-[metrics.theme]
-kind = "category"
-description = "Colour theme"
-owner = "web-team@example.org"
-expires = 2027-06-30
-categories = ["light", "dark", "none"]
-epsilon_infinity = 3.0
-epsilon_one = 1.0
-max_memoized_values = 3
-"""
-BOOLEAN = """
-[metrics.crashed]
-kind = "boolean"
-description = "Did the app crash today"
-owner = "core-team@example.org"
-expires = 2027-06-30
-epsilon_infinity = 1.5
-epsilon_one = 0.5
-"""
+OF_THE_WEB = {"owner": "web-team@example.org", "expires": "2027-06-30"}
+STRING = declaration(
+    "homepage", "string", **OF_THE_WEB, num_bits=128, num_hashes=2, num_cohorts=32,
+    prob_f=0.75, prob_p=0.5, prob_q=0.75, max_memoized_values=3, fallback="other",
+)  # fmt: skip
+CATEGORY = declaration(
+    "theme", "category", **OF_THE_WEB, categories=["light", "dark", "none"],
+    epsilon_infinity=3.0, epsilon_one=1.0, max_memoized_values=3,
+)  # fmt: skip
+BOOLEAN = declaration("crashed", "boolean", **OF_THE_WEB, epsilon_infinity=1.5, epsilon_one=0.5)
 
 
 @pytest.fixture
@@ -179,6 +155,8 @@ BAD = [
     (CATEGORY + "num_bits = 3", "num_bits = 3 is fixed"),
     (edit(CATEGORY, "max_memoized_values = 3", "max_memoized_values = 2"), "fallback = None"),
     (CATEGORY + 'fallback = "blue"', "fallback = 'blue'"),
+    (edit(CATEGORY, "epsilon_one = 1.0", 'epsilon_one = "1"'), "epsilon_one = '1'"),
+    (edit(CATEGORY, "epsilon_one = 1.0\n", ""), "epsilon_one is missing"),
     (edit(CATEGORY, "epsilon_one = 1.0", "epsilon_one = 3.0"), "epsilon_one = 3.0"),
     (BOOLEAN + 'mechanism = "l-osue"', "mechanism = 'l-osue' has no use"),
     (BOOLEAN + "max_memoized_values = 3", "max_memoized_values = 3"),
