@@ -41,6 +41,10 @@ def test_mistakes_of_the_app_raise_when_opening(open_client: Any, tmp_path: Path
         open_client(privacy_level="none")
     with pytest.raises(ParameterError, match="mean_delay = -1"):
         open_client(delivery=Delivery(mean_delay=-1))
+    with pytest.raises(ParameterError, match="delivery = 'x'"):
+        open_client(delivery="x")
+    with pytest.raises(ParameterError, match="state_dir = 5"):
+        open_client(state_dir=5)
     with pytest.raises(MetricsFileError, match="nosuch"):
         open_client(metrics=tmp_path / "nosuch.toml")
 

@@ -50,12 +50,6 @@ def until_due(client: Any) -> None:
     until(lambda: client._life.session.state.get("send_at") is not None)
 
 
-def test_the_secret_is_made_once(open_client: Any) -> None:
-    secret = used(open_client)
-    assert len(secret) == 32
-    assert used(open_client) == secret
-
-
 def test_a_later_start_writes_nothing(open_client: Any, state_dir: Path) -> None:
     """No disk is waited for when an app starts: neither state nor witness changes."""
     used(open_client)
@@ -215,19 +209,6 @@ def test_a_corrupt_state_without_consent_is_deleted_whole(
     open_client(consent=False)
     assert not (state_dir / "state.sqlite").exists()
     assert open_client().status.condition == "state_missing"
-
-
-def test_a_state_in_use_elsewhere_is_not_deleted(open_client: Any, state_dir: Path) -> None:
-    used(open_client)
-    holder = sqlite3.connect(state_dir / "state.sqlite", isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    client = open_client(consent=False)
-    assert "could not be wiped yet" in client.status.sentence
-    holder.execute("ROLLBACK")
-    holder.close()
-    assert (state_dir / "state.sqlite").exists()
-    client.set_consent(False)
-    assert "could not" not in client.status.sentence
 
 
 def test_simultaneous_first_starts_agree_on_one_secret(

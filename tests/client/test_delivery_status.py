@@ -94,6 +94,14 @@ def test_a_report_of_a_closed_day_is_lost(open_client: Any, collector: MemoryCol
     assert client.last_error == ""
 
 
+def test_what_the_full_queue_drops_is_not_delivered(open_client: Any) -> None:
+    client = open_client(delivery=Delivery(mean_delay=3600.0, max_queued=2))
+    for value in "abc":
+        assert client.record("homepage", value)
+    assert not client.flush(20)
+    assert client.inspect()["counters"]["dropped:queue_full"] == 1
+
+
 def test_a_withdrawal_forgets_since_when(open_client: Any) -> None:
     client = open_client(collector=DOWN, delivery=WHEN_FLUSHED)
     assert client.record("homepage", "a")

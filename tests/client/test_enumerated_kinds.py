@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from client_sdk.randomisation.rounds import PermanentRound
 from tests.client.enumerated_kinds import (
     NUMBERS,
     enumerate_kinds,
@@ -44,13 +43,3 @@ def test_lives_of_other_crossings_are_not_covered() -> None:
     worst = max(epsilon_of(a, b) for a, b in itertools.permutations(lives.values(), 2))
     assert worst > metric.lifetime_epsilon
     assert {device(bytes).value_bits(value) for value in NUMBERS} == {1, 2}
-
-
-@pytest.mark.long
-def test_a_bit_that_is_never_cleared_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    toss = PermanentRound.__call__
-    monkeypatch.setattr(PermanentRound, "__call__", lambda self, bits: bits | toss(self, bits))
-    found = list(enumerate_kinds())
-    for kind in ("pair", "coded prefix"):
-        worst = max((one for one in found if kind in one.text), key=lambda one: one.error)
-        assert worst.found > worst.declared * 1.2, kind

@@ -31,18 +31,6 @@ def test_coins_fall_exactly_as_declared() -> None:
         assert exact_chances(mechanism) is mechanism
 
 
-def test_a_coin_off_by_one_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    coins = rounds._coins
-
-    def off(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> object:
-        return coins(if_one, if_zero - 1, num_bits, symbol)
-
-    monkeypatch.setattr(rounds, "_coins", off)
-    mechanism = TwoRoundMechanism.rappor(0.5, 0.5, 0.75)
-    m = mechanism
-    assert exact_chances(mechanism) == (m.p1, m.q1 - 1, m.p2, m.q2 - 1)
-
-
 def test_an_overdrawing_round_is_told_and_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

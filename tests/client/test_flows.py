@@ -154,6 +154,14 @@ def test_a_lag_keeps_the_first_cell_alone() -> None:
     assert device.kept == []
 
 
+def test_without_a_first_period_there_is_no_data() -> None:
+    device = Device(declared(**LAGGED), next(secrets()))
+    device.at(0, 12)
+    device.at(2, NIGHT, HOME)
+    device.at(3, 0)
+    assert device.sent == [("no_data>1-0-0", 2)]
+
+
 def test_a_clock_that_goes_back_answers_nothing_twice() -> None:
     for secret in secrets():
         device = Device(declared(spread="2"), secret)

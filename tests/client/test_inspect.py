@@ -44,6 +44,15 @@ def test_json_for_machines(state_dir: Path, capsys: pytest.CaptureFixture[str]) 
     assert {line["metric"] for line in account["metrics"]} == {"crashed", "homepage"}
 
 
+def test_reasons_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(tmp_path / "nosuch")]) == 1
+    assert "holds no state" in capsys.readouterr().err
+    assert not (tmp_path / "nosuch").exists()
+    with pytest.raises(SystemExit) as wrong:
+        main([])
+    assert wrong.value.code == 2
+
+
 def test_inspecting_changes_nothing(state_dir: Path) -> None:
     before = (state_dir / "state.sqlite").read_bytes()
     assert main(["inspect", str(state_dir)]) == 0

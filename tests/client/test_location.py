@@ -27,6 +27,14 @@ from tests.client.location_support import (
 )
 
 
+def test_a_fix_speaks_for_no_longer_than_declared() -> None:
+    visits, _ = visits_of(declared("memo", "max_gap_minutes = 10\n"))
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
+    visits.fix(2.5, 2.5, moment_of(START + timedelta(hours=12)))
+    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
+    assert times == [601.0, 1.0]
+
+
 def test_a_period_reported_once_is_not_reported_again() -> None:
     visits, sent = visits_of(declared("memo"))
     for day in (0, 1, 0, 1, 2):
@@ -220,6 +228,16 @@ def test_a_period_survives_restarts_but_not_lost_consent(tmp_path: Path) -> None
     opened(False).close()
     with opened(True) as client:
         assert kept(client) == []  # the sending thread may have begun the period anew
+
+
+@pytest.mark.parametrize("point", [1.5, (1.5,), (1.5, 1.5, 1.5), None])
+def test_a_trip_is_two_points(tmp_path: Path, point: object) -> None:
+    refused = pytest.raises(ValueRefusedError, match=r"two points, each a latitude")
+    with Client.open(
+        declared("memo", "pairs = true\n"), state_dir=tmp_path, collector="http://127.0.0.1:9",
+        consent=True, development=True,
+    ) as client, refused:  # fmt: skip
+        client.record_trip("density", (1.5, 1.5), point)  # type: ignore[arg-type]
 
 
 def test_mistakes_show_in_development(tmp_path: Path) -> None:

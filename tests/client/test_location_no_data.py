@@ -6,7 +6,7 @@ import pytest
 
 from client_sdk.location.dwell_time import moment_of
 from rappor_core.metrics.metric import Metric
-from tests.client.location_support import MODES, START, Phone, declared, values, visits_of
+from tests.client.location_support import START, Phone, declared, values, visits_of
 
 APART = 'no_data = "no_data"\n'
 EVERY_PERIOD = ["memo", "symbols"]
@@ -30,14 +30,6 @@ def test_no_trip_is_no_data_entering_is_other() -> None:
     visits.trip((1.5, 1.5), (50.0, 2.5), moment_of(START + timedelta(hours=10)))
     visits.roll(moment_of(START + timedelta(days=2)))
     assert values(sent, "day") == ["other", "no_data"]
-
-
-@pytest.mark.parametrize("mode", sorted(MODES))
-def test_without_the_declaration_both_are_other(mode: str) -> None:
-    visits, sent = visits_of(declared(mode))
-    visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
-    visits.roll(moment_of(START + timedelta(days=7)))
-    assert {value for _, value, _ in sent} == {"other"}
 
 
 @pytest.mark.parametrize("mode", ["window", "once"])

@@ -19,8 +19,8 @@ from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import EPOCH_ORDINAL
+from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
 from tests.client.location_support import (
     DECLARED,
@@ -42,6 +42,18 @@ def test_nothing_of_a_fix_outlives_its_period() -> None:
     assert json.loads(visits.to_json())["last"] is None
     visits.roll(moment_of(START + timedelta(days=2)))
     assert values(sent, "night")[1] == "other"
+
+
+def test_time_weighs_and_not_the_number_of_fixes() -> None:
+    """Half an hour of ten fixes a second against two hours of one in half an hour."""
+    visits, _ = visits_of(declared("memo"))
+    for minute in range(0, 121, 30):
+        visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8, minutes=minute)))
+    for tenth in range(18_000):
+        visits.fix(7.5, 7.5, moment_of(START + timedelta(hours=10, minutes=30, seconds=tenth / 10)))
+    visits.roll(moment_of(START + timedelta(hours=11)))
+    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
+    assert times == pytest.approx([2.5 * 3600 + 1, 0.5 * 3600 + 1])
 
 
 @pytest.mark.parametrize("mode", ["memo", "symbols"])
@@ -148,6 +160,35 @@ def test_a_look_between_fixes_changes_no_time_spent() -> None:
     assert looked.to_json() == plain.to_json()
 
 
+@pytest.mark.parametrize("at", ["2026-11-02T12:00:00Z", 1_793_620_800.0, 0, date(2026, 11, 2)])
+def test_what_is_no_time_is_refused_in_words(tmp_path: Path, at: object) -> None:
+    refused = pytest.raises(ValueRefusedError, match="pass a datetime with a time zone")
+    with Client.open(
+        declared("memo"), state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
+        development=True,
+    ) as client, refused:  # fmt: skip
+        client.record_location("density", 1.5, 1.5, at=at)  # type: ignore[arg-type]
+
+
+def test_a_report_that_cannot_be_queued_is_retried() -> None:
+    """A full disk at midnight must not lose the day."""
+    sent: list[tuple[str, str, int]] = []
+    full = True
+
+    def send(*row: str | int) -> None:
+        if full:
+            raise OSError("no space left on device")
+        sent.append(row)  # type: ignore[arg-type]
+
+    visits = Visits(declared("memo").parts("density"), bytes(32), send, None)
+    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=12)))
+    with pytest.raises(OSError, match="no space"):
+        visits.roll(moment_of(START + timedelta(days=1)))
+    full = False
+    assert visits.roll(moment_of(START + timedelta(days=1, hours=1)))
+    assert values(sent, "day") != ["other"]
+
+
 def test_what_no_collector_takes_costs_nothing() -> None:
     """A device off for months: `once` keeps its one answer for a period that still counts."""
     visits, sent = visits_of(declared("once", 'period = "month"\naccept_days = 7\n'))
@@ -216,10 +257,6 @@ def test_no_place_outlives_consent_withdrawn_elsewhere(
         assert database.execute("SELECT * FROM notes").fetchall() == []
 
 
-def bytes_of(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
-
-
 def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """An app beside its background service: whoever sees first that the day is over closes it."""
     phone, told = Phone(declared("memo"), 3), []
@@ -233,25 +270,6 @@ def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.Mo
     assert [value != "other" for name, value in told if "/day/" in name] == [True]
     service.fix("density", 1.5, 1.5, START + timedelta(days=1, hours=12))
     assert app.roll(START + timedelta(days=1, hours=13)) is False
-
-
-def test_a_dropped_metric_leaves_no_places(tmp_path: Path) -> None:
-    other = parse_metrics(
-        '[metrics.on]\nkind = "boolean"\ndescription = "x"\nowner = "x"\nexpires = 2099-01-01\n'
-        "prob_f = 0.5\nprob_p = 0.25\nprob_q = 0.75\n"
-    )
-
-    def opened(file: MetricsFile) -> Client:
-        return Client.open(
-            file, state_dir=tmp_path, collector="http://127.0.0.1:9", consent=True,
-            clock=lambda: (START + timedelta(hours=12)).timestamp(),
-        )  # fmt: skip
-
-    with opened(declared("memo")) as client:
-        assert client.record_location("density", 1.5, 1.5, at=START + timedelta(hours=12))
-    assert b'["day",' in bytes_of(tmp_path)
-    opened(other).close()
-    assert b'["day",' not in bytes_of(tmp_path)
 
 
 def test_an_expired_metric_keeps_no_place(tmp_path: Path) -> None:

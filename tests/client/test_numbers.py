@@ -82,25 +82,29 @@ def secrets(number: int) -> Iterator[bytes]:
     return (rng.randbytes(32) for _ in range(number))
 
 
-def test_every_period_is_reported_once_no_data_included() -> None:
-    device = Device(TEXT)
-    device.numbers.roll(START)
-    device.numbers.record("startup", 500.0, START + DAY)
-    for day in (2, 2, 3, 5):
-        device.numbers.roll(START + day * DAY)
-    for name in ("crashes", "startup"):
-        days = [day for of, _, day in device.sent if of == name]
-        assert days == [20_500, 20_501, 20_502, 20_503, 20_504]
-    answers = [answer for of, answer, _ in device.sent if of == "startup"]
-    none, full = device.answer("startup", None), device.answer("startup", 500.0)
-    assert answers == [none, full, none, none, none]
-
-
-def test_only_periods_that_a_collector_takes_are_filled() -> None:
-    device = Device(TEXT)
-    device.numbers.roll(START)
-    device.numbers.roll(START + 400 * DAY)
-    assert {day for _, _, day in device.sent} == set(range(20_893, 20_900))  # accept_days = 7
+@pytest.mark.parametrize(
+    ("of", "numbers", "made"),
+    [
+        ("sum", (1, 1, 0.5), 2.5),
+        ("count", (7, 7, 7), 3),
+        ("mean", (1, 2, 6), 3.0),
+        ("median", (1, 9, 2), 2),
+        ("median", (1, 9, 2, 3), 3),  # the upper of the two in the middle
+        ("max", (1, 4, 2), 4),
+        ("last", (1, 4), 4),
+        ("sum", (), 0.0),
+    ],
+)
+def test_a_period_becomes_one_number(of: str, numbers: tuple[float, ...], made: float) -> None:
+    edges = "[1, 2, 3, 4, 5, 6, 8]"
+    for secret in secrets(12):  # cohorts with different cuts
+        device = Device(table("m", of, edges), secret)
+        device.numbers.roll(START)
+        for number in numbers:
+            assert device.numbers.record("m", number, START) is None
+        assert device.numbers.roll(START + DAY)
+        assert device.sent == [("m", device.answer("m", made), 20_500)]
+        assert not device.numbers.roll(START + DAY)
 
 
 def test_a_clock_that_goes_back_reports_nothing_twice() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.location.recorder import SAVE_SECONDS
-from client_sdk.recording.overflow import MAX_HELD
 from client_sdk.storage.interface import VISITS
 from client_sdk.storage.state_file import PATIENCE
 from client_sdk.testing import FixedRandomness
@@ -105,20 +104,6 @@ def test_a_fix_is_taken_where_saving_must_wait(open_phone: Any, tmp_path: Path) 
     assert phone.inspect()["counters"] == {}
 
 
-def test_what_waits_is_bounded_and_told(open_phone: Any, tmp_path: Path) -> None:
-    phone = open_phone()
-    assert all(fixes(phone, [0]))
-    with held(tmp_path / "state"):
-        phone._setup.clock.now += 86_400
-        taken = fixes(phone, [24 + step / 1_000 for step in range(MAX_HELD + 5)])
-        assert taken == [True] * MAX_HELD + [False] * 5
-        account = phone.inspect()
-        assert account["held"] == MAX_HELD
-        assert account["counters"] == {"not_recorded:busy": 5}
-        assert not phone.record_location("density", 10**400, 2.5, START + timedelta(hours=24))
-    until_nothing_is_held(phone)
-
-
 def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone()
     assert all(fixes(phone, [0]))
@@ -133,23 +118,6 @@ def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None
     assert phone.inspect()["queued"] == {}
     note = phone._life.session.state.note(VISITS + "density")  # the thread may have begun anew
     assert note is None or not json.loads(note)["dwell"]
-
-
-def test_closing_writes_the_fixes_or_counts_them(open_phone: Any, tmp_path: Path) -> None:
-    phone = open_phone()
-    assert all(fixes(phone, [0]))
-    with held(tmp_path / "state"):
-        phone._setup.clock.now += 86_400
-        assert fixes(phone, [24]) == [True]
-    phone.close()
-    assert sum(open_phone().inspect()["queued"].values()) == 2
-    again = open_phone()
-    assert fixes(again, [24.2]) == [True]
-    with held(tmp_path / "state"):
-        again._setup.clock.now += 86_400  # before, a thread could end the day in time
-        assert all(fixes(again, [48, 48.1]))
-        assert waited(again.close) < 0.4 + NOISE
-        assert again.inspect()["counters"]["not_recorded:busy"] == 2
 
 
 def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:

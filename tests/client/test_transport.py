@@ -69,6 +69,7 @@ def test_refusals_are_named_report_by_report(collector: MemoryCollector, batch: 
     ("status", "headers", "retry", "wait"),
     [
         (503, {"Retry-After": "6"}, True, 6.0),
+        (429, {"Retry-After": "soon"}, True, None),
         (429, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, True, 0.0),
         (500, {}, True, None),
         (408, {}, True, None),
