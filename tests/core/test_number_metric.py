@@ -103,6 +103,7 @@ def test_what_is_no_number_is_refused_in_words(value: object, said: str) -> None
         ({"edges": '{ scale = "linear", from = 3, to = 2 }'}, "do not rise"),
         ({"edges": '{ scale = "linear", from = 1, to = 2, bins = 501 }'}, "bins = 501"),
         ({"edges": "[0]", "none": '"zero"'}, "ask nothing"),
+        ({"unit": '""'}, "unit = ''"),
         ({"of_period": '"mode"'}, "of_period = 'mode' is not one of"),
         ({"mode": '"window"'}, "mode = 'window' is not one of memo, once"),
         ({"num_bits": "2"}, "unknown key num_bits"),

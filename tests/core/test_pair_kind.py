@@ -87,6 +87,7 @@ def test_what_is_no_pair_is_refused_unseen(value: object, said: str, hashed: boo
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
+        ('of = ["theme", "crashed"]', 'of = ["theme"]', "is not a list of two names"),
         ('of = ["theme", "crashed"]', 'of = ["theme", "theme"]', "theme"),
         ('of = ["theme", "crashed"]', "of = 3", "of = 3 is not a list of two names"),
         ("[false, true]", "[false, 1]", "give text alone, or false and true"),
