@@ -105,6 +105,30 @@ def test_nothing_is_kept_of_an_undrawn_period() -> None:
             assert device.kept == []
 
 
+@pytest.mark.parametrize(
+    ("night", "work", "value"),
+    [
+        (HOME, OFFICE, PAIR),
+        (HOME, HOME, "1-0-0>1-0-0"),
+        (HOME, AWAY, "1-0-0>other"),
+        (AWAY, AWAY, "other>other"),
+        (None, OFFICE, "no_data>1-3-3"),
+        (None, None, "no_data>no_data"),
+    ],
+)
+def test_silence_and_other_places_are_answers(
+    night: tuple[float, float] | None, work: tuple[float, float] | None, value: str
+) -> None:
+    device = Device(declared(), next(secrets()))
+    device.at(0, 18)
+    if night:
+        device.at(0, NIGHT, night)
+    if work:
+        device.at(0, WORK, work)
+    device.at(1, 0)
+    assert device.sent == [(value, 0)]
+
+
 def test_the_answer_does_not_depend_on_use() -> None:
     """Which period is answered for is the same with fixes, without, and with a few."""
     file = declared(spread="5")

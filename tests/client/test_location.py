@@ -27,6 +27,17 @@ from tests.client.location_support import (
 )
 
 
+def test_the_usual_cell_is_the_longest_stay() -> None:
+    visits, sent = visits_of(declared("memo", "max_gap_minutes = 120\n"))
+    for hour, point in ((7, (1.5, 1.5)), (9, (2.5, 2.5)), (12, (1.5, 1.5)), (14, (3.5, 3.5))):
+        visits.fix(*point, moment_of(START + timedelta(hours=hour)))
+    visits.fix(9.5, 9.5, moment_of(START + timedelta(days=1, hours=8)))
+    (cell,) = values(sent, "day")
+    level = int(sent[0][0].rpartition("/")[2])
+    assert cell == declared("memo").parts("density")[0].location.grid.place(1.5, 1.5, level)  # type: ignore[union-attr]
+    assert values(sent, "night") == ["other"]
+
+
 def test_a_fix_speaks_for_no_longer_than_declared() -> None:
     visits, _ = visits_of(declared("memo", "max_gap_minutes = 10\n"))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))

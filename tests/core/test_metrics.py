@@ -11,7 +11,6 @@ import pytest
 
 from metric_design.review import check_metrics, reports_to_serve
 from rappor_core.errors import MetricsFileError, ValueRefusedError
-from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
