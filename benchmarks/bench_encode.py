@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.conftest import OURS, Beside
 from client_sdk.randomisation.encoder import Encoder, MetricEncoder
-from client_sdk.randomisation.randomness import system_randomness
+from client_sdk.randomisation.key_derivation import system_randomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.report import Report

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
         ClientError,
         StateChangedError,
         StateError,
-        StateVersionError,
         TransportError,
         UnknownMetricError,
     )
     from client_sdk.lifecycle import Status
     from client_sdk.randomisation.encoder import Encoder
-    from client_sdk.randomisation.key_derivation import new_secret
-    from client_sdk.randomisation.randomness import system_randomness
+    from client_sdk.randomisation.key_derivation import new_secret, system_randomness
     from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
     from client_sdk.storage.memory import MemoryState
@@ -53,7 +51,6 @@ _HOMES = {
     "Ack": "client_sdk.delivery.messages",
     "StateChangedError": "client_sdk.errors",
     "StateError": "client_sdk.errors",
-    "StateVersionError": "client_sdk.errors",
     "Status": "client_sdk.lifecycle",
     "Transport": "client_sdk.delivery.transport",
     "TransportError": "client_sdk.errors",
@@ -61,7 +58,7 @@ _HOMES = {
     "load_metrics": "rappor_core.metrics.compiled",
     "new_secret": "client_sdk.randomisation.key_derivation",
     "parse_metrics": "rappor_core.metrics.file",
-    "system_randomness": "client_sdk.randomisation.randomness",
+    "system_randomness": "client_sdk.randomisation.key_derivation",
 }
 
 __all__ = [
@@ -77,7 +74,6 @@ __all__ = [
     "Relay",
     "StateChangedError",
     "StateError",
-    "StateVersionError",
     "Status",
     "Transport",
     "TransportError",

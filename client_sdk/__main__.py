@@ -23,26 +23,23 @@ def main(arguments: list[str] | None = None) -> int:
     inspect = commands.add_parser("inspect", help="show what is queued, was sent, can be inferred")
     inspect.add_argument("state_dir", help="the directory given to Client.open")
     inspect.add_argument("--json", action="store_true", help="for machines")
-    inspect.add_argument(
-        "--debug", action="store_true", help="with why values were not recorded, and full periods"
-    )
     chosen = parser.parse_args(arguments)
     try:
-        print(account_of(chosen.state_dir, as_json=chosen.json, debug=chosen.debug))
+        print(account_of(chosen.state_dir, as_json=chosen.json))
     except StateError as error:
         print(f"inspect: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def account_of(state_dir: str, *, as_json: bool, debug: bool = False) -> str:
+def account_of(state_dir: str, *, as_json: bool) -> str:
     """The account of a directory. Raises StateError; a directory without a state is left so."""
     directory = StateDirectory(state_dir)
     if not directory.exists():
         raise StateError(f"{state_dir} holds no state of this SDK")
     state = directory.open(threading.RLock(), check_ledger)
     try:
-        account = inspect_state(state, debug=debug)
+        account = inspect_state(state)
     finally:
         state.close()
     return json.dumps(account, indent=2) if as_json else render(account)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateBusyError, StateChangedError, StateError, blame, detail_of
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
-from client_sdk.randomisation.randomness import Randomness, system_randomness
+from client_sdk.randomisation.key_derivation import Randomness, system_randomness
 from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
 from client_sdk.session import Session, do_not_track
 from client_sdk.setup import Setup, check_consent, make_setup
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from client_sdk.delivery.options import Delivery
     from client_sdk.delivery.relay import Relay
     from client_sdk.location.recorder import Point
-    from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.metrics_file import MetricsFile
 
 HOUSEKEEPING = 250  # records between two looks at the bounds of the queue
@@ -125,7 +124,8 @@ class Client:
         from client_sdk.inspection import sentence  # rarely needed: keeps the import light
 
         reason, detail = self._refused
-        known = {**self._setup.metrics.metrics, **self._by_name()}
+        metrics = self._setup.metrics
+        known = {**metrics.metrics, **{metric.base_name: metric for metric in metrics.declared}}
         if not reason:
             return ""
         session, budget = self._life.session, None
@@ -274,14 +274,13 @@ class Client:
             raise StateError(f"reset() needs consent. {self.status.sentence}")
         self._life.reset()
 
-    def inspect(self, *, debug: bool = False) -> dict[str, Any]:
+    def inspect(self) -> dict[str, Any]:
         """The account of what is queued, was sent and can be inferred, as plain values for JSON.
 
         `inspection.render` makes text of it, as `python -m client_sdk inspect STATE_DIR` does.
-        debug: with what a developer asks: why values were not recorded, which periods are full.
         Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
         """
-        account = self._life.account(debug=debug)
+        account = self._life.account()
         told = {"status": self.status.to_fields(), "last_error": self.last_error}
         return {**told, "last_refusal": self.last_refusal, **account}
 
@@ -311,10 +310,6 @@ class Client:
         session.trouble = f"Not recorded: {found}"
         self._life.fail(session, found)
         return self._not_recorded(f"trouble:{type(error).__name__}", detail_of(error))
-
-    def _by_name(self) -> dict[str, Metric]:
-        """Location metrics by their declared names."""
-        return {metric.base_name: metric for metric in self._setup.metrics.declared}
 
     def _not_recorded(self, reason: str, detail: str = "", shown: str = "") -> bool:
         """Count a reason, and keep it for `last_refusal`. shown: the reason with more to it."""

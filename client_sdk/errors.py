@@ -4,7 +4,6 @@ RapporError
 `-- ClientError
     |-- UnknownMetricError    a name that metrics.toml does not declare
     |-- StateError            the state on disk cannot be used: the device stays quiet
-    |   |-- StateVersionError it was written by a newer version
     |   |-- StateBusyError    somebody else holds it just now
     |   `-- StateChangedError another process replaced or wiped the secret meanwhile
     `-- TransportError        a batch was not delivered; says whether to try again, and when
@@ -48,10 +47,6 @@ class StateError(ClientError):
         """Keep the condition beside the sentence."""
         super().__init__(message)
         self.condition = condition
-
-
-class StateVersionError(StateError):
-    """The state was written by a newer version of this SDK."""
 
 
 class StateBusyError(StateError):

@@ -13,7 +13,6 @@ from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import PAUSED, RETIRED, STOP, VISITS, Line, load_stop
 from client_sdk.storage.sqlite import SqliteState
-from rappor_core.calendar import date_of, last_day
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import THOUGHT, belief_text
 
@@ -37,16 +36,12 @@ FIXED = {
     "busy": "another process or thread held the state for longer than 50 ms",
     "state_changed": "another process replaced or wiped the secret; the state was read again",
 }
-REASONS = {"full", "expired", "closed", "late", "ahead", "not_recorded", "stopped", *BLAMED}
 
 
-def inspect_state(
-    state: SqliteState, budget: float | None = None, *, debug: bool = False
-) -> dict[str, Any]:
+def inspect_state(state: SqliteState, budget: float | None = None) -> dict[str, Any]:
     """The whole account in plain values, for JSON. No writer is waited for.
 
     budget: nats that hold now, where a running client knows; None: what the state has stored.
-    debug: with the reasons why values were not recorded, and the counts by period.
 
     Raises StateError for a state that is damaged, or locked as a whole.
     """
@@ -54,21 +49,23 @@ def inspect_state(
         if budget is None:
             budget = stored_budget(state)
         lines = [_line(state, line) for line in state.lines()]
-        counters = state.counters()
         return {
             "consent": state.identity().secret is not None,
             "queued": _queued(state),
             "in_batches": state.rows("SELECT coalesce(sum(reports), 0) FROM batches")[0][0],
-            "counters": counters,
+            "counters": state.counters(),
             "metrics": lines,
             "places": _places(state),
             "stopped": _stopped(state),
             "device": _device(lines, budget),
             "earlier_secrets": [
-                {"day": day, "reason": reason, "ledger": _ledger(ledger)}
+                {
+                    "day": day,
+                    "reason": reason,
+                    "ledger": json.loads(ledger) if ledger[:1] == "{" else ledger,
+                }
                 for day, reason, ledger in state.rows("SELECT day, reason, ledger FROM tombstones")
             ],
-            **({"debug": _debug(state, counters)} if debug else {}),
         }
 
 
@@ -96,48 +93,7 @@ def render(account: dict[str, Any]) -> str:
             f"An earlier secret ended on day {tombstone['day']} since 1970-01-01 "
             f"({tombstone['reason']}); what it spent comes on top: {tombstone['ledger']}"
         )
-    if "debug" in account:
-        lines += ["", *_debug_lines(account["debug"])]
     return "\n".join(lines)
-
-
-def _debug(state: SqliteState, counters: dict[str, int]) -> dict[str, Any]:
-    """What a developer asks when `record` returns False."""
-    units = dict(state.rows("SELECT substr(name, 6), value FROM meta WHERE name LIKE 'unit:%'"))
-    query = "SELECT metric, period, reports FROM periods WHERE period >= 0 ORDER BY 1, 2 DESC"
-    return {
-        "not_recorded": [
-            {"reason": reason, "times": number, "sentence": sentence(reason, {})}
-            for reason, number in sorted(counters.items())
-            if reason.partition(":")[0] in REASONS
-        ],
-        "periods": [
-            {
-                "counted_by": name,
-                "unit": units.get(name),
-                "period": period,
-                "last_day": None if name not in units else _last_day(units[name], period),
-                "reports": reports,
-            }
-            for name, period, reports in state.rows(query)
-        ],
-    }
-
-
-def _debug_lines(debug: dict[str, Any]) -> list[str]:
-    lines = ["Not recorded:"]
-    lines += [
-        f"  {r['reason']}: {r['times']} times; {r['sentence']}" for r in debug["not_recorded"]
-    ]
-    lines += ["", "Reports counted, by period (some of a large limit are counted in advance):"]
-    for row in debug["periods"]:
-        ends = row["last_day"] or "day unknown"
-        lines.append(f"  {row['counted_by']}: {row['reports']} in the {row['unit']} up to {ends}")
-    return lines
-
-
-def _last_day(unit: str, period: int) -> str:
-    return date_of(last_day(unit, period)).isoformat()
 
 
 def _line(state: SqliteState, line: Line) -> dict[str, Any]:
@@ -239,10 +195,6 @@ def _queued(state: SqliteState) -> dict[str, int]:
             "SELECT metric, count(*) FROM queue JOIN sources ON sources.id = source GROUP BY metric"
         )
     )
-
-
-def _ledger(text: str) -> Any:
-    return json.loads(text) if text.startswith("{") else text
 
 
 def sentence(

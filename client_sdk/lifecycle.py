@@ -196,12 +196,7 @@ class Lifecycle:
                 counted[reason] = counted.get(reason, 0) + number
             self._counted = counted
 
-    @property
-    def counted(self) -> dict[str, int]:
-        """The counts, by reason, that are not in the state yet."""
-        return dict(self._counted)
-
-    def account(self, *, debug: bool) -> dict[str, Any]:
+    def account(self) -> dict[str, Any]:
         """The account that `Client.inspect` returns: of the state, and of what is in memory
         alone."""
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
@@ -215,14 +210,14 @@ class Lifecycle:
             try:
                 with reading(session.state.path), session.state.snapshot():
                     budget = session.recorder.budget
-                    account = inspect_state(session.state, budget, debug=debug)
+                    account = inspect_state(session.state, budget)
             except StateError as error:
                 self.fail(session, error)
                 account = {"trouble": str(error)}
         counters = account.get("counters", {})
-        for reason, number in self.counted.items():  # what could not be written yet
+        for reason, number in dict(self._counted).items():  # what could not be written yet
             counters[reason] = counters.get(reason, 0) + number
-        held = 0 if session is None else session.num_held
+        held = 0 if session is None else len(session.held)
         return {"held": held, **account, "counters": counters}
 
     def at_exit(self) -> None:

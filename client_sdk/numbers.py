@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateChangedError, UnknownMetricError
 from client_sdk.randomisation.encoder import MetricEncoder
@@ -197,15 +197,10 @@ class Collected:
         self._number = device.metric.details
         self.period: int | None = None
         self.kept: Kept = []
-        if saved is not None:
-            self._restore(json.loads(saved))
-
-    def _restore(self, saved: dict[str, Any]) -> None:
-        """Take up what was saved, as far as it still means the same in this version of the app."""
-        metric = self._device.metric
-        if saved["of"] == [metric.period, metric.params_id]:
-            self.period = saved["period"]
-            self.kept = [float(number) for number in saved["kept"]]
+        metric, fields = device.metric, {} if saved is None else json.loads(saved)
+        if fields and fields["of"] == [metric.period, metric.params_id]:  # it means the same still
+            self.period = fields["period"]
+            self.kept = [float(number) for number in fields["kept"]]
 
     def to_json(self) -> str:
         """The whole state as JSON."""

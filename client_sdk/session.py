@@ -57,7 +57,7 @@ class Session:
             raise StateError(f"{problem}: install it as files, outside of a zip", "unusable_here")
         self._count = count
         self.trouble = ""  # why the last value could not be recorded, until one is
-        self._held = Overflow(self._failed_late)
+        self.held = Overflow(self._failed_late)
         if setup.directory.is_withdrawn:
             wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
         if had_secret and not setup.directory.has_state():
@@ -109,7 +109,7 @@ class Session:
             setup.randomness,
             setup.now,
             self._close_periods if places or filled or self._collected else None,
-            self._held.write_out,
+            self.held.write_out,
             self.recorder.forget_metric,
         )
         try:
@@ -134,20 +134,15 @@ class Session:
         While another process or thread holds the state the call waits in memory for the sending
         thread ("held"). Raises StateBusyError where it cannot wait.
         """
-        if not self._held or self._held.write_some():
+        if not self.held or self.held.write_some():
             try:
                 return act(name, *rest)
             except StateBusyError:
                 pass  # it waits
-        if not self._held.hold(partial(self._late, act), name, *rest):
+        if not self.held.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
         self.worker.keep_house()
         return "held"
-
-    @property
-    def num_held(self) -> int:
-        """Number of calls that wait in memory for the state."""
-        return len(self._held)
 
     def add(self, name: str, amount: object, now: float) -> str | None:
         """Add to a counter as `NumberRecorder.add` does; while another process holds the state,
@@ -180,10 +175,10 @@ class Session:
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
         end = time.monotonic() + seconds
-        while self.num_held and (left := end - time.monotonic()) > 0:
+        while self.held and (left := end - time.monotonic()) > 0:
             with suppress(StateBusyError):
-                self._held.write_out(left)
-        for _ in range(self._held.forget()):
+                self.held.write_out(left)
+        for _ in range(self.held.forget()):
             self._count("not_recorded:busy")
 
     def _late(self, act: Callable[..., str | None], name: str, *rest: object) -> None:

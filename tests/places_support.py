@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.randomisation.key_derivation import new_secret
-from client_sdk.randomisation.randomness import Randomness, system_randomness
+from client_sdk.randomisation.key_derivation import Randomness, new_secret, system_randomness
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.aggregate import Aggregate
@@ -104,9 +103,21 @@ class LocationDevice:
 
     def live(self, name: str, fixes: Iterable[Fix], until: datetime) -> list[Report]:
         """Record the fixes in order and close what is over at `until`; the reports made."""
-        for at, fix in looks(fixes, until):
-            if fix is None:
+        for at, seen in looks(fixes, until):
+            if seen is None:
                 self._places.roll(at)
             else:
-                self._places.fix(name, fix.latitude, fix.longitude, at)
+                fix(self._places, name, seen.latitude, seen.longitude, at)
         return self._state.take_reports()
+
+
+def fix(
+    places: LocationRecorder,
+    name: str,
+    latitude: float,
+    longitude: float,
+    at: datetime | None,
+    now: float | None = None,
+) -> str | None:
+    """Take a fix as a session does; now: of the device's clock, None: the time of the fix."""
+    return places.take(name, ((latitude, longitude),), *places.times(at, now))

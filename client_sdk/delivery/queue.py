@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from client_sdk.delivery.messages import Answer, make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
-from client_sdk.randomisation.randomness import Randomness
+from client_sdk.randomisation.key_derivation import Randomness
 from client_sdk.storage.interface import STOP_REASONS, Stop, load_stop, put_stop
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
@@ -62,10 +62,6 @@ class ReportQueue:
         query = "SELECT metric, queue.id FROM queue JOIN sources ON sources.id = source"
         for numbers in self._partition(self._state.rows(query)):
             self._compose_one(numbers)
-
-    def batch_ids(self) -> list[str]:
-        """Ids of the stored batches."""
-        return [batch_id.hex() for (batch_id,) in self._state.rows("SELECT batch_id FROM batches")]
 
     def batches(self) -> Iterator[StoredBatch]:
         """Yield the stored batches in random order; each is read when its turn comes."""

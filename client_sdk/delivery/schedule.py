@@ -16,7 +16,7 @@ from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import ReportQueue, StoredBatch
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
-from client_sdk.randomisation.randomness import Randomness
+from client_sdk.randomisation.key_derivation import Randomness
 from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY
@@ -63,7 +63,7 @@ class SendLoop:
         self._transport = transport
         self._lock = lock
         # Batches that may have been counted though no answer came: the halves of one have new ids.
-        self._tried = set(self._outbox.batch_ids())
+        self._tried = {number.hex() for (number,) in state.rows("SELECT batch_id FROM batches")}
         self._pauses = Pauses(delivery, randomness)
         self._due: float | None = None
         self._failing_since: float | None = state.get(FAILING)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 REPORTS_PATH = "/v1/reports"
 USER_AGENT = f"rappor/{WIRE_VERSION}"
-DEFAULT_TIMEOUT = 10.0
 MAX_INFLATED = 2 << 20  # bytes of an answer
 
 
@@ -55,7 +54,7 @@ class Transport:
         url: str,
         key: str | None = None,
         *,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeout: float = 10.0,
         proxy: str | None = None,
         tls: ssl.SSLContext | None = None,
         certificates: tuple[str | None, str | None] = (None, None),
@@ -174,7 +173,8 @@ class Transport:
         connection = self._connection = self._dialer.dial(deadline)
         if self._scheme == "https":
             if self._proxy is not None:
-                _ask_for_tunnel(connection, f"{_bracketed(target.host)}:{target.port}")
+                host = f"[{target.host}]" if ":" in target.host else target.host
+                _ask_for_tunnel(connection, f"{host}:{target.port}")
             connection.start_tls(self._tls_context(), target.host)
         return connection
 
@@ -215,7 +215,3 @@ def _ask_for_tunnel(connection: Connection, host: str) -> None:
     status = connection.answer("CONNECT").status
     if status != 200:
         raise OSError(f"the proxy answered {status} to CONNECT")
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

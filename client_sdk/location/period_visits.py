@@ -12,13 +12,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from client_sdk.location.assignment import Assignment, assignment_of
 from client_sdk.location.dwell_time import (
     OUTSIDE,
     SECONDS_AN_HOUR,
+    Assignment,
     Dwell,
     Moment,
     Place,
+    assignment_of,
     is_weekend,
 )
 from client_sdk.storage.periods import Periods

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
 from client_sdk.location.dwell_time import Moment, moment_at, moment_of
+from client_sdk.location.flow_visits import FlowVisits
 from client_sdk.location.period_visits import Refusal, Send, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
@@ -33,11 +34,8 @@ def visits_of(
     parts: Sequence[Metric], secret: bytes, send: Send, saved: str | None = None
 ) -> Visits:
     """The state of a metric of fixes during a period, by its kind; see `Visits`."""
-    if parts[0].location is not None:
-        return Visits(parts, secret, send, saved)
-    from client_sdk.location.flow_visits import FlowVisits  # only where there is such a metric
-
-    return FlowVisits(parts, secret, send, saved)
+    kind = Visits if parts[0].location is not None else FlowVisits
+    return kind(parts, secret, send, saved)
 
 
 class LocationRecorder:
@@ -68,29 +66,10 @@ class LocationRecorder:
         self._elsewhere = {m.base_name for m in places if not recorder.runs_here(m)}
         self._names = tuple(m.base_name for m in places if recorder.runs_here(m))
 
-    def fix(
-        self,
-        name: str,
-        latitude: float,
-        longitude: float,
-        at: datetime | None,
-        now: float | None = None,
-    ) -> Taken:
-        """Take a fix for a metric, as `take` does.
-
-        Args:
-            name: declared name of the metric.
-            latitude: degrees.
-            longitude: degrees.
-            at: with a time zone; None: now.
-            now: the device's clock, seconds since 1970; None: the time of the fix.
-        """
-        return self.take(name, ((latitude, longitude),), *self.times(at, now))
-
     def take(
         self, name: str, points: tuple[Point, ...], moment: Moment, clock: Moment | None
     ) -> Taken:
-        """Take a fix (one point) or a trip (two).
+        """Take a fix (one point) or a trip (two). moment, clock: see `times`.
 
         Returns:
             "queued" if it closed a period, whose reports are then queued; None if it did not; or
@@ -126,7 +105,7 @@ class LocationRecorder:
             self._save()
 
     def times(self, at: datetime | None, now: float | None) -> tuple[Moment, Moment | None]:
-        """The moment of a fix, and what the clock shows, where one is given; see `fix`."""
+        """The moment of a fix at a time (None: now), and what the clock shows, where given."""
         clock = None if now is None else self._now(now)
         if at is not None:
             return moment_of(at), clock

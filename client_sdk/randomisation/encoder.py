@@ -13,11 +13,12 @@ from client_sdk.errors import UnknownMetricError
 from client_sdk.randomisation.key_derivation import (
     DIGEST_BYTES,
     SECRET_BYTES,
+    Randomness,
     cohort_of,
     derive,
     jitter_of,
+    system_randomness,
 )
-from client_sdk.randomisation.randomness import Randomness, system_randomness
 from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metric import Metric

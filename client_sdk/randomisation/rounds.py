@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from hashlib import shake_256
 
-from client_sdk.randomisation.key_derivation import keyed_input
-from client_sdk.randomisation.randomness import CoinPair, Randomness
+from client_sdk.randomisation.key_derivation import CoinPair, Randomness, keyed_input
 from rappor_core.mechanism import TwoRoundMechanism
 
 DRAW_BYTES = 2

@@ -86,13 +86,9 @@ class Promise(Frozen):
                 weaker.append("reports_per_period")
         return weaker
 
-    def to_json(self) -> str:
-        """The promise as JSON, for the state."""
-        return json.dumps(self.to_fields())
-
     @classmethod
     def from_json(cls, text: str) -> Promise:
-        """The inverse of `to_json`. Raises StateError for a damaged text."""
+        """Read a promise of the state. Raises StateError for a damaged text."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError) as error:
@@ -141,7 +137,7 @@ class Ledger:
         with self._state.transaction():
             line = self._state.line(line_name)
             if line is None:
-                self._state.put_line(Line(line_name, promise.to_json()))
+                self._state.put_line(Line(line_name, json.dumps(promise.to_fields())))
                 return ""
             first = Promise.from_json(line.agreed)
             weaker = promise.weaker_than(first)
@@ -211,7 +207,10 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
     """The cost of the reports made so far, nats: epsilon_n of each memoised value, added up."""
-    return line.past_spent + sum(map(entry_spent, entries))
+    return line.past_spent + sum(
+        RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
+        for entry in entries
+    )
 
 
 def past(line: Line, entries: list[Entry]) -> Line:
@@ -222,11 +221,6 @@ def past(line: Line, entries: list[Entry]) -> Line:
         past_spent=spent(line, entries),
         past_reports=line.past_reports + sum(entry.reports for entry in entries),
     )
-
-
-def entry_spent(entry: Entry) -> float:
-    """The epsilon_n of one memoised value, for the reports that were made from it."""
-    return RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
 
 
 def check_ledger(database: sqlite3.Connection) -> None:

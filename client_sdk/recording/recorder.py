@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from client_sdk.errors import StateChangedError
 from client_sdk.randomisation.encoder import Encoder, MetricEncoder
-from client_sdk.randomisation.randomness import Randomness, system_randomness
+from client_sdk.randomisation.key_derivation import Randomness, system_randomness
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger
 from client_sdk.storage.interface import (

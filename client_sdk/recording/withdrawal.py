@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from functools import partial
+from typing import Any
 
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomisation.key_derivation import new_secret
-from client_sdk.randomisation.randomness import Randomness
-from client_sdk.recording.ledger import check_ledger, committed, past, spent
-from client_sdk.storage.damage import reading
+from client_sdk.randomisation.key_derivation import Randomness, new_secret
+from client_sdk.recording.ledger import check_ledger, check_line, committed, past, spent
+from client_sdk.storage.damage import PARSERS, reading, wrong_types
 from client_sdk.storage.directory import StateDirectory
-from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.interface import Entry, Line
+from client_sdk.storage.schema import create_compact
+from client_sdk.storage.sqlite import ENTRIES, SqliteState
+from rappor_core.calendar import PERIOD_DAYS
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
 
@@ -166,14 +171,11 @@ def _wipe(directory: StateDirectory, lock: threading.RLock) -> None:
 def _keep_account(directory: StateDirectory) -> None:
     """Delete the state; then, if there is room, make one of what outlives a secret. Raises OSError
     where a file cannot be deleted."""
-    from client_sdk.recording.account import read_account  # rarely needed: keeps the import light
-    from client_sdk.storage.schema import create_compact
-
     account = read_account(directory.state_path)
     directory.delete()
     if account is not None:
         with suppress(sqlite3.Error, OSError):  # no room even now: the numbers are lost
-            create_compact(directory.state_path, account.write)
+            create_compact(directory.state_path, partial(write_account, account))
 
 
 def wipe_state(state: SqliteState) -> None:
@@ -212,3 +214,90 @@ def _delete_values(database: sqlite3.Connection) -> None:
         database.execute(f"DELETE FROM {table}")  # noqa: S608 (names from the line above)
     database.execute("DELETE FROM meta WHERE name IN ('send_at', 'failing_since', 'unscrubbed')")
     database.execute("DELETE FROM meta WHERE name LIKE 'stop:%'")
+
+
+Row = tuple[Any, ...]
+Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
+MOST = 1 << 62  # a number above is damage
+TABLES = ("periods", "used_up", "counters", "tombstones")
+
+
+def write_account(account: Account, database: sqlite3.Connection) -> None:
+    """Enter rows in a new state, as of a device that had a secret once."""
+    for table, rows in account.items():
+        for row in rows:
+            marks = ", ".join("?" * len(row))  # names are those of this SDK's own tables
+            database.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # noqa: S608
+    database.execute("INSERT INTO meta VALUES ('generation', 1)")
+
+
+def read_account(path: str) -> Account | None:
+    """Read what is legible of the state at `path`; None where it is no state, or another process
+    holds it whole.
+
+    Nothing is written, where SQLite can read without.
+    """
+    if not os.path.exists(path):
+        return None
+    for exclusive in (False, True):  # the latter makes no file beside it, for which room may lack
+        with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
+            try:
+                if exclusive:
+                    database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+                database.execute("SELECT 1 FROM meta").fetchone()
+                return _read(database)
+            except sqlite3.Error:
+                continue
+    return None
+
+
+def _read(database: sqlite3.Connection) -> Account:
+    tables = {name: list(_rows(database, name, _is_sound)) for name in TABLES}
+    meta = list(_rows(database, "meta", _outlives))
+    lines = []
+    for row in _rows(database, "lines"):
+        line, entries = Line(*row), list[Entry]()
+        with suppress(sqlite3.Error):
+            entries = [Entry(*entry) for entry in database.execute(ENTRIES, (line.name,))]
+        try:
+            check_line(line, entries)
+            lines.append(tuple(past(line, entries)))
+        except PARSERS:
+            continue
+    return {**tables, "meta": meta, "lines": lines}
+
+
+def _rows(
+    database: sqlite3.Connection, table: str, is_sound: Callable[[Row], bool] | None = None
+) -> Iterator[Row]:
+    """The sound rows of a table, up to a page that cannot be read."""
+    try:
+        wrong = wrong_types(database, table)
+        query = f"SELECT * FROM {table} WHERE NOT ({wrong})"  # noqa: S608 (our own tables)
+        yield from (row for row in database.execute(query) if is_sound is None or is_sound(row))
+    except sqlite3.Error:
+        return
+
+
+def _is_sound(row: Row) -> bool:
+    """Whether counts are from 0 on, other numbers from -1 (a life), and a ledger is JSON."""
+    *others, last = row
+    if isinstance(last, str):  # of a tombstone
+        return _is_legible(last)
+    numbers = (cell for cell in others if isinstance(cell, int))
+    return 0 <= last < MOST and all(cell >= -1 for cell in numbers)
+
+
+def _is_legible(ledger: str) -> bool:
+    try:
+        return not ledger.startswith("{") or isinstance(json.loads(ledger), dict)
+    except PARSERS:
+        return False
+
+
+def _outlives(row: Row) -> bool:
+    """Of the table `meta`: the budget, and the units in which reports are counted."""
+    name, value = row
+    if name == "budget":
+        return type(value) is float and value > 0
+    return str(name).startswith("unit:") and value in PERIOD_DAYS

@@ -76,12 +76,17 @@ def trouble(path: str, error: Exception) -> StateError:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in BUSY:
-            return StateBusyError(f"{path} is locked by another process or thread")
+            return busy(path)
         if code in PLACE and not (code == sqlite3.SQLITE_READONLY and _writable(path)):
             return unavailable(path, text)
         if code == sqlite3.SQLITE_ERROR and any(words in text for words in UNKNOWN_TO_LIBRARY):
             return unavailable(path, f"SQLite {sqlite3.sqlite_version}: {text}")
     return damaged(path, text)
+
+
+def busy(path: str) -> StateBusyError:
+    """The error for a state that another connection holds."""
+    return StateBusyError(f"{path} is locked by another process or thread")
 
 
 def damaged(path: str, found: str) -> StateError:
@@ -141,12 +146,13 @@ def _reference() -> tuple[set[tuple[str, str, str, str]], tuple[str, ...]]:
     with closing(sqlite3.connect(":memory:")) as database:
         create_tables(database)
         tables = [row[1] for row in _schema_of(database) if row[0] == "table"]
-        types = tuple(filter(None, (_wrong_types(database, table) for table in tables)))
-        return _schema_of(database), types
+        # names are those of this SDK's own tables
+        types = (f"SELECT 1 FROM {name} WHERE {wrong_types(database, name)}" for name in tables)  # noqa: S608
+        return _schema_of(database), tuple(types)
 
 
-def _wrong_types(database: sqlite3.Connection, table: str) -> str:
-    """A query for rows of which a column holds another type than it declares."""
+def wrong_types(database: sqlite3.Connection, table: str) -> str:
+    """The condition, in SQL, that a column of a row holds another type than it declares."""
     wrong = [
         f"typeof({name}) <> '{kind.lower()}'"
         if key or not_null
@@ -154,8 +160,7 @@ def _wrong_types(database: sqlite3.Connection, table: str) -> str:
         for _, name, kind, not_null, _, key in database.execute(f"PRAGMA table_info({table})")
         if kind
     ]
-    # names are those of this SDK's own tables
-    return f"SELECT 1 FROM {table} WHERE {' OR '.join(wrong)}" if wrong else ""  # noqa: S608
+    return " OR ".join(wrong) or "0"
 
 
 def unavailable(path: str, text: object) -> StateError:

@@ -14,8 +14,7 @@ import threading
 from contextlib import suppress
 
 from client_sdk.errors import StateError
-from client_sdk.randomisation.key_derivation import new_secret, secret_check
-from client_sdk.randomisation.randomness import Randomness
+from client_sdk.randomisation.key_derivation import Randomness, new_secret, secret_check
 from client_sdk.storage.damage import LedgerCheck, damaged, reading, unavailable
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.storage.state_file import PATIENCE

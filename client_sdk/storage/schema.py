@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 
-from client_sdk.errors import StateVersionError
+from client_sdk.errors import StateError
 
 SCHEMA_VERSION = 4  # files of other versions are refused
 MEMORY = ":memory:"  # in place of a path: a database in memory
@@ -65,7 +65,7 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
 
     patience: seconds for which each later statement waits for another process; a file that is not
     of this version yet is waited for up to BUSY_SECONDS.
-    Raises StateVersionError for a newer one, and what sqlite3 and the system raise.
+    Raises StateError for a newer one, and what sqlite3 and the system raise.
     """
     if path != MEMORY:
         _create_private(path)
@@ -207,7 +207,7 @@ def _upgrade(database: sqlite3.Connection, path: str) -> None:
         if version < 0:
             raise sqlite3.DatabaseError(f"schema version {version}")
         if version not in (0, SCHEMA_VERSION):
-            raise StateVersionError(
+            raise StateError(
                 f"{path} has schema version {version}; this SDK knows {SCHEMA_VERSION}: "
                 "use the version of the app that wrote it, or a later one",
                 "state_newer",

@@ -61,15 +61,13 @@ class SqliteState(StateFile):
         """Close the connection for good; give back what was counted in advance."""
         with self.lock:
             if self._advance and self._open is not None:
-                self._give_back(self._open)
+                give_back = (
+                    "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?"
+                )
+                unused = [(left, *key) for key, left in self._advance.items() if left]
+                with suppress(sqlite3.Error):  # a full disk: the counts stay, on the strict side
+                    self._open.executemany(give_back, unused)
             super().close()
-
-    def _give_back(self, database: sqlite3.Connection) -> None:
-        with suppress(sqlite3.Error):  # a full disk: then the counts stay, on the strict side
-            database.executemany(
-                "UPDATE periods SET reports = reports - ? WHERE metric = ? AND period = ?",
-                [(left, *key) for key, left in self._advance.items() if left],
-            )
 
     def add_report(self, draft: Draft, limits: Limits) -> Stored:
         """Queue one report and count it against its limits, in one commit: the write of `record`.

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from client_sdk.errors import StateBusyError, StateError
-from client_sdk.storage.damage import BUSY, LedgerCheck, check_contents, reading
+from client_sdk.errors import StateError
+from client_sdk.storage.damage import BUSY, LedgerCheck, busy, check_contents, reading
 from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
 PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
@@ -98,15 +98,12 @@ class StateFile:
         if self.lock.acquire(False):
             return
         if not self.lock.acquire(timeout=self._patience if patience is None else patience):
-            raise self._busy()
-
-    def _busy(self) -> StateBusyError:
-        return StateBusyError(f"{self.path} is locked by another process or thread")
+            raise busy(self.path)
 
     def _translated(self, error: sqlite3.OperationalError) -> Exception:
         """A StateBusyError where SQLite waited in vain; otherwise the error itself."""
-        busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
-        return self._busy() if busy else error
+        is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
+        return busy(self.path) if is_busy else error
 
     @contextmanager
     def _locked(self, patience: float | None = None) -> Iterator[None]:

@@ -27,6 +27,7 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.wire.report import Report
 from tests.flow_support import LAGGED, YEARLY, flow_text
+from tests.places_support import fix
 
 START = datetime(2026, 11, 2, tzinfo=UTC)  # a Monday
 NIGHT, WORK = 2, 10  # hours of the two slots
@@ -227,7 +228,7 @@ class Phone:
             self.places.roll(START + timedelta(day))
             for hour, place in zip((NIGHT, WORK), pair, strict=True):
                 if place is not None:
-                    self.places.fix("commute", *place, START + timedelta(day, hours=hour))
+                    fix(self.places, "commute", *place, START + timedelta(day, hours=hour))
         self.places.roll(START + timedelta(len(pairs)))
         return self.state.take_reports()
 

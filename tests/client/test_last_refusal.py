@@ -5,13 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client_sdk.__main__ import main
-from client_sdk.inspection import render
 from client_sdk.randomisation.encoder import MAX_VALUE_CHARS
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
@@ -77,32 +74,6 @@ def test_reasons_of_the_device_are_sentences(open_client: Any, clock: Any) -> No
     client.set_consent(False)
     assert not client.record("homepage", "a")
     assert client.last_refusal == "nothing is recorded: the status is 'no_consent'"
-
-
-def test_the_debug_view_shows_what_is_full(
-    open_client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with open_client(metrics=DAILY) as client:
-        for _ in range(3):
-            client.record("homepage", "a")
-        debug = client.inspect(debug=True)["debug"]
-        assert debug["periods"] == [
-            {
-                "counted_by": "homepage",
-                "unit": "day",
-                "period": 20_778,
-                "last_day": "2026-11-21",
-                "reports": 1,
-            }
-        ]
-        ((row),) = debug["not_recorded"]
-        assert (row["reason"], row["times"]) == ("full:homepage", 2)
-        assert "debug" not in client.inspect()
-        assert "Not recorded:" not in render(client.inspect())
-    assert main(["inspect", str(tmp_path / "state"), "--debug"]) == 0
-    told = capsys.readouterr().out
-    assert "full:homepage: 2 times; homepage has all the reports" in told
-    assert "homepage: 1 in the day up to 2026-11-21" in told
 
 
 @pytest.mark.parametrize("length", [MAX_VALUE_CHARS + 1, 50_000_000])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from client_sdk import Client
 from client_sdk.errors import UnknownMetricError
-from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import MOST_PLACES, Dwell, is_weekend, moment_of
+from client_sdk.location.dwell_time import MOST_PLACES, Dwell, assignment_of, is_weekend, moment_of
 from client_sdk.storage.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.calendar import EPOCH_ORDINAL, last_day, period_number
@@ -25,6 +24,7 @@ from tests.client.location_support import (
     values,
     visits_of,
 )
+from tests.places_support import fix
 
 
 def test_the_usual_cell_is_the_longest_stay() -> None:
@@ -102,7 +102,7 @@ def test_cap_period_and_permanence_hold_for_any_fixes(
             now += timedelta(hours=first)
             phone.places.roll(now)
         elif what == "fix":
-            phone.places.fix("density", first, second, now)
+            fix(phone.places, "density", first, second, now)
         elif what == "save":
             phone.places.save()
         else:
@@ -128,7 +128,7 @@ def test_cap_period_and_permanence_hold_for_any_fixes(
 def test_a_cell_in_two_slots_is_memoised_once() -> None:
     phone = Phone(declared("memo"), 3)
     for hour in (3, 12):
-        phone.places.fix("density", 1.5, 1.5, START + timedelta(hours=hour))
+        fix(phone.places, "density", 1.5, 1.5, START + timedelta(hours=hour))
     phone.places.roll(START + timedelta(days=1))
     phone.collect()
     assert len(phone.reports) == 2

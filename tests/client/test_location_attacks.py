@@ -26,6 +26,7 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import last_day, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.places_support import fix
 
 DECLARED = """
 [metrics.density]
@@ -118,7 +119,7 @@ class Phone:
             for hour in (2, 12):
                 place = PLACES[(self.day + hour) % len(PLACES)]
                 at = START + timedelta(days=self.day, hours=hour)
-                (places or self.places).fix("density", *place, at)
+                fix(places or self.places, "density", *place, at)
             self.day += 1
         (places or self.places).roll(START + timedelta(days=self.day, hours=1))
 
@@ -257,7 +258,7 @@ def test_travel_over_the_date_line_reports_once(mode: str, tmp_path: Path) -> No
         for hours in range(0, 240, 3):
             zone = timezone(timedelta(hours=12 if hours % 2 else -11))
             at = (START + timedelta(hours=hours)).astimezone(zone)
-            phone.places.fix("density", *PLACES[hours % 5], at)
+            fix(phone.places, "density", *PLACES[hours % 5], at)
         check_promise(phone, phone.file)
         assert phone.reports()
 
@@ -341,7 +342,7 @@ def test_another_meaning_of_a_name_shows_who_moved(moves: bool, tmp_path: Path) 
     with phone_of(tmp_path, first) as phone:
         for day in range(3):
             place = PLACES[day if moves else 0]
-            phone.places.fix("density", *place, START + timedelta(days=day, hours=12))
+            fix(phone.places, "density", *place, START + timedelta(days=day, hours=12))
         phone.places.roll(START + timedelta(days=3))
         before = len(phone.reports())
         phone.update(second)

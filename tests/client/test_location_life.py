@@ -27,6 +27,7 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+from tests.places_support import fix
 
 DECLARED = """
 [metrics.density]
@@ -102,7 +103,7 @@ def live(
         if place == NOWHERE:
             places.roll(at)
         else:
-            places.fix("density", *PLACES[place], at)
+            fix(places, "density", *PLACES[place], at)
     places.roll(START + timedelta(hours=12 * (max(when) + 2)))
     reports = tuple(
         (r.metric, r.day.toordinal(), int.from_bytes(r.bits, "little"))

@@ -11,8 +11,7 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.inspection import inspect_state, render
-from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import OUTSIDE, moment_of
+from client_sdk.location.dwell_time import OUTSIDE, assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
@@ -32,6 +31,7 @@ from tests.client.location_support import (
     values,
     visits_of,
 )
+from tests.places_support import fix
 
 
 def test_nothing_of_a_fix_outlives_its_period() -> None:
@@ -60,10 +60,10 @@ def test_time_weighs_and_not_the_number_of_fixes() -> None:
 def test_a_fix_that_comes_late_forgets_nothing(mode: str) -> None:
     """Systems deliver fixes in batches: those of a day that was reported are of no use."""
     phone = Phone(declared(mode), 3)
-    phone.places.fix("density", 1.5, 1.5, START + timedelta(hours=12))
-    phone.places.fix("density", 2.5, 2.5, START + timedelta(days=1, hours=12))
+    fix(phone.places, "density", 1.5, 1.5, START + timedelta(hours=12))
+    fix(phone.places, "density", 2.5, 2.5, START + timedelta(days=1, hours=12))
     before = phone.places._visits["density"].to_json()
-    assert phone.places.fix("density", 9.5, 9.5, START + timedelta(hours=18)) == "late"
+    assert fix(phone.places, "density", 9.5, 9.5, START + timedelta(hours=18)) == "late"
     assert phone.places._visits["density"].to_json() == before
 
 
@@ -80,7 +80,7 @@ def test_a_full_disk_leaves_no_period_half_closed(
         StateDirectory(tmp_path).ensure_secret(state, FixedRandomness(1))
         recorder = Recorder(file.metrics, state, randomness=FixedRandomness(2))
         app, service = (LocationRecorder(file, state, recorder, lambda: 0.0) for _ in range(2))
-        service.fix("density", 1.5, 1.5, noon)
+        fix(service, "density", 1.5, 1.5, noon)
         service.save()
         with monkeypatch.context() as disk:
             disk.setattr(state, "put_note", raises_full)
@@ -105,8 +105,8 @@ def test_a_damaged_note_is_counted_and_begun_anew(saved: str) -> None:
     phone = Phone(declared("memo"), 3)
     noon = START + timedelta(hours=12)
     phone.state.put_note("visits:density", saved)
-    assert phone.places.fix("density", 1.5, 1.5, noon) is None
-    assert phone.places.fix("density", 1.5, 1.5, noon + timedelta(days=1)) == "queued"
+    assert fix(phone.places, "density", 1.5, 1.5, noon) is None
+    assert fix(phone.places, "density", 1.5, 1.5, noon + timedelta(days=1)) == "queued"
     counted = phone.state.counters().get("places_damaged:density", 0)
     assert counted == (0 if saved == "{}" else 1)
 
@@ -122,8 +122,8 @@ def test_one_wrong_time_ends_forgets_and_costs_nothing(mode: str, days: float) -
         for hour in range(6, 24 * 8, 6):
             at = START + timedelta(hours=hour)
             for wrong in mistaken:
-                outcomes.append(phone.places.fix("density", 9.5, 9.5, wrong, at.timestamp()))
-            assert phone.places.fix("density", 1.5, 1.5, at, at.timestamp()) in ("queued", None)
+                outcomes.append(fix(phone.places, "density", 9.5, 9.5, wrong, at.timestamp()))
+            assert fix(phone.places, "density", 1.5, 1.5, at, at.timestamp()) in ("queued", None)
             phone.places.roll(at)
         phone.collect()
         return phone.reports, outcomes
@@ -262,13 +262,13 @@ def test_a_process_without_fixes_reports_those_of_another(monkeypatch: pytest.Mo
     phone, told = Phone(declared("memo"), 3), []
     service, app = phone.places, LocationRecorder(phone.file, phone.state, phone.recorder)
     app.roll(START + timedelta(hours=1))
-    service.fix("density", 1.5, 1.5, START + timedelta(hours=12))
+    fix(service, "density", 1.5, 1.5, START + timedelta(hours=12))
     app.roll(START + timedelta(hours=13))
     service.save()
     monkeypatch.setattr(phone.recorder, "record", lambda *row: told.append(row[:2]) or "queued")
     assert app.roll(START + timedelta(days=1, minutes=1))
     assert [value != "other" for name, value in told if "/day/" in name] == [True]
-    service.fix("density", 1.5, 1.5, START + timedelta(days=1, hours=12))
+    fix(service, "density", 1.5, 1.5, START + timedelta(days=1, hours=12))
     assert app.roll(START + timedelta(days=1, hours=13)) is False
 
 
@@ -377,7 +377,7 @@ def test_inspect_counts_places_and_names_none(tmp_path: Path) -> None:
         recorder = Recorder(file.metrics, state, randomness=FixedRandomness(1))
         places = LocationRecorder(file, state, recorder, lambda: 0.0)
         for hours in (12, 36):
-            places.fix("density", 1.5, 1.5, START + timedelta(hours=hours))
+            fix(places, "density", 1.5, 1.5, START + timedelta(hours=hours))
         places.save()
         (kept,) = inspect_state(state)["places"]
         assert (kept["metric"], kept["places_of_period"], kept["last_known_places"]) == (

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import moment_of
+from client_sdk.location.dwell_time import assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState

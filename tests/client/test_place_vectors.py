@@ -17,8 +17,7 @@ from typing import Any
 import h3
 import pytest
 
-from client_sdk.location.assignment import assignment_of
-from client_sdk.location.dwell_time import moment_of
+from client_sdk.location.dwell_time import assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.randomisation.encoder import MetricEncoder
 from client_sdk.randomisation.rounds import SymbolCoin

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from client_sdk.randomisation.randomness import CoinPair, system_randomness
+from client_sdk.randomisation.key_derivation import CoinPair, system_randomness
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import START, declared
 from tests.metric_texts import declaration
+from tests.places_support import fix
 from tests.waiting import until
 
 DAY = 86_400.0
@@ -213,11 +214,11 @@ def test_a_period_ending_in_error_is_scrubbed(state: Any, monkeypatch: pytest.Mo
     """The mark is of the transaction that deletes, so no caller can lose it."""
     file = declared("memo")
     places = LocationRecorder(file, state, Recorder(file.metrics, state), lambda: 0.0)
-    places.fix("density", 1.5, 1.5, NIGHT)
+    fix(places, "density", 1.5, 1.5, NIGHT)
     places.save()
     assert state.get("unscrubbed") is None
     monkeypatch.setattr(state, "count", lambda *_: None)
-    places.fix("density", 1.5, 1.5, NOON + timedelta(days=1))
+    fix(places, "density", 1.5, 1.5, NOON + timedelta(days=1))
     assert state.get("unscrubbed") is not None
 
 

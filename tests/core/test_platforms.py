@@ -21,6 +21,7 @@ from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_names
 from tests.client.location_support import DECLARED, MEMO
+from tests.places_support import fix
 from tests.vectors.make_platforms_v1 import TEXT, make
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "platforms.json").read_text())
@@ -129,7 +130,7 @@ def test_no_fix_is_kept_for_browsers_alone() -> None:
     file = parse_metrics(web)
     state = MemoryState(bytes(32))
     places = LocationRecorder(file, state, Recorder(file.metrics, state))
-    assert places.fix("density", 42.36, -72.54, None, NOON) == "elsewhere"
+    assert fix(places, "density", 42.36, -72.54, None, NOON) == "elsewhere"
     places.save()
     assert state.note("places/density") is None
     assert state.take_reports() == []

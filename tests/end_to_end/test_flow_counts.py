@@ -19,6 +19,7 @@ from rappor_core.metrics.flow import QUESTIONS, Flow, flow_symbols, question_of
 from rappor_core.params import RapporParams
 from tests.collector.support import TODAY, served_after_a_day
 from tests.flow_support import flow_text
+from tests.places_support import fix
 
 DEVICES = 3_000
 HOMES = [(0.5, 0.5), (0.5, 1.5), (3.5, 3.5)]
@@ -36,8 +37,8 @@ def test_flow_reports_are_counted_by_cohort_and_symbol(tmp_path: Path) -> None:
         state = MemoryState(rng.randbytes(32))
         recorder = Recorder(file.metrics, state, randomness=rng.randbytes)
         places = LocationRecorder(file, state, recorder, lambda: 0.0)
-        places.fix("commute", *rng.choices(HOMES, SHARES)[0], night)
-        places.fix("commute", *WORK, night + timedelta(hours=8))
+        fix(places, "commute", *rng.choices(HOMES, SHARES)[0], night)
+        fix(places, "commute", *WORK, night + timedelta(hours=8))
         places.roll(night + timedelta(days=1))
         reports += state.take_reports()
     aggregate = served_after_a_day(tmp_path, metric, reports)

@@ -44,7 +44,7 @@ def test_the_cap_counts_changes_of_either_side(tmp_path: Path) -> None:
         assert "the value of 'theme' is not one of its 3" in client.last_refusal
         assert "pink" not in client.last_refusal
         assert client.flush(20)
-        line = json.dumps(client.inspect(debug=True))
+        line = json.dumps(client.inspect())
         assert "pink" not in line
         assert collector.counted() == {name: 4}
 

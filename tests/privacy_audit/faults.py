@@ -132,7 +132,7 @@ class Fault(NamedTuple):
 
 
 _ROUNDS = "client_sdk/randomisation/rounds.py"
-_COINS = "client_sdk/randomisation/randomness.py"
+_COINS = "client_sdk/randomisation/key_derivation.py"
 _KEYS = "client_sdk/randomisation/key_derivation.py"
 _DEVICE = "client_sdk/randomisation/encoder.py"
 _LEDGER = "client_sdk/recording/ledger.py"
@@ -447,10 +447,10 @@ FAULTS = (
           "        if day > state.last_day:\n", "        if False:\n",
           "a report for each period"),
     # When a device answers.
-    Fault("turn-of-all-blocks", "client_sdk/location/assignment.py",
+    Fault("turn-of-all-blocks", "client_sdk/location/dwell_time.py",
           'block.to_bytes(8, "big"))', "bytes(8))",
           "tests/client/test_location.py::test_duties_are_spread_and_independent_of_places"),
-    Fault("turn-of-every-second-block", "client_sdk/location/assignment.py",
+    Fault("turn-of-every-second-block", "client_sdk/location/dwell_time.py",
           'block.to_bytes(8, "big"))', '(block % 2).to_bytes(8, "big"))',
           "tests/client/test_place_turns_vectors.py::test_one_turn_in_each_block"),
     Fault("answers-where-there-is-data", "client_sdk/location/period_visits.py",

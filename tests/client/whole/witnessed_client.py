@@ -329,7 +329,7 @@ def _written(client: Client) -> None:
     """Until nothing waits in memory, where the sending thread would write it in its own order."""
     session = client._life.session
     end = time.monotonic() + PATIENCE
-    while session is not None and session.num_held and time.monotonic() < end:
+    while session is not None and session.held and time.monotonic() < end:
         time.sleep(PAUSE)
 
 
