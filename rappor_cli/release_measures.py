@@ -16,6 +16,7 @@ import typer
 from disclosure.anonymize import specialise_column
 from disclosure.errors import TableError
 from disclosure.risk import read_columns
+from disclosure.rows.comparison import compare, to_csv
 from disclosure.series import (
     Charge,
     bound_contributions,
@@ -23,7 +24,6 @@ from disclosure.series import (
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
-from disclosure.utility import compare, to_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import trees_of

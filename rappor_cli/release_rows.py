@@ -18,6 +18,10 @@ from disclosure.release import (
     sign_manifest,
 )
 from disclosure.risk import read_columns
+from disclosure.rows.decoded import check_size, synthesise_decoded
+from disclosure.rows.domain import load_row_domain
+from disclosure.rows.partitioning import partitioner_named
+from disclosure.rows.private_histogram import Baseline, DPCocGen, draw_rows, estimate_histogram
 from disclosure.rows.publishing import (
     OF_DECODING,
     OF_TABLE,
@@ -28,16 +32,6 @@ from disclosure.rows.publishing import (
 )
 from disclosure.rows.sources import read_estimates
 from disclosure.series import Charge, make_ledger, open_ledger, read_ledger
-from disclosure.synthetic_rows import (
-    Baseline,
-    DPCocGen,
-    draw_rows,
-    estimate_histogram,
-    load_row_domain,
-    partitioner_named,
-    synthesise_decoded,
-)
-from disclosure.synthetic_rows.decoded import check_size
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group

@@ -5,7 +5,7 @@ Of a cluster g, value v of a column, in group p of parts, has the weight
 counts of the grid and of the parts are read, no row. It is no differential privacy, and a row that
 is drawn may equal a real one. The thesis finds that nobody can tell drawn rows from real ones: its
 classifier, a naive Bayes, cannot see that columns were drawn apart; that of
-`disclosure.utility.origin_test` can.
+`disclosure.rows.origin_test` can.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from disclosure.aggregation import sum_error
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError, ReleaseError
 from disclosure.release.earlier import Earlier, check_chain, refuse_in_rows
 from disclosure.release.merging import pool_rare
 from disclosure.release.policy import ReleasePolicy, check_days, check_spelling
+from disclosure.release.roll_up import sum_error
 from disclosure.release.rounding import round_down, round_nearest, round_up
 from disclosure.release.suppression import Suppressed, suppress_complements, withhold
 from disclosure.release.tables import PARTITION, CellTable, InRows, ReleasedTable

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from disclosure.aggregation import cell_tree, domain_tree, prefix_tree, roll_up
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError
 from disclosure.release.outlines import join_outlines
 from disclosure.release.policy import RollUp
+from disclosure.release.roll_up import roll_up
 from disclosure.release.tables import CellTable
+from disclosure.release.trees import cell_tree, domain_tree, prefix_tree
 from disclosure.typing import Booleans, Floats
 from rappor_core.errors import shown
 

@@ -1,2 +1,2 @@
-"""Synthetic rows drawn from decoded estimates: where estimates come from, and what a policy lets
-into rows."""
+"""Rows that may be published: synthetic ones, of a table in clear or of decoded estimates, and
+measures of what published rows keep and disclose."""

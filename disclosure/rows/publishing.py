@@ -20,8 +20,8 @@ from disclosure.release.earlier import check_chain, refuse_as_table, refuse_in_r
 from disclosure.release.files import Sign
 from disclosure.release.policy import ReleasePolicy, check_days
 from disclosure.release.tables import InRows
-from disclosure.synthetic_rows.estimates import DecodedCells
-from disclosure.utility.tables import Table
+from disclosure.rows.estimates import DecodedCells
+from disclosure.rows.tables import Table
 from rappor_core.text import safe_cell
 
 FORMAT = "rappor-synthetic-rows"

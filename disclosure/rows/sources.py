@@ -13,7 +13,7 @@ from disclosure.release import CellTable, read_source
 from disclosure.release.reading import DamagedFileError, read_json
 from disclosure.release.sources import JOINT, mark_of
 from disclosure.release.tables import PARTITION
-from disclosure.synthetic_rows.estimates import DecodedCells, SlotMap, slot_estimates
+from disclosure.rows.estimates import DecodedCells, SlotMap, slot_estimates
 from disclosure.typing import Floats
 from rappor_core.errors import file_problem
 

@@ -13,6 +13,18 @@ from scipy import stats
 from decoder.numerics.simplex import project_simplex
 from disclosure.errors import BudgetError, DomainError, TableError
 from disclosure.risk import read_columns
+from disclosure.rows.distributions import hellinger
+from disclosure.rows.domain import Categories, EqualBins, RowDomain, load_row_domain
+from disclosure.rows.kd_tree import KdTree
+from disclosure.rows.partitioning import partitioner_named
+from disclosure.rows.perturbation import perturb, project_to_total, without_negatives
+from disclosure.rows.private_histogram import (
+    Baseline,
+    DPCocGen,
+    NoisyHistogram,
+    draw_rows,
+    estimate_histogram,
+)
 from disclosure.series import (
     BudgetLedger,
     Charge,
@@ -21,23 +33,6 @@ from disclosure.series import (
     geometric_variance,
 )
 from disclosure.series.system_noise import _threshold, system_geometric
-from disclosure.synthetic_rows import (
-    Baseline,
-    Categories,
-    DPCocGen,
-    EqualBins,
-    KdTree,
-    NoisyHistogram,
-    RowDomain,
-    draw_rows,
-    estimate_histogram,
-    load_row_domain,
-    partitioner_named,
-    perturb,
-    project_to_total,
-    without_negatives,
-)
-from disclosure.utility import hellinger
 from tests.disclosure.adult import adult
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed

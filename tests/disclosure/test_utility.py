@@ -8,18 +8,11 @@ import pytest
 
 from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymise, specialise
 from disclosure.errors import TableError
-from disclosure.utility import (
-    column_shares,
-    compare,
-    counting_query_error,
-    hellinger,
-    kl_divergence,
-    link_records,
-    missing_person_share,
-    origin_test,
-    predict_column,
-    to_csv,
-)
+from disclosure.rows.attacks import link_records, missing_person_share, origin_test
+from disclosure.rows.comparison import compare, to_csv
+from disclosure.rows.distributions import column_shares, hellinger, kl_divergence
+from disclosure.rows.prediction import predict_column
+from disclosure.rows.queries import counting_query_error
 
 
 def exclusive_or(rows: int, seed: int, *, independent: bool = False) -> dict[str, list[str]]:

@@ -18,20 +18,20 @@ from functools import reduce
 import numpy as np
 
 from disclosure.errors import TableError
-from disclosure.series import BudgetLedger, Charge, geometric_variance
-from disclosure.series.system_noise import check_rate
-from disclosure.synthetic_rows.decoded import MOST_VALUES, check_size
-from disclosure.synthetic_rows.domain import RowDomain
-from disclosure.synthetic_rows.kd_tree import KdTree
-from disclosure.synthetic_rows.partitioning import Partitioner, check_blocks
-from disclosure.synthetic_rows.perturbation import (
+from disclosure.rows.decoded import MOST_VALUES, check_size
+from disclosure.rows.domain import RowDomain
+from disclosure.rows.kd_tree import KdTree
+from disclosure.rows.partitioning import Partitioner, check_blocks
+from disclosure.rows.perturbation import (
     NonNegative,
     perturb,
     project_to_total,
     without_negatives,
 )
+from disclosure.rows.tables import Table
+from disclosure.series import BudgetLedger, Charge, geometric_variance
+from disclosure.series.system_noise import check_rate
 from disclosure.typing import Floats, Integers
-from disclosure.utility.tables import Table
 
 _DEVIATIONS = 6  # of noise: more has a chance of about 1e-9
 _LEAST_RATE = 1e-12

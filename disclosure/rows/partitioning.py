@@ -15,7 +15,7 @@ import numpy as np
 from disclosure.errors import TableError
 from disclosure.typing import Floats, Integers
 
-_HOMES = {"kd-tree": "disclosure.synthetic_rows.kd_tree"}
+_HOMES = {"kd-tree": "disclosure.rows.kd_tree"}
 
 
 class Partitioner(Protocol):

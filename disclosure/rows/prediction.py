@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import CategoricalNB
 
 from disclosure.errors import TableError
+from disclosure.rows.tables import Table, encode_alike
 from disclosure.typing import Floats, Integers
-from disclosure.utility.tables import Table, encode_alike
 
 
 @dataclass(frozen=True)

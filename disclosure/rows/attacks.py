@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from disclosure.errors import TableError
-from disclosure.utility.tables import Table, encode_alike, number_rows
+from disclosure.rows.tables import Table, encode_alike, number_rows
 
 _MAX_CATEGORIES = 255
 _BLOCK = 256

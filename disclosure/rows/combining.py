@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from disclosure.errors import TableError
+from disclosure.rows.tables import Table, num_rows
 from disclosure.typing import Floats
-from disclosure.utility.tables import Table, num_rows
 
 
 @dataclass(frozen=True)

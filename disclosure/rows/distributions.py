@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from disclosure.rows.tables import Table, encode_alike, number_rows
 from disclosure.typing import Floats
-from disclosure.utility.tables import Table, encode_alike, number_rows
 
 
 def hellinger(p: Floats, q: Floats) -> float:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from disclosure.errors import DomainError, TableError
+from disclosure.rows.tables import Table, num_rows
 from disclosure.typing import Integers
-from disclosure.utility.tables import Table, num_rows
 from rappor_core.errors import file_problem, shown, toml_problem
 
 MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array

@@ -10,10 +10,10 @@ from itertools import combinations
 
 import numpy as np
 
-from disclosure.utility.attacks import link_records, missing_person_share, origin_test
-from disclosure.utility.distributions import column_shares, hellinger, kl_divergence
-from disclosure.utility.queries import counting_query_error
-from disclosure.utility.tables import Table, encode_alike, num_rows, number_rows
+from disclosure.rows.attacks import link_records, missing_person_share, origin_test
+from disclosure.rows.distributions import column_shares, hellinger, kl_divergence
+from disclosure.rows.queries import counting_query_error
+from disclosure.rows.tables import Table, encode_alike, num_rows, number_rows
 
 _MAX_LINKED_ROWS = 5_000
 _MOST_COLUMNS, _MOST_SETS = 6, 30  # of joint distances

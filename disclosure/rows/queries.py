@@ -7,8 +7,8 @@ from collections.abc import Collection
 import numpy as np
 
 from disclosure.errors import TableError
+from disclosure.rows.tables import Table, encode_alike, num_rows
 from disclosure.typing import Booleans, Floats
-from disclosure.utility.tables import Table, encode_alike, num_rows
 
 
 def counting_query_error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from disclosure.errors import TableError
-from disclosure.synthetic_rows.estimates import DecodedCells, draw_shares
+from disclosure.rows.estimates import DecodedCells, draw_shares
 from disclosure.typing import Floats
 
 MOST_VALUES = 100_000_000  # of all sets: rows by columns
