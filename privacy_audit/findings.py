@@ -146,8 +146,7 @@ def _advice_together(metrics: Sequence[Metric], found: FileAttack, population: i
         f"the reports of {names} together re-link {found.relinked:.0%} of {population:,} devices "
         f"after a year, {found.by_groups:.0%} by their cohorts, levels and turns alone "
         f"({found.groups:,} groups), for an observer who knows which batches are of one device; "
-        "ask each device for one of them, with fewer cohorts in each, and keep batches apart "
-        "(isolate_metrics, a relay)"
+        "ask each device for one of them, with fewer cohorts in each, and send through a relay"
     )
 
 

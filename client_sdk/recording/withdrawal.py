@@ -14,7 +14,7 @@ from typing import Any
 from client_sdk.errors import StateBusyError, StateError
 from client_sdk.randomisation.key_derivation import Randomness, new_secret
 from client_sdk.recording.ledger import check_ledger, check_line, committed, past, spent
-from client_sdk.storage.damage import PARSERS, reading, wrong_types
+from client_sdk.storage.damage import PARSERS, reading, reference
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.storage.interface import Entry, Line
 from client_sdk.storage.schema import create_compact
@@ -218,6 +218,7 @@ def _delete_values(database: sqlite3.Connection) -> None:
 
 Row = tuple[Any, ...]
 Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter of a message about damaged text
 MOST = 1 << 62  # a number above is damage
 TABLES = ("periods", "used_up", "counters", "tombstones")
 
@@ -246,7 +247,7 @@ def read_account(path: str) -> Account | None:
                     database.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
                 database.execute("SELECT 1 FROM meta").fetchone()
                 return _read(database)
-            except sqlite3.Error:
+            except UNREADABLE:
                 continue
     return None
 
@@ -257,7 +258,7 @@ def _read(database: sqlite3.Connection) -> Account:
     lines = []
     for row in _rows(database, "lines"):
         line, entries = Line(*row), list[Entry]()
-        with suppress(sqlite3.Error):
+        with suppress(*UNREADABLE):
             entries = [Entry(*entry) for entry in database.execute(ENTRIES, (line.name,))]
         try:
             check_line(line, entries)
@@ -272,10 +273,9 @@ def _rows(
 ) -> Iterator[Row]:
     """The sound rows of a table, up to a page that cannot be read."""
     try:
-        wrong = wrong_types(database, table)
-        query = f"SELECT * FROM {table} WHERE NOT ({wrong})"  # noqa: S608 (our own tables)
+        query = f"SELECT * FROM {table} WHERE NOT ({reference()[1][table]})"  # noqa: S608
         yield from (row for row in database.execute(query) if is_sound is None or is_sound(row))
-    except sqlite3.Error:
+    except UNREADABLE:
         return
 
 

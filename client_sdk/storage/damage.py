@@ -109,9 +109,10 @@ def check_contents(
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":
             raise damaged(path, str(found))
-        expected, types = _reference()
+        expected, wrong = reference()
         if _schema_of(database) != expected:
             raise damaged(path, "its schema is another")
+        types = (f"SELECT 1 FROM {table} WHERE {which}" for table, which in wrong.items())  # noqa: S608
         for query in (*types, *NEVER):
             if database.execute(f"{query} LIMIT 1").fetchone() is not None:
                 raise damaged(path, "it holds what no version has written")
@@ -141,18 +142,16 @@ def _schema_of(database: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
 
 
 @cache
-def _reference() -> tuple[set[tuple[str, str, str, str]], tuple[str, ...]]:
-    """The schema of a new file, and queries for rows of other types."""
+def reference() -> tuple[set[tuple[str, str, str, str]], dict[str, str]]:
+    """The schema of a new file; by table the condition that a row has a value of another type."""
     with closing(sqlite3.connect(":memory:")) as database:
         create_tables(database)
-        tables = [row[1] for row in _schema_of(database) if row[0] == "table"]
-        # names are those of this SDK's own tables
-        types = (f"SELECT 1 FROM {name} WHERE {wrong_types(database, name)}" for name in tables)  # noqa: S608
-        return _schema_of(database), tuple(types)
+        schema = _schema_of(database)
+        tables = [name for kind, name, *_ in schema if kind == "table"]
+        return schema, {table: _wrong_types(database, table) for table in tables}
 
 
-def wrong_types(database: sqlite3.Connection, table: str) -> str:
-    """The condition, in SQL, that a column of a row holds another type than it declares."""
+def _wrong_types(database: sqlite3.Connection, table: str) -> str:
     wrong = [
         f"typeof({name}) <> '{kind.lower()}'"
         if key or not_null

@@ -2,7 +2,7 @@
 
 A secret lost or exchanged in silence would void the guarantee, because each new one draws new
 permanent responses and spends the whole budget again. So it is made once; and a state that is
-missing, damaged or of a newer version is an error, which only `recording.account_wipe.reset` ends.
+missing, damaged or of a newer version is an error, which only `recording.withdrawal.reset` ends.
 An older copy of the state keeps its secret, so its permanent responses are the same again, and it
 is accepted: the ledger has forgotten what was memoised since.
 """

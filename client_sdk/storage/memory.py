@@ -6,6 +6,7 @@ Fleets of many devices in one process take this instead of a file each; see `doc
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from client_sdk.storage.schema import MEMORY
 from client_sdk.storage.sqlite import SqliteState
@@ -30,8 +31,9 @@ class MemoryState(SqliteState):
         self.set_secret(secret)
 
     def __del__(self) -> None:
-        """Close the database."""
-        self.close()
+        """Close the database; where it was never opened there is none."""
+        with suppress(AttributeError):
+            self.close()
 
     def take_reports(self) -> list[Report]:
         """Empty the queue and return its reports, in the order of recording."""

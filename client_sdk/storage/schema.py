@@ -131,8 +131,8 @@ def version_of(database: sqlite3.Connection) -> int:
 def _blank_image() -> bytes:
     """A new state, to be copied into memory: much faster than to create its tables again."""
     with closing(sqlite3.connect(MEMORY)) as database:
+        database.execute("PRAGMA page_size = 512")  # fleets have many
         create_tables(database)
-        database.commit()
         return database.serialize()
 
 

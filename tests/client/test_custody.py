@@ -142,6 +142,31 @@ def test_a_secret_with_a_flipped_bit(open_client: Any, state_dir: Path) -> None:
     quiet_until_reset(open_client, "state_corrupt", secret)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "reports"),
+    [
+        (b"reports INTEGER", b"reports INTEGES", 11),  # one of before, ten counted in advance
+        (b"CREATE TABLE periods", b"CREAT\xc5 TABLE periods", 10),
+    ],
+)
+def test_a_damaged_declaration_keeps_the_rows_that_can_be_read(
+    open_client: Any, state_dir: Path, old: bytes, new: bytes, reports: int
+) -> None:
+    """A row is compared with the columns of this SDK, not with those that the file declares."""
+    secret, path = used(open_client), state_dir / "state.sqlite"
+    (state_dir / "state.sqlite-wal").unlink(missing_ok=True)
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+    quiet_until_reset(open_client, "state_corrupt", secret)
+    with sqlite3.connect(path) as database:
+        (counted,) = database.execute(
+            "SELECT sum(reports) FROM periods WHERE period >= 0"
+        ).fetchone()
+    database.close()
+    assert counted == reports
+
+
 def test_an_older_copy_keeps_its_secret(open_client: Any, state_dir: Path, tmp_path: Path) -> None:
     """Its permanent responses are the same again; a new secret would spend the budget again."""
     secret = used(open_client)

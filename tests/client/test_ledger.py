@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -399,3 +400,12 @@ def test_each_bound_of_a_promise_is_compared_alone(bound: str) -> None:
     more = first.replace(**{bound: 1.01 * first.to_fields()[bound]})
     assert more.weaker_than(first) == [bound]
     assert first.weaker_than(more) == first.weaker_than(first) == []
+
+
+def test_a_state_in_memory_that_was_never_made_closes_nothing() -> None:
+    """The error of the call is the only one: an exception in a finalizer is a warning."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(TypeError, match="secret"):
+            MemoryState()  # type: ignore[call-arg]
+    assert not caught
