@@ -97,8 +97,10 @@ class Session:
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
-        # made before a second thread may ask for them
-        _ = self._located and self.places, self._collected and self.numbers
+        if self._located:
+            self.places  # noqa: B018 - made before a second thread may ask for it
+        if self._collected:
+            self.numbers  # noqa: B018
         self.worker = SenderThread(
             setup.directory,
             lock,

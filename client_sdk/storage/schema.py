@@ -61,11 +61,20 @@ CREATE TABLE used_up (
 
 
 def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open a state file, new or old, brought to this version.
+    """Open a state file; a new one gets its tables.
 
-    patience: seconds for which each later statement waits for another process; a file that is not
-    of this version yet is waited for up to BUSY_SECONDS.
-    Raises StateError for a newer one, and what sqlite3 and the system raise.
+    Args:
+        path: The file, or MEMORY.
+        patience: Seconds that each later statement waits for another process. Making the tables
+            waits up to BUSY_SECONDS.
+
+    Returns:
+        The open database, at SCHEMA_VERSION.
+
+    Raises:
+        StateError: The file has another schema version.
+        sqlite3.Error: It is locked, damaged or not a database.
+        OSError: It cannot be made.
     """
     if path != MEMORY:
         _create_private(path)
@@ -73,7 +82,7 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
     try:
         if path == MEMORY and hasattr(database, "deserialize"):  # not over a SQLite before 3.36
             database.deserialize(_blank_image())
-        _upgrade(database, path)
+        _ensure_tables(database, path)
         wait_for(database, patience)
     except BaseException:
         database.close()
@@ -196,7 +205,7 @@ def _enter_wal(database: sqlite3.Connection, patience: float) -> None:
         time.sleep(0.005)
 
 
-def _upgrade(database: sqlite3.Connection, path: str) -> None:
+def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
     version = version_of(database)
     if version == SCHEMA_VERSION:
         return
