@@ -24,6 +24,13 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no 
 _EXTRA_ID = b"RP"  # a subfield of our own: zeros, to be skipped (RFC 1952, section 2.3.1.1)
 _EXTRA_BYTES = 6  # two lengths and the name
 
+MAX_REASON_CHARS = 64
+TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
+PROBLEM_TYPE = "application/problem+json"
+PROBLEM_URN = "urn:rappor-telemetry:problem:"
+FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be accepted
+TOO_LARGE = "too_large"
+
 
 def make_body(batch_id: bytes, reports: Iterable[Report], *, pad_to: int = 0) -> bytes:
     """Make the gzipped body of a batch, padded to a multiple of `pad_to` bytes.
@@ -63,14 +70,6 @@ def shuffled(items: Sequence[int], randomness: Randomness) -> list[int]:
 def _content(report: Report) -> tuple[str, str, int, int, bytes]:
     day = report.day.toordinal()
     return report.metric, report.params_id, day, report.cohort, report.bits
-
-
-MAX_REASON_CHARS = 64
-TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
-PROBLEM_TYPE = "application/problem+json"
-PROBLEM_URN = "urn:rappor-telemetry:problem:"
-FINAL = frozenset({400, 409, 413, 415, 422})  # the same bytes will never be accepted
-TOO_LARGE = "too_large"
 
 
 class Ack(NamedTuple):

@@ -1,4 +1,7 @@
-"""Carry out a withdrawal of consent: the state is wiped at once, or tried again until it is."""
+"""Wipe a device's state: on withdrawal of consent, tried again until it works, and on a reset.
+
+The numbers that were spent outlive the wipe, as far as they can be read and the disk has room.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,13 @@ from client_sdk.storage.sqlite import ENTRIES, SqliteState
 from rappor_core.calendar import PERIOD_DAYS
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
+UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
+
+Row = tuple[Any, ...]
+Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter of a message about damaged text
+MOST = 1 << 62  # a number above is damage
+TABLES = ("periods", "used_up", "counters", "tombstones")
 
 
 class Withdrawal:
@@ -91,9 +101,6 @@ class Withdrawal:
         else:
             return
         self._done()
-
-
-UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
 
 
 def reset(
@@ -214,13 +221,6 @@ def _delete_values(database: sqlite3.Connection) -> None:
         database.execute(f"DELETE FROM {table}")  # noqa: S608 (names from the line above)
     database.execute("DELETE FROM meta WHERE name IN ('send_at', 'failing_since', 'unscrubbed')")
     database.execute("DELETE FROM meta WHERE name LIKE 'stop:%'")
-
-
-Row = tuple[Any, ...]
-Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
-UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter of a message about damaged text
-MOST = 1 << 62  # a number above is damage
-TABLES = ("periods", "used_up", "counters", "tombstones")
 
 
 def write_account(account: Account, database: sqlite3.Connection) -> None:
