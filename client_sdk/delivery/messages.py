@@ -12,18 +12,12 @@ from client_sdk.randomisation.key_derivation import Randomness
 from rappor_core.errors import WireFormatError
 from rappor_core.strict_json import parse_strict_json
 from rappor_core.wire.binary import decode_binary, encode_binary
-from rappor_core.wire.report import (
-    WIRE_VERSION,
-    GroupedBatch,
-    Report,
-    make_batch,
-)
+from rappor_core.wire.report import WIRE_VERSION, GroupedBatch, Report, make_batch
 
 GZIP = 31  # zlib's name for "with a gzip header"
 _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system
 _EXTRA_ID = b"RP"  # a subfield of our own: zeros, to be skipped (RFC 1952, section 2.3.1.1)
 _EXTRA_BYTES = 6  # two lengths and the name
-
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
 PROBLEM_TYPE = "application/problem+json"

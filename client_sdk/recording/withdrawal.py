@@ -26,7 +26,6 @@ from rappor_core.calendar import PERIOD_DAYS
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
 UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
-
 Row = tuple[Any, ...]
 Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter of a message about damaged text

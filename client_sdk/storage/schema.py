@@ -65,16 +65,11 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
 
     Args:
         path: The file, or MEMORY.
-        patience: Seconds that each later statement waits for another process. Making the tables
-            waits up to BUSY_SECONDS.
-
-    Returns:
-        The open database, at SCHEMA_VERSION.
+        patience: Seconds that each later statement waits for another process.
 
     Raises:
         StateError: The file has another schema version.
-        sqlite3.Error: It is locked, damaged or not a database.
-        OSError: It cannot be made.
+        sqlite3.Error, OSError: It is locked or damaged, or cannot be made.
     """
     if path != MEMORY:
         _create_private(path)
