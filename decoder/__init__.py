@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     )
     from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
     from decoder.flows.decoding import decode_flows
+    from decoder.kinds.interface import Question, Result
+    from decoder.kinds.run import decode_counts, write_result
+    from decoder.kinds.values import write_outputs
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
     from decoder.numbers.decoding import decode_numbers
     from decoder.numbers.tables import NumberDecoding
     from decoder.options import DecodeOptions
-    from decoder.output.decoding_files import write_outputs
-    from decoder.output.discovery_files import write_discovery
-    from decoder.output.numbers_files import write_numbers
-    from decoder.output.series_files import write_series
     from decoder.pipeline import decode
     from decoder.results.tables import Decoding, Detected
     from decoder.series.series import Series, decode_over_time
@@ -57,10 +56,11 @@ _HOMES = {
     "estimate_density": "decoder.density.maps",
     "estimate_density_series": "decoder.density.maps",
     "metric_candidates": "decoder.candidates.lists",
-    "write_discovery": "decoder.output.discovery_files",
-    "write_numbers": "decoder.output.numbers_files",
-    "write_outputs": "decoder.output.decoding_files",
-    "write_series": "decoder.output.series_files",
+    "write_outputs": "decoder.kinds.values",
+    "write_result": "decoder.kinds.run",
+    "decode_counts": "decoder.kinds.run",
+    "Question": "decoder.kinds.interface",
+    "Result": "decoder.kinds.interface",
 }
 
 __all__ = [
@@ -74,10 +74,13 @@ __all__ = [
     "Discovery",
     "NumberDecoding",
     "NumberSeries",
+    "Question",
+    "Result",
     "Series",
     "compare_numbers",
     "compare_windows",
     "decode",
+    "decode_counts",
     "decode_flows",
     "decode_numbers",
     "decode_numbers_over_time",
@@ -86,10 +89,8 @@ __all__ = [
     "estimate_density",
     "estimate_density_series",
     "metric_candidates",
-    "write_discovery",
-    "write_numbers",
     "write_outputs",
-    "write_series",
+    "write_result",
 ]
 
 

@@ -1,30 +1,74 @@
-"""Options that an analyst chooses; frozen and validated."""
+"""Options that an analyst chooses, with their one default each; frozen and checked.
+
+The library, the command line, the service and its schedules all take them from here.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from typing import Literal, get_args
 
 from decoder.candidates.weights import Weights
-from decoder.errors import DecodeError
+from decoder.errors import CandidatesError, DecodeError
 from decoder.inference.multiple_testing import CORRECTIONS, Correction, check_weighted
 from rappor_core.aggregate import MAX_COUNT
+from rappor_core.risk import CROWD
 
 Method = Literal["cavity", "lasso"]
+MapMethod = Literal["field", "hierarchy", "simplex"]
+Operation = Literal["decode", "series", "compare"]
+
+DEFAULT_METHOD: Method = "cavity"
+DEFAULT_MAP_METHOD: MapMethod = "field"
+DEFAULT_CORRECTION: Correction = "fdr"
+DEFAULT_ALPHA = 0.05
+DEFAULT_LEVEL = 0.95
+DEFAULT_CROWD = CROWD
+DEFAULT_MIN_KM = 0.0
+DEFAULT_TOP = 200
+DEFAULT_AREA_NAME = "name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """The options that every decoding has.
+
+    alpha: level of the correction for multiplicity, in (0, 1).  level: of the intervals, in (0, 1).
+    repeats: rho = sum r^2 / sum r over devices, where device i sent r_i of the reports; r when
+        each sent r. None: the most that the metric's definition allows in the window.
+
+    Raises DecodeError with the bad value.
+    """
+
+    alpha: float = DEFAULT_ALPHA
+    level: float = DEFAULT_LEVEL
+    repeats: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check each choice alone."""
+        for name in ("alpha", "level"):
+            if not 0 < getattr(self, name) < 1:
+                raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")
+        if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
+            raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
+        if self.repeats is not None and self.repeats > MAX_COUNT:
+            raise DecodeError(
+                f"repeats = {self.repeats!r} is above {MAX_COUNT:,}, all reports that an aggregate "
+                "can count; give sum r^2 / sum r, where device i sent r_i of them"
+            )
 
 
 @dataclass(frozen=True)
-class DecodeOptions:
+class DecodeOptions(Levels):
     """Options of a decoding.
 
     method: `cavity` or `lasso`; metrics with one bit a value need neither.
-    correction: how many candidates are allowed for; alpha: its level, in (0, 1).
-    level: of the intervals, in (0, 1).
-    repeats: rho = sum r^2 / sum r over devices, where device i sent r_i of the reports; r when
-        each sent r. None: the most that the metric's definition allows in the window.
-    largest_p: never call a value found whose own p-value is above this.
+    correction: how many candidates are allowed for.
+    largest_p: never call a value detected whose own p-value is above this.
     true_shares: value -> share, where known, to be shown beside the estimates.
     weights: how the level is divided among the candidates, declared before the counts were seen.
     without_cohorts: cohorts whose reports are not used, such as those that follow no model.
@@ -35,11 +79,8 @@ class DecodeOptions:
     Raises DecodeError with the bad value.
     """
 
-    method: Method = "cavity"
-    correction: Correction = "fdr"
-    alpha: float = 0.05
-    level: float = 0.95
-    repeats: float | None = None
+    method: Method = DEFAULT_METHOD
+    correction: Correction = DEFAULT_CORRECTION
     largest_p: float = 1.0
     true_shares: Mapping[str, float] | None = None
     full_fit: bool = True
@@ -48,6 +89,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         """Check each choice alone."""
+        super().__post_init__()
         if self.method not in get_args(Method):
             raise DecodeError(f"method = {self.method!r} is not one of {get_args(Method)}")
         if self.correction not in CORRECTIONS:
@@ -55,15 +97,79 @@ class DecodeOptions:
                 f"correction = {self.correction!r} is not one of {', '.join(CORRECTIONS)}"
             )
         check_weighted(self.correction, self.weights)
-        for name in ("alpha", "level"):
-            if not 0 < getattr(self, name) < 1:
-                raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")
         if not 0 < self.largest_p <= 1:
             raise DecodeError(f"largest_p = {self.largest_p!r} is not above 0 and at most 1")
-        if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
-            raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
-        if self.repeats is not None and self.repeats > MAX_COUNT:
-            raise DecodeError(
-                f"repeats = {self.repeats!r} is above {MAX_COUNT:,}, all reports that an aggregate "
-                "can count"
-            )
+
+
+@dataclass(frozen=True)
+class CandidateChoice:
+    """The values to look for: one of file, numbers, dates and map_file, or the metric's own.
+
+    file: of values, with the column of a table.  numbers: first, last and perhaps a step.
+    dates: first and last.  map_file: google/rappor's map.csv.
+
+    Raises CandidatesError for more than one.
+    """
+
+    file: Path | None = None
+    column: str | None = None
+    numbers: tuple[int, ...] | None = None
+    dates: tuple[date, ...] | None = None
+    map_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would be ignored."""
+        given = (self.file, self.numbers, self.dates, self.map_file)
+        if sum(one is not None for one in given) > 1:
+            raise CandidatesError("give one of a file of candidates, numbers, dates and a map")
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """How a location is mapped and drawn.
+
+    method: `field` (smooth where the data are), `hierarchy` (families of cells) or `simplex` (the
+    nearest positive shares).  slots: those wanted, none for all.
+    cells, region: files of the cells to show.  points, base: files of what to draw.  areas: a file
+    of named areas; area_name: the property that names them.
+    every_window: all windows in the GeoJSON, not only the last of each slot.
+
+    Raises DecodeError for an unknown method, and for both `cells` and `region`.
+    """
+
+    method: MapMethod = DEFAULT_MAP_METHOD
+    slots: tuple[str, ...] = ()
+    cells: Path | None = None
+    region: Path | None = None
+    points: Path | None = None
+    base: Path | None = None
+    areas: Path | None = None
+    area_name: str = DEFAULT_AREA_NAME
+    every_window: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the method, and refuse what would be ignored."""
+        check_map_method(self.method)
+        if self.cells and self.region:
+            raise DecodeError("give a list of cells or a region, not both")
+
+
+@dataclass(frozen=True)
+class FlowOptions:
+    """Which flows are shown, and what they are drawn on.
+
+    min_km: the least distance between two centers; own cells are 0 km apart.  top: how many flows
+    that are not detected are shown besides those that are, the largest guesses.  base: a file of
+    the user's districts or stations.  known: a file of a known matrix, such as the last census.
+    """
+
+    min_km: float = DEFAULT_MIN_KM
+    top: int = DEFAULT_TOP
+    base: Path | None = None
+    known: Path | None = None
+
+
+def check_map_method(method: str) -> None:
+    """Raise DecodeError for a method that makes no map."""
+    if method not in get_args(MapMethod):
+        raise DecodeError(f"method = {method!r} is not one of {get_args(MapMethod)}")

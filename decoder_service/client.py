@@ -132,7 +132,7 @@ class Service:
         window = {"metric": metric}
         window |= {"first": first.isoformat()} if first else {}
         window |= {"last": last.isoformat()} if last else {}
-        spec: dict[str, Any] = {"kind": "decode", "source": {"collector": window}}
+        spec: dict[str, Any] = {"operation": "decode", "source": {"collector": window}}
         spec["options"] = options
         if candidates is not None:
             spec["candidates"] = candidates.spec

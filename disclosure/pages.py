@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from decoder.results.tables import short
+from decoder.tables.format import short
 
 LONGEST = 200  # characters of a value
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from decoder.output.jinja import page_template
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
 from metric_design.plan import FACTORS, POWERS, Plan, curve
 from rappor_core.risk import believed, percent_up
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
 from metric_design.design import Design
 from metric_design.metric_plan import about
 from metric_design.population import ExpectedShares

@@ -19,9 +19,8 @@ from collector.server import running_collector
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
 from decoder.files import make_folder
-from decoder.output.number_text import p_text
-from decoder.results.warnings import percent
 from decoder.sources.collector_client import ask, fetch_aggregate
+from decoder.tables.format import p_text, percent
 from rappor_cli.demo_collector import demo_settings, filled_collector
 from rappor_cli.demo_service import (
     check_port,

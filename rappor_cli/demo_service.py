@@ -203,11 +203,10 @@ def _specs(
     places = [upload(one) for one in place_weeks(today, rng)]
     first, second = days(0, 6), days(7, DAYS - 1)
     return [
-        JobSpec(kind="decode", source=first, candidates=listed),
-        JobSpec(kind="decode", source=second, candidates=listed),
-        JobSpec(kind="compare", before=first, source=second, candidates=listed),
+        JobSpec(source=first, candidates=listed),
+        JobSpec(source=second, candidates=listed),
+        JobSpec(operation="compare", before=first, source=second, candidates=listed),
         JobSpec(
-            kind="density",
             source=CountSource(aggregates=places),
             map=MapChoices(split=SplitName.WEEK),
         ),
@@ -222,9 +221,9 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
         for row in rows:
             if row.state not in LIVE and row.id not in told:
                 told.add(row.id)
-                say(f"job: {row.kind} of {row.metric}: {row.state}")
+                say(f"job: {row.operation} of {row.metric}: {row.state}")
             if row.state not in (*LIVE, JobState.DONE):
-                raise DemoServiceError(f"the {row.kind} ended as {row.state}: {row.reason}")
+                raise DemoServiceError(f"the {row.operation} ended as {row.state}: {row.reason}")
         if len(told) == len(rows) and _is_followed(service, person, schedule):
             return
         time.sleep(0.2)

@@ -21,6 +21,14 @@ class MethodName(StrEnum):
     LASSO = "lasso"
 
 
+class MapMethodName(StrEnum):
+    """Names of the methods that make a map from estimates (`--method`)."""
+
+    FIELD = "field"
+    HIERARCHY = "hierarchy"
+    SIMPLEX = "simplex"
+
+
 class CorrectionName(StrEnum):
     """Names of the corrections for multiplicity (`--correction`)."""
 
@@ -108,6 +116,7 @@ LastDay = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.
 
 # How it is decoded, and experiments.
 Method = Annotated[MethodName, typer.Option(help="Estimator.")]
+MapMethod = Annotated[MapMethodName, typer.Option(help="Of the map.")]
 Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
 Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
 Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
 from metric_design.plan import POWERS, Plan
 from rappor_core.text import counted
 

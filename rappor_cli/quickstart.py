@@ -17,8 +17,8 @@ from collector.domain.operations import COMMAND_LINE
 from collector.server import running_collector
 from collector.settings import load_settings
 from decoder.files import make_folder
+from decoder.kinds.interface import decoder_of, has_candidates
 from decoder.sources.collector_client import ask
-from decoder.workflows.kinds import decoder_kind
 from rappor_cli import options as shared
 from rappor_cli.commands import load
 from rappor_cli.progress import progress_bar
@@ -33,7 +33,6 @@ from simulations.populations.fleet import deliver, encode_fleet
 
 DEVICES = 12_000  # of three values with falling shares, 1 in 4,000 runs has another order
 _DATABASE = "collector.sqlite"
-_COMMANDS = {"location": "density", "discover": "discover"}  # of a kind; `decode` of all others
 
 
 class QuickstartError(RapporError):
@@ -103,7 +102,7 @@ def _send(
 def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence[str]]:
     """The command that shows each declared metric."""
     for metric in metrics.declared:
-        name, command = metric.base_name, _COMMANDS.get(metric.kind, "decode")
+        name, command = metric.base_name, decoder_of(metric.kind).command
         words = ["--metric", name] if command == "decode" else [name]
         listed = [] if _lists_itself(metric) else ["--candidates", _candidates(metric, output)]
         yield [command, *words, "--collector", url, *listed, "-o", str(output / name)]
@@ -111,11 +110,7 @@ def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence
 
 def _lists_itself(metric: Metric) -> bool:
     """Whether its values need no list of candidates."""
-    return (
-        metric.kind in _COMMANDS
-        or decoder_kind(metric.kind) is not None
-        or bool(metric.rules.all_values(metric))
-    )
+    return not has_candidates(metric.kind) or bool(metric.rules.all_values(metric))
 
 
 def _candidates(metric: Metric, output: Path) -> str:

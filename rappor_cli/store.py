@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from decoder.errors import DecodeError
+from decoder.progress import Note, quiet
+from decoder.sources.density_windows import SplitName, fetch_parts
+from decoder.sources.windows import Each
 from rappor_cli.options import DATABASE_VARIABLE
+from rappor_core.aggregate import Aggregate
 
 if TYPE_CHECKING:
     from collector.domain.operations import Collector
-    from rappor_core.aggregate import Aggregate
 
 
 @contextmanager
@@ -58,6 +63,40 @@ def stored_counts(
         return service.read_aggregate(
             COMMAND_LINE, metric, params_id=params_id, first=first, last=last
         )
+
+
+@dataclass(frozen=True)
+class StoredWindow:
+    """The closed days of a metric, read from a collector's database; otherwise as
+    `decoder.sources.aggregates.CollectorWindow`."""
+
+    database: str
+    metric: str
+    first: date | None = None
+    last: date | None = None
+    split: SplitName | None = None
+
+    def read(self, note: Note = quiet) -> list[Aggregate]:
+        """Read the counts. Raises RapporError of the collector, and DecodeError."""
+        from collector.domain.operations import COMMAND_LINE  # as in `opened`
+
+        with opened(self.database) as service:
+
+            def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
+                return service.read_aggregate(
+                    COMMAND_LINE, name, params_id=None, first=first, last=last
+                )
+
+            days = self.first, self.last
+            if self.split is None:
+                return [fetch(self.metric, *days)]
+            listed = service.list_metrics()
+            return list(fetch_parts(self.metric, listed, fetch, days, self.split, note))
+
+    def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
+        """Raise DecodeError: a series asks a collector, or files."""
+        del each, note
+        raise DecodeError("a series asks a collector over HTTP, or files; give one of these")
 
 
 def need_one(

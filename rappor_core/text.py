@@ -8,8 +8,8 @@ import unicodedata
 _JOINERS = "\u200c\u200d"  # of letters in Persian, of emoji
 # What a spreadsheet computes, in ASCII, full width and small forms, at the start of a cell or after
 # what some read as the end of one; spaces and quotes before it are passed over.
-_FORMULA = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
-_STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{_FORMULA}])")
+FORMULA_CHARACTERS = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
+_STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
 def visible(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import repeat
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,18 @@ from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.density.slots import in_order, missing_levels, slot_places, slot_readings
-from decoder.errors import DecodeError
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.frames import to_frame
 from decoder.model.repetition import location_repetition
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
-from decoder.options import DecodeOptions
+from decoder.options import (
+    DEFAULT_MAP_METHOD,
+    DecodeOptions,
+    Levels,
+    MapMethod,
+    check_map_method,
+)
 from decoder.pipeline import decode
 from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats
@@ -38,33 +43,28 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
-MapMethod = Literal["field", "hierarchy", "simplex"]
-
 LEAST_IN_BOX = 1e-9  # shares of those in the box are divided by it
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
 @dataclass(frozen=True)
-class DensityOptions:
+class DensityOptions(Levels):
     """Options of a map.
 
-    method: `field` (smooth where the data are), `hierarchy` (families of cells) or
-    `simplex` (the nearest positive shares).  belief: of the field, None to choose it by the data.
-    level: of the intervals.  alpha: false share among the cells called detected, and changed
-    since a base; of a series the chance that any cell is called changed that did not change.
-    repeats: as in DecodeOptions; None: what the definition allows.
+    method: as in `MapOptions`.  belief: of the field, None to choose it by the data.
+    alpha: false share among the cells called detected, and changed since a base; of a series the
+    chance that any cell is called changed that did not change.
+
+    Raises DecodeError with the bad value.
     """
 
-    method: MapMethod = "field"
+    method: MapMethod = DEFAULT_MAP_METHOD
     belief: Belief | None = None
-    level: float = 0.95
-    alpha: float = 0.05
-    repeats: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the choice; the others are checked where they are used."""
-        if self.method not in get_args(MapMethod):
-            raise DecodeError(f"method = {self.method!r} is not one of {get_args(MapMethod)}")
+        """Check each choice alone."""
+        super().__post_init__()
+        check_map_method(self.method)
 
 
 @dataclass(frozen=True)

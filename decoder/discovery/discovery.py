@@ -22,6 +22,7 @@ from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
 from decoder.model.repetition import repetition
 from decoder.numerics.threads import one_thread
+from decoder.options import DEFAULT_CROWD, Levels
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
@@ -30,36 +31,27 @@ from rappor_core.hashing import normalise
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
-CROWD = 1_000  # reports behind a string that is named
 FOUND_AT = (12.0, 14.0)  # standard errors of all reports: of such shares half, nearly all are told
 NEARLY_ALL = 0.95  # of estimates that pass the crowd
 
 
 @dataclass(frozen=True)
-class DiscoverOptions:
+class DiscoverOptions(Levels):
     """Options of a discovery.
 
-    alpha: the chance that any string of the list is wrong, in (0, 1).  level: of the intervals.
-    crowd: no string with fewer estimated reports is named, 1 or more.
-    repeats: reports of a device, sum r^2 / sum r; None: the most that the definition allows.
+    alpha: the chance that any string of the list is wrong.  crowd: no string with fewer estimated
+    reports is named, 1 or more.
 
     Raises DecodeError with the bad value.
     """
 
-    alpha: float = 0.05
-    level: float = 0.95
-    crowd: int = CROWD
-    repeats: float | None = None
+    crowd: int = DEFAULT_CROWD
 
     def __post_init__(self) -> None:
         """Check each choice alone."""
-        for name in ("alpha", "level"):
-            if not 0 < getattr(self, name) < 1:
-                raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")
+        super().__post_init__()
         if type(self.crowd) is not int or self.crowd < 1:
             raise DecodeError(f"crowd = {self.crowd!r} is not a whole number of 1 or more")
-        if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
-            raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,6 @@ from decoder.candidates.lists import Candidates, ReadNotes
 from decoder.errors import CountsError
 from decoder.files import naming, replacing, whole_number
 from decoder.numerics.bit_tensor import Positions, mark_repeated, position_type
-from decoder.results.tables import Decoding
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
 from rappor_core.hashing import normalise
@@ -74,15 +75,20 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
         return Candidates(list(values), notes, tensor, own_bits=_own_bits(tensor, params))
 
 
-def write_metrics_json(decoding: Decoding, elapsed_seconds: float, path: Path) -> None:
-    """Write metrics.json: google/rappor's six numbers about the analysis."""
-    summary = decoding.summary
+def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path: Path) -> None:
+    """Write metrics.json: google/rappor's six numbers about the analysis.
+
+    Args:
+        summary: in results.json of a decoding.
+        elapsed_seconds: of the whole analysis.
+        path: of the file.
+    """
     metrics = {
-        "sample_size": summary.num_reports,
-        "allocated_mass": summary.allocated_share,
-        "num_detected": summary.num_detected,
-        "explained_var": summary.explained,
-        "missing_var": summary.missing,
+        "sample_size": summary["num_reports"],
+        "allocated_mass": summary["allocated_share"],
+        "num_detected": summary["num_detected"],
+        "explained_var": summary["explained"],
+        "missing_var": summary["missing"],
         "total_elapsed_time": elapsed_seconds,
     }
     with replacing(path) as part:

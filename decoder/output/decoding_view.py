@@ -10,11 +10,11 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from decoder.files import row_of
-from decoder.output.number_text import count, fraction, interval, p_text
 from decoder.output.svg import forest
-from decoder.output.tables import TablePage
-from decoder.results.tables import Detected, short
-from decoder.results.warnings import odd_cohorts, percent
+from decoder.results.tables import Detected
+from decoder.results.warnings import odd_cohorts
+from decoder.tables.format import count, fraction, interval, p_text, percent, short
+from decoder.tables.paging import TablePage
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import WEB
 from rappor_core.risk import rise_text, risk_of
@@ -49,7 +49,7 @@ def decoding_view(
         "table": table,
         "rows": _rows_html(rows, found["summary"]["num_reports"], known),
         "notes": sorted({row.note for row in shown if row.note}),
-        "forest": forest(shown) if 0 < len(shown) <= MOST_MARKS else None,
+        "forest": forest(shown[:MOST_MARKS]) if shown else None,
         "known": known,
         "covered": sum(_is_covered(row) for row in detected),
         "false_found": sum(row.true_share == 0.0 for row in detected),
@@ -99,13 +99,13 @@ def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
     return f"<tr>{value}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 
-def _guarantee(one: float, life: float | None) -> str:
+def _guarantee(one: float | None, life: float | None) -> str:
     """A sentence with the epsilons that each device was promised.
 
     one, life: epsilon of a report, and of all that is ever sent of a value, in nats; None as
     infinity.
     """
-    by_report = f"by one report {rise_text(one)}"
+    by_report = f"by one report {rise_text(math.inf if one is None else one)}"
     if life is None or math.isinf(life):
         return (
             f"About a device's value, {by_report}. There is no permanent response: the bound for "

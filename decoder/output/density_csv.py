@@ -1,5 +1,4 @@
-"""Files of maps: density.csv, density.parquet (GeoParquet), density.geojson. The same input, the
-same bytes."""
+"""Rows and shapes of maps: cells, areas, and their GeoJSON. The same input, the same bytes."""
 
 from __future__ import annotations
 
@@ -10,48 +9,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
-from pyarrow import parquet
 
 from decoder.comparison.differences import Differences
+from decoder.density.areas import AreaShares
 from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
-from decoder.files import make_folder, replacing
 from decoder.grid_cells import cell_centre, cell_outline
 from decoder.output.density_text import row_notes
-from decoder.output.geo_files import write_geoparquet
 from decoder.output.geojson import DECIMALS, geometry
 from decoder.typing import Floats
 
 UNLISTED = "unlisted"
-
-
-def write_density_files(
-    maps: Sequence[Density], folder: Path, *, every_window: bool = False
-) -> tuple[Path, ...]:
-    """Write the maps as CSV and Parquet, and as GeoJSON unless the cells are pairs.
-
-    maps: of one metric and level, any slots and windows, each slot's last one last.
-    every_window: also those before a slot's last in the GeoJSON, which repeats the outlines.
-    """
-    if not maps:
-        raise DecodeError("there is no map to write")
-    make_folder(folder)
-    table = density_table(maps)
-    paths = [folder / "density.csv", folder / "density.parquet", folder / "density.geojson"]
-    with replacing(paths[0]) as part, part.open("wb") as file:
-        arrow_csv.write_csv(table, file)
-    if maps[0].places.pairs:
-        with replacing(paths[1]) as part:
-            parquet.write_table(table, part)
-        return tuple(paths[:2])
-    with replacing(paths[1]) as part:
-        write_geoparquet(part, table, cell_geometries(maps))
-    last = {one.location.slot: one for one in maps}
-    with replacing(paths[2]) as part, part.open("w", encoding="utf-8") as geojson:
-        geojson.writelines(density_geojson(maps if every_window else list(last.values())))
-    return tuple(paths)
+_AREA_NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
 
 
 def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
@@ -198,3 +168,39 @@ def _cell_columns(places: Places) -> dict[str, Any]:
         for axis in zip(*known, strict=True)
     )
     return {"cell": pa.array(names), "latitude": latitudes, "longitude": longitudes}
+
+
+def write_areas_geojson(maps: Sequence[Density], shares: Sequence[AreaShares], path: Path) -> None:
+    """Write the areas as they were given, once for each slot and window, with their shares."""
+    shapes = [shape for found in shares for shape in found.areas.geometries]
+    features = (
+        json.dumps({"type": "Feature", "geometry": shape, "properties": row}, default=str)
+        for shape, row in zip(shapes, area_rows(maps, shares), strict=True)
+    )
+    text = ",\n".join(features)
+    path.write_text(f'{{"type":"FeatureCollection","features":[\n{text}\n]}}\n', encoding="utf-8")
+
+
+def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
+    """The rows of areas.csv: each area in each map, as plain values."""
+    return [row for one, found in zip(maps, shares, strict=True) for row in _area_rows(one, found)]
+
+
+def _area_rows(one: Density, found: AreaShares) -> Iterator[dict[str, Any]]:
+    """Of each area; shares are of all answers."""
+    areas = found.areas
+    columns = [six_digits(getattr(found, name)) for name in _AREA_NUMBERS]
+    cells = areas.weights.sum(axis=1)
+    for i, name in enumerate(areas.names):
+        yield {
+            "name": name,
+            "metric": one.metric.base_name,
+            "slot": one.location.slot,
+            "first_day": one.first_day,
+            "last_day": one.last_day,
+            "cells": round(float(cells[i]), 4),
+            "covered": round(float(areas.covered[i]), 6),
+            **{number: column[i] for number, column in zip(_AREA_NUMBERS, columns, strict=True)},
+            "detected": bool(found.detected[i]),
+            "reports": one.num_reports,
+        }

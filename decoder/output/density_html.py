@@ -23,8 +23,7 @@ from decoder.output.density_text import (
     visible_notes,
     window_text,
 )
-from decoder.output.jinja import page_template
-from decoder.output.map_data import PLACES, UNIT, area_outlines, counted, map_ground, map_json
+from decoder.output.map_data import PLACES, UNIT, area_outlines, counted, map_ground
 from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import (
     DETECTED_FROM,
@@ -37,24 +36,6 @@ from decoder.output.palette import (
 from rappor_core.grid.box import Point
 
 BUSIEST = 10  # cells of the page's table
-
-
-def render_page(
-    maps: Sequence[Density],
-    points: Sequence[Point] = (),
-    notes: Sequence[str] = (),
-    base: BaseLayer | None = None,
-    areas: Sequence[AreaShares] = (),
-) -> str:
-    """Make the page. maps: of one metric and level, any slots and windows. points: to be marked.
-
-    notes: further sentences for the reader.  base: streets, districts or stations of the user's.
-    areas: shares of named areas in each of the maps, or none.
-    """
-    data = map_data(maps, points, notes, base, areas)
-    return page_template("density.html.j2").render(
-        metric=maps[0].metric, data=map_json(data), data_url=None, **view_of(data)
-    )
 
 
 def view_of(data: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +79,15 @@ def map_data(
     base: BaseLayer | None = None,
     areas: Sequence[AreaShares] = (),
 ) -> dict[str, Any]:
-    """The data that map.js draws, as plain values. Arguments as in `render_page`."""
+    """The data that map.js draws, as plain values.
+
+    Args:
+        maps: of one metric and level, any slots and windows.
+        points: to be marked.
+        notes: further sentences for the reader.
+        base: streets, districts or stations of the user's.
+        areas: shares of named areas in each of the maps, or none.
+    """
     one, base = maps[0], base or BaseLayer()
     grid = one.places.grid
     first = window_text(maps[first_view(maps)])

@@ -31,8 +31,7 @@ from decoder.output.palette import (
     positions,
     top_share,
 )
-from decoder.results.tables import short
-from decoder.results.warnings import percent
+from decoder.tables.format import percent, short
 from rappor_core.grid.box import Point
 
 MOST_PANELS = 12

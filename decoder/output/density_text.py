@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from decoder.density.maps import Density
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
 from rappor_core.risk import CROWD, risk_of
 from rappor_core.sequence_risk import guess_sentence, sequence_risk
 from rappor_core.text import counted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decoder.discovery.discovery import Discovery, FoundString
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
 from rappor_core.text import counted, visible
 
 LONGEST_SHOWN = 80

@@ -9,7 +9,7 @@ from typing import Any
 from decoder.discovery.discovery import FoundString
 from decoder.files import row_of
 from decoder.output.discovery_text import role, shown_string
-from decoder.output.tables import TablePage, TableQuery, page_of
+from decoder.tables.paging import TablePage, TableQuery, page_of
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from decoder.files import finite
 from decoder.flows.tables import FlowDecoding
-from decoder.output.base_layer import BaseLayer
+from decoder.options import FlowOptions
 from decoder.output.flows_tables import (
     FlowPlaces,
     band_columns,
@@ -23,29 +23,8 @@ from decoder.typing import Indices
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 
-MIN_KM, TOP = 0.0, 200  # of `FlowDisplay`, where nothing else is asked for
 
-
-@dataclass(frozen=True)
-class FlowDisplay:
-    """Which flows are shown.
-
-    min_km: the least distance between two centres; own cells are 0 km apart.  top: how many flows
-    that are not detected are shown besides those that are, the largest guesses.  base: the
-    user's districts or stations.
-    """
-
-    min_km: float = MIN_KM
-    top: int = TOP
-    base: BaseLayer | None = None
-
-    @property
-    def layer(self) -> BaseLayer:
-        """The user's districts or stations, none if no file was given."""
-        return self.base or BaseLayer()
-
-
-def shown_flows(found: FlowDecoding, places: FlowPlaces, display: FlowDisplay) -> Indices:
+def shown_flows(found: FlowDecoding, places: FlowPlaces, display: FlowOptions) -> Indices:
     """Indices of the pairs of cells that are shown: detected first, then by share."""
     far = np.nan_to_num(places.kilometres.ravel(), nan=-1.0) >= display.min_km
     order = np.lexsort((-found.flow_share, ~found.detected))
@@ -55,23 +34,22 @@ def shown_flows(found: FlowDecoding, places: FlowPlaces, display: FlowDisplay) -
 
 def flows_content(
     found: FlowDecoding,
-    display: FlowDisplay | None = None,
-    places: FlowPlaces | None = None,
+    places: FlowPlaces,
+    display: FlowOptions | None = None,
     notes: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The contents of results.json, as plain values (NaN and infinity as null).
 
     Args:
         found: the decoding.
+        places: names and centers.
         display: which flows are shown; flows.csv has all.
-        places: names and centres, made if None.
         notes: sentences about the input, which go before the warnings.
 
     Returns:
         The settings, the flows that are shown, zones, cells, bands and checks.
     """
-    display = display or FlowDisplay()
-    places = places or FlowPlaces(found.flow, display.layer)
+    display = display or FlowOptions()
     definition = found.definition
     content = {
         "metric": found.metric,
@@ -97,11 +75,11 @@ def flows_content(
         "own_cell": one_share(found.own_cell),
         "moved": one_share(found.moved),
         "min_km": display.min_km,
-        **_tables(found, display, places),
+        **_tables(found, places, display),
         "checks": [asdict(check) for check in found.checks],
         "cell_km": places.cell_km,
-        "base": {"lines": display.layer.lines, "areas": display.layer.areas,
-                 "points": display.layer.points},
+        "base": {"lines": places.base.lines, "areas": places.base.areas,
+                 "points": places.base.points},
         "warnings": [*notes, *found.warnings],
     }  # fmt: skip
     plain: dict[str, Any] = finite(content)
@@ -109,7 +87,7 @@ def flows_content(
 
 
 def _tables(
-    found: FlowDecoding, display: FlowDisplay, places: FlowPlaces
+    found: FlowDecoding, places: FlowPlaces, display: FlowOptions
 ) -> dict[str, list[dict[str, Any]]]:
     """Rows by table; of moves the bands alone, since their matrix is not readable."""
     bands = {"bands": rows_of(band_columns(found))}

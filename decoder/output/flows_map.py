@@ -13,8 +13,7 @@ from decoder.grid_cells import cell_outline, unrolled
 from decoder.output.base_layer import BaseLayer
 from decoder.output.flows_geojson import drawn_share, line_width, top_drawn
 from decoder.output.map_data import UNIT, counted, map_ground
-from decoder.output.number_text import days
-from decoder.results.warnings import percent
+from decoder.tables.format import days, percent
 from rappor_core.metrics.flow import Flow
 
 LARGEST_RING = 17.0  # pixels

@@ -19,8 +19,8 @@ from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
 from decoder.output.map_data import map_json
 from decoder.output.map_picture import map_picture
 from decoder.output.svg import share_forest
-from decoder.output.tables import TableQuery, page_of
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
+from decoder.tables.paging import TableQuery, page_of
 from rappor_core.grid.box import RESERVED
 from rappor_core.metrics.flow import QUESTIONS, Flow
 

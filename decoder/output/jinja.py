@@ -8,18 +8,19 @@ from functools import cache
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from decoder.output.assets import flow_stylesheet, map_stylesheet, script, stylesheet
-from decoder.output.number_text import (
+from decoder.tables.format import (
     count,
     days,
     fraction,
     interval,
     p_text,
+    percent,
+    points,
     points_interval,
+    short,
     signed_interval,
     signed_percent,
 )
-from decoder.results.tables import short
-from decoder.results.warnings import percent, points
 
 _FILTERS = (count, fraction, p_text, percent, points, short, signed_percent)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decoder.output.tables import TableQuery, page_of
+from decoder.tables.paging import TableQuery, page_of
 
 MOST_SIDE = 20  # values of each side of a heat map
 

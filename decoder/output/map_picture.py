@@ -16,7 +16,7 @@ from typing import Any
 from decoder.output.basemap import View, surroundings
 from decoder.output.density_text import NONE_DETECTED
 from decoder.output.palette import DETECTED_FROM, PICTURE_STEPS, UNDETECTED_STEPS, UNDETECTED_TO
-from decoder.results.warnings import percent, points
+from decoder.tables.format import percent, points
 
 WIDTH = 640  # units of the view box
 BEND = 0.16  # of the curve of a flow, in its lengths

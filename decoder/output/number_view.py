@@ -6,8 +6,8 @@ from typing import Any
 
 from decoder.files import row_of
 from decoder.numbers.tables import Bin, CurvePoint
-from decoder.output.number_text import known
 from decoder.output.numbers_svg import bins_plots, curve_plots, edge_text
+from decoder.tables.format import known
 
 _OF_PERIOD = {
     "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",

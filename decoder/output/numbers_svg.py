@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from decoder.numbers.changes import ANY_DATA, MEAN, ChangeRow
 from decoder.numbers.tables import Bin, CurvePoint
-from decoder.output.number_text import known, points_interval
 from decoder.output.svg import Tick, axis_step, tick_text
-from decoder.results.warnings import points
+from decoder.tables.format import known, points, points_interval
 
 WIDTH, HEIGHT = 860, 320
 NARROW = 330  # of a picture that a phone shows at its own size

@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from decoder.output.number_text import days
-from decoder.output.series_files import SERIES_COLUMNS
 from decoder.output.svg import Corners, Tick, axis_step, tick_text
-from decoder.results.tables import short
+from decoder.tables.format import days, short
 
 MOST_LINES = 6  # each has a colour and a dash of its own
 LEFT, TOP, BOTTOM = 64, 14, 34
@@ -171,20 +167,6 @@ def values_by_share(content: Mapping[str, Any]) -> list[str]:
     for row in content["rows"]:
         last[row["string"]] = -1.0 if row["proportion"] is None else row["proportion"]
     return sorted(last, key=lambda value: -last[value])
-
-
-def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, last: str) -> str:
-    """The numbers of a chart, with the columns of series.csv."""
-    wanted = {_ends(one) for _, one in windows_between(content, first, last)}
-    file = io.StringIO()
-    writer = csv.DictWriter(
-        file, (*SERIES_COLUMNS, "low", "high"), extrasaction="ignore", lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(
-        row for row in content["rows"] if row["string"] in values and _ends(row) in wanted
-    )
-    return file.getvalue()
 
 
 def _ends(one: Mapping[str, Any]) -> tuple[str, str]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decoder.output.number_text import days, known
 from decoder.output.numbers_svg import edge_text
 from decoder.output.svg import TimePlot, count_plot, share_plot
-from decoder.output.tables import TableQuery
-from decoder.results.tables import short
+from decoder.tables.format import days, known, short
+from decoder.tables.paging import TableQuery
 
 MOST_PANELS = 24  # series.csv has all values
 LONGEST = 120  # letters of a value on the page
@@ -50,8 +49,10 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
         "volume": count_plot(window_reports(content)),
         "level": f"{100 * content['level']:g} %",
         "alpha": content["alpha"],
-        "means": content.get("means", []),
-        "unit": content.get("unit", ""),
+        "warnings": content["warnings"],
+        "reason": content["reason"],
+        "means": content["means"],
+        "unit": content["unit"],
         "known": known,
         "edge": edge_text,
     }

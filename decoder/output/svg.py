@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decoder.results.tables import Detected, short
+from decoder.results.tables import Detected
+from decoder.tables.format import short
 
 Corners = tuple[tuple[float, float], ...]
 

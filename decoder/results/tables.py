@@ -14,7 +14,6 @@ from decoder.frames import to_frame
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.params import RapporParams
-from rappor_core.text import visible
 
 NOTES = (
     "",
@@ -231,9 +230,3 @@ def join_group(members: Sequence[str]) -> str:
     if len(members) <= MOST_JOINED:
         return " | ".join(members)
     return " | ".join(members[:MOST_JOINED]) + f" | ... ({len(members)} values)"
-
-
-def short(value: str, most: int = 80) -> str:
-    """Format a value for people: long ones are cut visibly, invisible characters are escaped."""
-    cut = value if len(value) <= most else value[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    return visible(cut)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +13,8 @@ from decoder.inference.alike_candidates import Alike
 from decoder.inference.diagnostics import balance_p_value
 from decoder.inference.impossible_counts import Impossible
 from decoder.results.selective_intervals import MOST_ROWS
-from decoder.results.tables import Diagnostics, Summary, join_group, short
+from decoder.results.tables import Diagnostics, Summary, join_group
+from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
 
 FEW_COHORTS = 32
@@ -123,24 +123,6 @@ def odd_cohorts(cohort_z: Floats) -> Indices:
     of them."""
     limit = -float(ndtri(ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
-
-
-def percent(share: float) -> str:
-    """Format a share as per cent with at most three significant digits: 12.3 %, 0.045 %, 0.00012
-    %."""
-    size = abs(share)
-    if size < 5e-12:
-        return "0 %"
-    if size < 0.00095:
-        return f"{100 * share:.{1 - math.floor(math.log10(100 * size))}f} %"
-    digits = 0 if size >= 0.995 else 1 if size >= 0.095 else 2 if size >= 0.0095 else 3
-    return f"{100 * share:.{digits}f} %"
-
-
-def points(difference: float) -> str:
-    """Format a difference of shares in points: +5.9 points, -0.12 points."""
-    sign = "+" if difference > 0 else ""
-    return f"{sign}{percent(difference).removesuffix(' %')} points"
 
 
 def _small(facts: Facts) -> str | None:

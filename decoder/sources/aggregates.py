@@ -1,8 +1,8 @@
-"""Sources of the counts of a decoding: aggregate files, a collector, google/rappor's tables."""
+"""Sources of counts: aggregate files, a collector, google/rappor's tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,77 +12,100 @@ from decoder.errors import DecodeError
 from decoder.files import read_aggregate_file
 from decoder.formats.google_rappor import read_counts, read_params
 from decoder.progress import Note, quiet
-from decoder.sources.collector_client import fetch_aggregate
-from decoder.sources.windows import Each, sum_of, windows_of_collector, windows_of_files
+from decoder.sources.collector_client import ask_json, fetch_aggregate
+from decoder.sources.density_windows import SplitName, fetch_parts
+from decoder.sources.windows import Each, windows_of_collector, windows_of_files
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import HashFamily
 
 
 class AggregateSource(Protocol):
-    """The interface of a source of aggregates: files, a collector, google/rappor's tables."""
+    """The interface of a source of aggregates."""
 
-    def read(self) -> Aggregate:
-        """Read the counts of the whole window. Raises RapporError where there are none."""
-
-    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield the aggregates of a series of windows, oldest first; `note` is called with what
-        is left out.
+    def read(self, note: Note = quiet) -> list[Aggregate]:
+        """Read the counts of a window; `note` is called with what is left out.
 
         Raises RapporError where there are none.
         """
 
+    def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
+        """Read the aggregates of a series of windows, oldest first; otherwise as `read`."""
+
 
 @dataclass(frozen=True)
 class AggregateFiles:
-    """Aggregate files as a source; they are added up, or are the windows of a series."""
+    """Aggregate files; they are added up, or are the windows of a series."""
 
     paths: tuple[Path, ...]
 
-    def read(self) -> Aggregate:
-        """Sum of the files, in any order. Raises CountsError for one that cannot
-        be read, and AggregateError where they are not of one metric or share days."""
+    def read(self, note: Note = quiet) -> list[Aggregate]:
+        """The files, in their order. Raises CountsError for one that cannot be read."""
+        del note  # of files nothing is left out
         if not self.paths:
             raise DecodeError("no aggregate file was given; give one or more")
-        return sum_of(map(read_aggregate_file, self.paths))
+        return list(map(read_aggregate_file, self.paths))
 
-    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield each file as a window. Raises AggregateError for one that does not say its days."""
-        del note  # of files nothing is left out
-        yield from windows_of_files(list(map(read_aggregate_file, self.paths)), each)
+    def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
+        """Each file as a window. Raises AggregateError for one that does not say its days."""
+        return windows_of_files(self.read(note), each)
 
 
 @dataclass(frozen=True)
 class CollectorWindow:
-    """The closed days of a metric, asked of a collector over HTTP."""
+    """The closed days of a metric, asked of a collector over HTTP.
+
+    split: of a location, how its days are divided; all its slots and levels are read. None: the
+    metric is read under its own name.
+    """
 
     collector: str
     metric: str
     first: date | None = None
     last: date | None = None
+    split: SplitName | None = None
 
-    def read(self) -> Aggregate:
-        """The counts of the window. Raises RemoteError."""
-        return fetch_aggregate(self.collector, self.metric, first=self.first, last=self.last)
+    def read(self, note: Note = quiet) -> list[Aggregate]:
+        """The counts of the window. Raises RemoteError, and DecodeError where nothing is served."""
+        if self.split is None:
+            return [self._fetch(self.metric, self.first, self.last)]
+        listed = ask_json(self.collector, "/v1/metrics", "metrics")["metrics"]
+        days = self.first, self.last
+        return list(fetch_parts(self.metric, listed, self._fetch, days, self.split, note))
 
-    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
+    def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Ask the collector for a series of windows, as `windows_of_collector`."""
-        return windows_of_collector(self.collector, self.metric, each, self.first, self.last, note)
+        days = self.first, self.last
+        return list(windows_of_collector(self.collector, self.metric, each, *days, note))
+
+    def _fetch(self, name: str, first: date | None, last: date | None) -> Aggregate:
+        return fetch_aggregate(self.collector, name, first=first, last=last)
 
 
 @dataclass(frozen=True)
 class GoogleTables:
-    """google/rappor's params.csv and counts.csv as a source, with the hash of the reports behind
-    them."""
+    """google/rappor's params.csv and counts.csv, with the hash of the reports behind them."""
 
     params: Path
     counts: Path
     hash_family: HashFamily
 
-    def read(self) -> Aggregate:
+    def read(self, note: Note = quiet) -> list[Aggregate]:
         """Read params.csv and counts.csv. Raises CountsError."""
-        return read_counts(self.counts, read_params(self.params, self.hash_family))
+        del note
+        return [read_counts(self.counts, read_params(self.params, self.hash_family))]
 
-    def windows(self, each: Each, note: Note = quiet) -> Iterator[Aggregate]:
+    def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Raise DecodeError: the tables do not say their days."""
         del each, note
         raise DecodeError(f"{self.counts}: counts.csv names no days; give aggregate files")
+
+
+def check_metric(counts: Sequence[Aggregate], metric: str) -> None:
+    """Raise DecodeError if counts are of another metric, named without slot and level."""
+    for one in counts:
+        name = one.metric.partition("/")[0]
+        if metric not in (name, one.metric):
+            raise DecodeError(
+                f"the counts are of metric {name!r}, not of {metric!r}: name that one, or give "
+                "its aggregates"
+            )

@@ -1,21 +1,18 @@
-"""The aggregates of a location metric, by slot and window: from files, or asked of a collector."""
+"""The aggregates of a location metric, by slot and window."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, timedelta
 from enum import StrEnum
 from itertools import product
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from decoder.density.cells import location_of
 from decoder.errors import DecodeError
-from decoder.files import naming, read_aggregate_file
 from decoder.progress import Note, quiet
-from decoder.sources.collector_client import ask_json, fetch_aggregate
 from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.errors import RapporError
 
@@ -32,57 +29,6 @@ class SplitName(StrEnum):
     DAY = "day"
     WEEK = "week"
     MONTH = "month"
-
-
-class LocationSource(Protocol):
-    """The interface of a source of a location metric's aggregates: files, or a collector."""
-
-    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield the aggregates of every slot and level of a metric; `note` is called with what
-        is left out.
-
-        Raises RapporError where there are none.
-        """
-
-
-@dataclass(frozen=True)
-class LocationFiles:
-    """Aggregate files of a location metric's sub-metrics; each is a window of its own."""
-
-    paths: tuple[Path, ...]
-
-    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield the aggregates of the files. Raises DecodeError for a file of another metric."""
-        del note  # of files nothing is left out
-        return (_read(metric, path) for path in self.paths)
-
-
-def _read(metric: str, path: Path) -> Aggregate:
-    found = read_aggregate_file(path)
-    with naming(path, DecodeError, "fetch it again with rappor aggregate -o FILE"):
-        name = location_of(found)[0].base_name
-        if name != metric:
-            raise DecodeError(f"it is of metric {name!r}, not {metric!r}: rappor density {name}")
-    return found
-
-
-@dataclass(frozen=True)
-class LocationWindows:
-    """The parts of a window, asked of a collector over HTTP."""
-
-    collector: str
-    window: DayRange = (None, None)
-    split: SplitName = SplitName.WHOLE
-
-    def read(self, metric: str, note: Note = quiet) -> Iterator[Aggregate]:
-        """Yield aggregates from the collector. Raises RemoteError, and DecodeError where nothing
-        is served."""
-        listed = ask_json(self.collector, "/v1/metrics", "metrics")["metrics"]
-
-        def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
-            return fetch_aggregate(self.collector, name, first=first, last=last)
-
-        return fetch_parts(metric, listed, fetch, self.window, self.split, note)
 
 
 def group_by_slot(

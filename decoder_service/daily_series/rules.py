@@ -11,13 +11,13 @@ from typing import Any
 from sqlalchemy import Connection
 
 from decoder.errors import RemoteError
+from decoder.kinds.interface import has_candidates, kinds_with
 from decoder_service.daily_series.rows import (
     DailySeriesRow,
     load_daily_series,
     load_daily_series_of,
     store_daily_series,
 )
-from decoder_service.job_kinds.series import KIND, kinds_with_series
 from decoder_service.jobs.known_counts import counts_of_version
 from decoder_service.jobs.rows import LIVE, JobState, load_jobs
 from decoder_service.jobs.rules import Jobs
@@ -204,15 +204,14 @@ class DailySeries:
 
 def is_followed(version: Mapping[str, Any]) -> bool:
     """Whether a version of a metric has a daily series: the current one, of a kind that has."""
-    kind = version["definition"].get("kind")
-    has = isinstance(kind, str) and KIND.decodes(kind)
+    has = version["definition"].get("kind") in kinds_with("series")
     return has and version["state"] == "current" and "/" not in str(version["name"])
 
 
 def needs_list(version: Mapping[str, Any]) -> bool:
     """Whether the values of a metric are not declared, so that a list must name them."""
     known = counts_of_version(version)
-    return known.kind not in kinds_with_series() and not known.own_values
+    return has_candidates(known.kind) and not known.own_values
 
 
 def _state(row: DailySeriesRow, version: Mapping[str, Any]) -> tuple[DailySeriesState, str]:
@@ -257,4 +256,4 @@ def _spec(row: DailySeriesRow, version: Mapping[str, Any] | None) -> JobSpec:
             metric=row.metric, first=first, last=first + timedelta(days=len(days) - 1)
         )
     candidates = CandidateSpec() if row.list_id is None else CandidateSpec(list=row.list_id)
-    return JobSpec(kind=KIND.name, source=CountSource(collector=window), candidates=candidates)
+    return JobSpec(operation="series", source=CountSource(collector=window), candidates=candidates)

@@ -63,7 +63,7 @@ def shown_job(row: JobRow) -> dict[str, Any]:
     times = {name: getattr(row, name) for name in ("created", "started", "ended")}
     return {
         "id": row.id,
-        "kind": row.kind,
+        "operation": row.operation,
         "metric": row.metric,
         "spec": json.loads(row.spec),
         "state": row.state,

@@ -10,10 +10,16 @@ from datetime import date
 from typing import Any
 
 from decoder.candidates.lists import MAX_GENERATED
+from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import WEIGHTED
-from decoder.workflows.kinds import decoder_kind
-from decoder_service.jobs.kinds import JobKind, job_kind_of_metric
-from decoder_service.jobs.known_counts import KnownCounts, counts_of_version, days_held
+from decoder.kinds.interface import KindDecoder, decoder_of, has_candidates
+from decoder.sources.windows import Each, window_end
+from decoder_service.jobs.known_counts import (
+    KnownCounts,
+    counts_of_version,
+    days_held,
+    sum_of_known,
+)
 from decoder_service.jobs.specs import (
     CandidateSpec,
     Choices,
@@ -21,6 +27,7 @@ from decoder_service.jobs.specs import (
     JobSpec,
     WeightSpec,
     WindowSpec,
+    check_members,
 )
 from decoder_service.metrics.rules import Metrics
 from decoder_service.shell.errors import FieldError, RequestError
@@ -31,26 +38,40 @@ _MOST_NAMED = 20  # metrics in a message
 Known = Sequence[KnownCounts]
 
 
-def check_job(spec: JobSpec, counts: Sequence[Known | None], *, scheduled: bool = False) -> None:
+def check_job(spec: JobSpec, counts: Sequence[Known | None]) -> None:
     """Raise RequestError if a job cannot succeed, as far as that is known before its counts are
     read.
 
     Args:
         spec: what is wanted, which `check_spec` has passed; of a schedule that of every window.
         counts: what is known of each source of it; None where they are not known.
-        scheduled: whether a schedule is to start it.
 
     Raises:
         RequestError: it cannot.
     """
-    kind = spec.job_kind
+    kinds = {one.kind or "string" for known in counts for one in known or ()}
+    for name in sorted(kinds):
+        check_members(spec, kind_decoder(name), name)
     for known in counts:
         for one in known or ():
-            _check_kind(kind, one, scheduled)
             _check_cohorts(spec, one)
-            if kind.of_values:
+            if has_candidates(one.kind or "string"):
                 _check_values(spec, one)
-    kind.check(spec, counts)
+    if any("map" in kind_decoder(name).members for name in kinds):
+        return  # slots, levels and windows are many metrics, which are not added
+    summed = [sum_of_known(known, "leave one of them out") for known in counts if known]
+    if len(summed) == len(spec.sources) > 1:
+        sum_of_known(summed, "compare two windows of one version, one after the other")
+    if spec.operation == "series" and counts[0]:
+        _check_windows(spec.each, spec.source, counts[0])
+
+
+def kind_decoder(name: str) -> KindDecoder:
+    """The decoder of a kind of metric. Raises RequestError for a kind without one."""
+    try:
+        return decoder_of(name)
+    except DecodeError as error:
+        raise RequestError(str(error)) from None
 
 
 def check_spec(spec: JobSpec) -> None:
@@ -111,18 +132,34 @@ def _check_cohorts(spec: JobSpec, known: KnownCounts) -> None:
 
 def _check_values(spec: JobSpec, known: KnownCounts) -> None:
     """Check that there are values to look for. Raises RequestError."""
-    given = spec.candidates != CandidateSpec()
-    if decoder_kind(known.kind) is not None:  # in a series
-        if given or spec.weights is not None:
-            raise RequestError(
-                f"metric {known.metric!a} is of kind {known.kind} and has no candidates: leave "
-                "them out, and weights"
-            )
-    elif known.own_values is False and not given:
+    if known.own_values is False and spec.candidates == CandidateSpec():
         raise FieldError(
             f"metric {known.metric!a} has no list of its values, which must be guessed to be "
             "found: choose a list of candidates, numbers or days",
             "list",
+        )
+
+
+def _check_windows(each: Each, source: CountSource, counts: Known) -> None:
+    """Check that a series has two windows or more. Raises RequestError."""
+    days = [(one.first_day, one.last_day) for one in counts]
+    for one, (first, last) in zip(counts, days, strict=True):
+        if first is None or last is None:
+            raise RequestError(
+                f"an aggregate of {one.metric!a} does not say its days, and so has no place in a "
+                "series; fetch it by rappor aggregate --from DAY --to DAY"
+            )
+    dated = [(first, last) for first, last in days if first and last]
+    if source.collector is not None:
+        ((first, last),) = dated
+        several = window_end(first, each, last) < last
+    else:
+        several = len({window_end(first, each) for first, _ in dated}) > 1
+    if not several:
+        named = " and ".join(sorted({f"{first} to {last}" for first, last in dated}))
+        raise RequestError(
+            f"{named}: one window by {each}, and a series needs two or more; take more days, or "
+            "start a job with operation decode"
         )
 
 
@@ -179,8 +216,8 @@ def counts_of_source(
         fresh: whether the collector is to be asked now; or else half a minute ago will do.
 
     Returns:
-        For a map every slot and level of the metric, for others its latest version, with the days
-        that are asked for and served; None also where the collector does not answer.
+        Of a location every slot and level, of others the latest version, with the days that are
+        asked for and served; None also where the collector does not answer.
 
     Raises:
         RequestError: the collector has no such metric, or serves no day of the window.
@@ -188,7 +225,7 @@ def counts_of_source(
     window = source.collector
     if window is None:
         return None
-    versions = metric_versions(metrics, window.metric, spec.job_kind, fresh=fresh)
+    versions = metric_versions(metrics, window.metric, fresh=fresh)
     latest = {row["name"]: row for row in versions or ()}
     if not latest:
         return None
@@ -205,10 +242,7 @@ def counts_of_source(
             f"the collector serves {min(spans)} to {max(spans)} of metric {window.metric!a}, and "
             f"no day of {_days(window)}; choose days of those"
         )
-    whole = (
-        () if spec.job_kind.in_parts(spec) else served
-    )  # what is not served is left out of parts
-    for one in whole:
+    for one in () if spec.in_parts else served:
         if window.last and one.last_day and window.last > one.last_day:
             raise RequestError(
                 f"the collector serves {one.first_day} to {one.last_day} of metric "
@@ -232,34 +266,18 @@ def _days(window: WindowSpec) -> str:
 
 
 def metric_versions(
-    metrics: Metrics, name: str, kind: JobKind, *, fresh: bool = False
+    metrics: Metrics, name: str, *, fresh: bool = False
 ) -> list[dict[str, Any]] | None:
-    """The versions of a metric as the collector lists them, the latest last.
+    """The versions of a metric as the collector lists them, the latest last; of a location those
+    of all its slots and levels.
 
     Returns None where the collector does not answer: a schedule's status says so, a job how it
     ended. Raises RequestError for a metric that the collector has not.
     """
-    versions, others, problem = metrics.versions_of(name, of_places=kind.of_places, fresh=fresh)
+    versions, others, problem = metrics.versions_of(name, fresh=fresh)
     if not versions and not problem:
         raise FieldError(unknown_metric(name, others), "metric")
     return None if problem else versions
-
-
-def _check_kind(kind: JobKind, known: KnownCounts, scheduled: bool) -> None:
-    """Raises RequestError for a metric that another kind of job decodes."""
-    usual = job_kind_of_metric(known.kind)
-    by_cells = kind.of_values and usual.of_places and not scheduled  # each cell is a value
-    if kind.decodes(known.kind) or by_cells:
-        return
-    who = "a schedule decodes strings, categories and booleans" if scheduled else kind.decoded
-    if known.kind is None:
-        raise RequestError(
-            f"an aggregate of {known.metric!a} does not say of which kind its metric is, and {who}"
-        )
-    raise RequestError(
-        f"metric {known.metric!a} is of kind {known.kind!a}, and {who}; start jobs of kind "
-        f"{usual.name} for it"
-    )
 
 
 def unknown_metric(name: str, others: list[str]) -> str:

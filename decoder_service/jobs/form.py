@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from decoder_service.jobs.specs import JobSpec, foreign_fields
+from decoder.kinds.interface import KindDecoder
+from decoder_service.jobs.specs import JobSpec, foreign_members
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted, parsed
 
@@ -43,12 +44,41 @@ LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per ce
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
-def spec_of_form(kind: str, form: Posted) -> JobSpec:
-    """Make a job specification from a submitted form. Raises RequestError in words."""
-    given: dict[str, Any] = {"kind": kind, "source": _source(form, "")}
-    foreign = foreign_fields(kind)
+def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
+    """Make a job specification from a submitted form. Raises RequestError in words.
+
+    Args:
+        operation: of the job.
+        kind: the decoder of the metric's kind, whose fields the form has.
+        form: as it was posted.
+    """
+    given: dict[str, Any] = {"operation": operation, "source": _source(form, "")}
+    if operation == "compare":
+        given["before"] = _source(form, "before_")
+    if operation == "series":
+        given["each"] = form.text("each", "day")
+    foreign = foreign_members(kind)
     given |= {name: read(form) for name, read in _MEMBERS.items() if name not in foreign}
-    return in_labels(lambda: parsed(JobSpec, given))
+    return in_labels(lambda: parsed(JobSpec, {n: v for n, v in given.items() if v != ""}))
+
+
+def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of the form that give the members of a specification again, but its
+    counts."""
+    options, choices = spec["options"], spec["map"]
+    fields = [("crowd", spec["crowd"]), ("map_method", choices["method"])]
+    fields += [("split", choices["split"]), *(("slots", slot) for slot in choices["slots"])]
+    fields += [(name, options[name]) for name in _CHOICES]
+    fields += [(name, spec["flows"][name]) for name in ("min_km", "top")]
+    named = {"list": spec["candidates"]} | {name: spec[name]
+                                            for name in ("weights", "known", "areas")}  # fmt: skip
+    for name, given in named.items():
+        if given and given["list"] is not None:
+            version = "" if given["version"] is None else f":{given['version']}"
+            fields.append((name, given["list"] + version))
+    ends = ((name, spec["candidates"][name]) for name in ("numbers", "dates"))
+    fields += [(name, ":".join(map(str, one))) for name, one in ends if one is not None]
+    return [(name, str(value)) for name, value in fields if value is not None]
 
 
 def in_labels(parse: Callable[[], Known]) -> Known:
@@ -154,19 +184,16 @@ def percent_of_share(text: str) -> str:
 
 
 def _map(form: Posted) -> dict[str, Any]:
-    given = _given(form, ("map_method", "split", "alpha", "level", "repeats"))
-    return {**given, "slots": form.all("slots")}
+    return {**_given(form, ("map_method", "split")), "slots": form.all("slots")}
 
 
 _MEMBERS: dict[str, Callable[[Posted], Any]] = {
-    "before": lambda form: _source(form, "before_"),
-    "each": lambda form: form.text("each", "day"),
-    "map": _map,
-    "find": lambda form: _given(form, ("alpha", "level", "crowd", "repeats")),
     "options": choices_of_form,
     "candidates": candidates_of_form,
     "weights": weights_of_form,
-    "known": lambda form: _version(form, "known"),
+    "map": _map,
     "areas": lambda form: _version(form, "areas"),
+    "crowd": lambda form: form.text("crowd"),
+    "known": lambda form: _version(form, "known"),
     "flows": lambda form: _given(form, ("min_km", "top")),
 }  # of a specification, as the fields of the form give them

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from fastapi import Request
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
-from decoder.output.flows_content import FlowDisplay
-from decoder.workflows.kinds import decoder_kind
-from decoder_service.job_kinds.series import kinds_with_series
+from decoder.kinds.interface import DECODERS, KindDecoder, has_candidates
+from decoder.options import FlowOptions
+from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
-from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, job_kind_of_metric
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
 from decoder_service.jobs.rows import LIVE, JobRow, JobState
-from decoder_service.jobs.specs import foreign_fields
+from decoder_service.jobs.specs import JobSpec
 from decoder_service.lists.names import as_ids, as_names, unique_names
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, Person, require
@@ -47,13 +48,17 @@ HEADINGS = {
     "candidates": "Values to look for",
     "weights": "Weights",
     "each": "Length of a window",
-    "find": "Options",
     "known": "Known flows",
     "areas": "Areas",
     "flows": "Which flows are shown",
+    "crowd": "Smallest crowd",
 }
 _PARTS = {"method": "estimator", "split": "one map a"}
 _USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
+_USUAL_SPEC = {name: JobSpec.model_fields[name].get_default() for name in
+               ("candidates", "map", "flows", "crowd", "each")}  # fmt: skip
+_USUAL_SPEC = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one
+               for name, one in _USUAL_SPEC.items()}  # fmt: skip
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -83,31 +88,66 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 
 
 @router.get("/jobs/new")
-def new(request: Request, person: Reader, kind: str = "", metric: str = "") -> Response:
-    """The page with the form for a new job: of the kind that decodes the metric, with its days."""
+def new(
+    request: Request, person: Reader, operation: str = "", kind: str = "", metric: str = ""
+) -> Response:
+    """The page with the form for a new job: with the fields of the metric's kind, and its days."""
     require(person, Act.ANALYSE)
     given = {name: request.query_params.getlist(name) for name in request.query_params}
     known = known_metric(request, person, metric)
-    usual = job_kind_of_metric(known.kind).name if known else "decode"
-    chosen = _kind(kind or usual)
-    days = _served_days(known, "before" in chosen.members)
-    return _form(request, person, chosen, Posted({"metric": [metric], **days, **given}, {}), "")
+    asked = _asked(operation, (known and known.kind) or kind)
+    days = _served_days(known, asked.operation == "compare")
+    return _form(request, person, asked, Posted({"metric": [metric], **days, **given}, {}), "")
 
 
 @router.post("/jobs")
 def submit(request: Request, person: Reader, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
-    kind = _kind(form.text("kind"))
+    asked = _asked(form.text("operation"), form.text("kind"))
     try:
         lists = service_of(request).lists.all(person)
-        spec = spec_of_form(kind.name, as_ids(form, lists))
+        spec = spec_of_form(asked.operation, asked.decoder, as_ids(form, lists))
         row = service_of(request).jobs.submit(person, spec)
     except RapporError as error:
         if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
             raise
         field = error.field if isinstance(error, FieldError) else ""
-        return _form(request, person, kind, form, str(error), status_of(error)[0], field)
+        return _form(request, person, asked, form, str(error), status_of(error)[0], field)
     return redirect(f"/jobs/{row.id}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a form is for: an operation on counts of a kind of metric."""
+
+    operation: str
+    kind: str
+
+    @property
+    def decoder(self) -> KindDecoder:
+        """The decoder of the kind."""
+        return kind_decoder(self.kind)
+
+    @property
+    def label(self) -> str:
+        """Its name among the tabs of the form."""
+        if has_candidates(self.kind):
+            return self.operation
+        return self.kind if self.operation == "decode" else f"{self.kind} {self.operation}"
+
+
+def _asked(operation: str, kind: str) -> Asked:
+    """What the address or the form asks for; strings are decoded if it does not say.
+
+    Raises RequestError.
+    """
+    found = Asked(operation or "decode", kind or "string")
+    if found.operation not in found.decoder.operations:
+        raise RequestError(
+            f"operation {operation[:20]!a} is not one of a metric of kind {found.kind}: "
+            f"{', '.join(found.decoder.operations)}"
+        )
+    return found
 
 
 def known_metric(request: Request, person: Person, name: str) -> KnownCounts | None:
@@ -167,11 +207,11 @@ def said(spec: dict[str, Any]) -> dict[str, Any]:
     """A specification without the parts that it leaves open, for display."""
     known = {name: said(value) if isinstance(value, dict) else value
              for name, value in spec.items()}  # fmt: skip
-    foreign = foreign_fields(spec["kind"]) if "kind" in spec else frozenset()
+    usual = _USUAL_SPEC if "operation" in spec else {}
     return {
         name: value
         for name, value in known.items()
-        if name not in foreign and value not in (None, [], {})
+        if value not in (None, [], {}) and usual.get(name) != spec[name]
     }
 
 
@@ -206,17 +246,10 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _kind(text: str) -> JobKind:
-    kind = job_kind(text)
-    if kind is None:
-        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(job_kind_names())}")
-    return kind
-
-
 def _form(
     request: Request,
     person: Person,
-    kind: JobKind,
+    asked: Asked,
     given: Posted,
     problem: str,
     status: int = 200,
@@ -226,17 +259,19 @@ def _form(
     lists, known = service.lists.all(person), known_metric(request, person, metric)
     names = {view.name for view in service.metrics.all(person).metrics if view.listed}
     aggregates = service.aggregates.all(person)
+    is_location = "map" in asked.decoder.members
     context: dict[str, Any] = {
-        "kind": kind,
+        "asked": asked,
+        "kind": asked.decoder,
+        "has_candidates": has_candidates(asked.kind),
         "has_others": bool(aggregates),
-        "kinds": _kinds_of(known, kind),
+        "tabs": _tabs(known, asked),
         "known": known,
         "needs_list": bool(
-            known and known.own_values is False and decoder_kind(known.kind) is None
+            known and known.own_values is False and has_candidates(known.kind or "string")
         ),
         "wrong": wrong,
         "percent_of_share": percent_of_share,
-        "kinds_with_series": kinds_with_series(),
         "given": as_names(given, lists),
         "list_names": unique_names(lists),
         "problem": problem,
@@ -244,26 +279,29 @@ def _form(
         "aggregates": [
             one
             for one in aggregates
-            if kind.decodes(one.kind)
+            if _is_alike(one.kind or "string", asked.kind)
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
-        "metrics": sorted({kind.metric_of(name)
-                           for name in names if kind.of_places == ("/" in name)}),
+        "metrics": sorted({name.partition("/")[0] for name in names
+                           if is_location == ("/" in name)}),
         "has_collector": service.settings.collector is not None,
         "files": _files(request),
         "corrections": CORRECTIONS,
-        "usual_flows": FlowDisplay(),
+        "usual_flows": FlowOptions(),
     }  # fmt: skip
     return render(request, "new_job.html.j2", person, status, **context)
 
 
-def _kinds_of(known: KnownCounts | None, chosen: JobKind) -> list[str]:
-    """The kinds of job that decode a metric, and the chosen one; all where it is not known."""
-    return [
-        name
-        for name in job_kind_names()
-        if known is None or name == chosen.name or _kind(name).decodes(known.kind)
-    ]
+def _is_alike(kind: str, other: str) -> bool:
+    """Whether two kinds of metric have one decoder, and so one form."""
+    return kind in DECODERS and kind_decoder(kind) is kind_decoder(other)
+
+
+def _tabs(known: KnownCounts | None, asked: Asked) -> list[Asked]:
+    """What the metric, or some metric, can be asked; kinds with one decoder are one."""
+    kinds = [asked.kind] if known else {id(kind_decoder(one)): one for one in reversed(DECODERS)}
+    names = kinds if isinstance(kinds, list) else list(reversed(kinds.values()))
+    return [Asked(one, name) for name in names for one in kind_decoder(name).operations]
 
 
 def _files(request: Request) -> Sequence[str]:

@@ -38,7 +38,7 @@ class JobRow:
     """
 
     id: str
-    kind: str
+    operation: str
     metric: str
     spec: str
     spec_digest: str

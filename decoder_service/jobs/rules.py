@@ -20,7 +20,7 @@ from decoder_service.jobs.checks import (
 from decoder_service.jobs.known_counts import counts_of_row
 from decoder_service.jobs.list_versions import ResolvedSpec, resolve_lists
 from decoder_service.jobs.rows import JobRow, JobState
-from decoder_service.jobs.specs import CountSource, JobSpec, digest, stored_spec
+from decoder_service.jobs.specs import CountSource, JobSpec, digest
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import (
@@ -139,7 +139,7 @@ class Jobs:
                     f"the result was made by {found[0].version}, this is {self.limits.version}; "
                     "start the job again: its result supersedes this one"
                 )
-            spec = stored_spec(json.loads(found[0].manifest)["spec"])
+            spec = JobSpec.model_validate(json.loads(found[0].manifest)["spec"])
             row = self._new(person, spec, found[0].key, checks=result_id)
             return self._queue(connection, person, row, "check-result")
 
@@ -214,7 +214,7 @@ class Jobs:
     ) -> JobRow:
         return JobRow(
             id=self.random_bytes(8).hex(),
-            kind=spec.kind,
+            operation=spec.operation,
             metric=spec.source.collector.metric if spec.source.collector else "",
             spec=spec.to_json(),
             spec_digest=spec_digest,
@@ -246,7 +246,7 @@ class Jobs:
         if rows.count_live(connection, person.id) >= most:
             raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
         rows.save_job(connection, row)
-        self.access.note(connection, person, act, job=row.id, kind=row.kind)
+        self.access.note(connection, person, act, job=row.id, operation=row.operation)
         return self._visible(connection, person, row.id)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import date
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -17,15 +15,25 @@ from pydantic import (
     model_validator,
 )
 
-from decoder.density.maps import DensityOptions, MapMethod
-from decoder.discovery.discovery import DiscoverOptions
 from decoder.inference.multiple_testing import Correction
-from decoder.options import DecodeOptions, Method
-from decoder.output.flows_content import MIN_KM, TOP, FlowDisplay
+from decoder.kinds.interface import KindDecoder
+from decoder.options import (
+    DEFAULT_ALPHA,
+    DEFAULT_CORRECTION,
+    DEFAULT_CROWD,
+    DEFAULT_LEVEL,
+    DEFAULT_MAP_METHOD,
+    DEFAULT_METHOD,
+    DEFAULT_MIN_KM,
+    DEFAULT_TOP,
+    DecodeOptions,
+    MapMethod,
+    Method,
+    Operation,
+)
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
-from decoder_service.jobs.kinds import JobKind, job_kind, job_kind_names, known_job_kind
-from rappor_core.errors import shown
+from decoder_service.shell.errors import RequestError
 from rappor_core.wire.report import MAX_METRIC_BYTES
 
 MAX_AGGREGATES = 1000
@@ -55,20 +63,6 @@ class StrictModel(BaseModel):
     """Strict: an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _checked_kind(kind: str) -> str:
-    if kind not in job_kind_names():
-        *names, last = map(repr, job_kind_names())
-        raise ValueError(f"{shown(kind)} is not one of {', '.join(names)} or {last}")
-    return kind
-
-
-def _list_kinds(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(job_kind_names())
-
-
-JobName = Annotated[str, AfterValidator(_checked_kind), Field(json_schema_extra=_list_kinds)]
 
 
 class WindowSpec(StrictModel):
@@ -130,12 +124,13 @@ class AreaSpec(WeightSpec):
 
 
 class Choices(StrictModel):
-    """Options of a decoding; see `decoder.options.DecodeOptions`."""
+    """Options of a decoding; see `decoder.options.DecodeOptions`. A kind of metric refuses those
+    that it has no use for."""
 
-    method: Method = "cavity"
-    correction: Correction = "fdr"
-    alpha: Level = 0.05
-    level: Level = 0.95
+    method: Method = DEFAULT_METHOD
+    correction: Correction = DEFAULT_CORRECTION
+    alpha: Level = DEFAULT_ALPHA
+    level: Level = DEFAULT_LEVEL
     repeats: Repeats | None = None
     largest_p: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     full_fit: bool = True
@@ -149,93 +144,90 @@ class Choices(StrictModel):
 
 
 class MapChoices(StrictModel):
-    """Options of a map; see `decoder.density.maps.DensityOptions`."""
+    """How a location is mapped; see `decoder.options.MapOptions`. split: of a collector's days."""
 
-    method: MapMethod = "field"
-    level: Level = 0.95
-    alpha: Level = 0.05
-    repeats: Repeats | None = None
+    method: MapMethod = DEFAULT_MAP_METHOD
     slots: Annotated[tuple[MetricName, ...], Field(max_length=1000)] = ()
     split: SplitName = SplitName.WHOLE
 
-    def options(self) -> DensityOptions:
-        """As the decoder takes them."""
-        return DensityOptions(
-            method=self.method, level=self.level, alpha=self.alpha, repeats=self.repeats
-        )
-
-
-class DiscoverChoices(StrictModel):
-    """Options of a discovery; see `decoder.discovery.discovery.DiscoverOptions`."""
-
-    alpha: Level = 0.05
-    level: Level = 0.95
-    crowd: Annotated[int, Field(ge=1, le=LARGEST)] = 1000
-    repeats: Repeats | None = None
-
-    def options(self) -> DiscoverOptions:
-        """As the decoder takes them."""
-        return DiscoverOptions(**self.model_dump())
-
 
 class FlowChoices(StrictModel):
-    """Which flows are shown; see `decoder.output.flows_content.FlowDisplay`."""
+    """Which flows are shown; see `decoder.options.FlowOptions`."""
 
-    min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = MIN_KM
-    top: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = TOP
-
-    def display(self) -> FlowDisplay:
-        """As the decoder takes them."""
-        return FlowDisplay(self.min_km, self.top)
+    min_km: Annotated[float, Field(ge=0, le=50_000, allow_inf_nan=False)] = DEFAULT_MIN_KM
+    top: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = DEFAULT_TOP
 
 
 class JobSpec(StrictModel):
-    """A job. `before`: of a comparison, the window that `source` is compared with.
+    """A job: an operation on the counts of a metric, decoded by the decoder of its kind.
 
-    candidates, weights: of decode, series and compare.  options: of all but a density and a
-    discovery; of a kind with a decoder of its own those that apply.  map: of a density.  each: of a
-    series.  find: of a discovery.  known, flows: of flows.  areas: of a density.
+    source: the counts; of a comparison the later window.  before: the earlier one.  each: length of
+    a window of a series.
+    Of some kinds of metric only: candidates, weights (string, category, boolean), map, areas
+    (location), crowd (discover), flows, known (flow).
     """
 
-    kind: JobName
+    operation: Operation = "decode"
     source: CountSource
     before: CountSource | None = None
     candidates: CandidateSpec = CandidateSpec()
     weights: WeightSpec | None = None
     options: Choices = Choices()
     map: MapChoices = MapChoices()
-    each: Each = Each.DAY
-    find: DiscoverChoices = DiscoverChoices()
-    known: KnownSpec | None = None
-    flows: FlowChoices = FlowChoices()
     areas: AreaSpec | None = None
+    each: Each = Each.DAY
+    crowd: Annotated[int, Field(ge=1, le=LARGEST)] = DEFAULT_CROWD
+    flows: FlowChoices = FlowChoices()
+    known: KnownSpec | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
-        """Refuse what would be ignored."""
-        if (self.before is not None) == ("before" in foreign_fields(self.kind)):
-            raise ValueError("before: of a comparison, and of no other kind")
-        for name in sorted(foreign_fields(self.kind) & self.model_fields_set):
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name}: not of a {self.kind}")
+        """Refuse what would be ignored, whatever the kind of the metric."""
+        if (self.before is not None) != (self.operation == "compare"):
+            raise ValueError("before: of a comparison, and of no other operation")
+        if self.each is not Each.DAY and self.operation != "series":
+            raise ValueError("each: of a series, and of no other operation")
         return self
-
-    @property
-    def job_kind(self) -> JobKind:
-        """What does it. Raises DecodeError where it is not known here any more."""
-        return known_job_kind(self.kind)
 
     @property
     def sources(self) -> tuple[CountSource, ...]:
         """Where its counts come from, the earlier window of a comparison first."""
         return (self.source,) if self.before is None else (self.before, self.source)
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether a part of its window that is not served yet is left out, and is no error."""
+        return self.operation == "series" or self.map.split is not SplitName.WHOLE
+
     def to_json(self) -> str:
         """One text for one specification."""
         return canonical(self.model_dump(mode="json"))
 
 
-_OF_KINDS = frozenset(JobSpec.model_fields) - {"kind", "source"}
+_OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
+
+
+def foreign_members(kind: KindDecoder) -> frozenset[str]:
+    """The members of a specification that a kind of metric does not take."""
+    return _OF_KINDS - kind.members
+
+
+def check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
+    """Raise RequestError for a member or an operation that a kind of metric does not take.
+
+    Args:
+        spec: of the job.
+        kind: the decoder of the metric's kind.
+        name: of the kind.
+    """
+    if spec.operation not in kind.operations:
+        raise RequestError(
+            f"operation: a metric of kind {name} has no {spec.operation}; start a job with "
+            f"operation {' or '.join(kind.operations)}"
+        )
+    for member in sorted(foreign_members(kind)):
+        if getattr(spec, member) != JobSpec.model_fields[member].default:
+            raise RequestError(f"{member}: not of a metric of kind {name}; leave it out")
 
 
 class ReleaseSource(StrictModel):
@@ -252,22 +244,6 @@ class NewRelease(StrictModel):
     policy: Annotated[str, StringConstraints(min_length=1, max_length=MAX_POLICY)]
     sources: Annotated[list[ReleaseSource], Field(min_length=1, max_length=MAX_RESULTS)]
     note: Annotated[str, StringConstraints(max_length=1000)] = ""
-
-
-def foreign_fields(kind: str) -> frozenset[str]:
-    """The members of a specification that a kind has not; none of a kind that is not known here."""
-    known = job_kind(kind)
-    return frozenset() if known is None else _OF_KINDS - known.members
-
-
-def stored_spec(content: str | Mapping[str, Any]) -> JobSpec:
-    """A specification as it was stored, as JSON or its members.
-
-    Raises DecodeError for one of a kind that is not known here any more.
-    """
-    text = content if isinstance(content, str) else json.dumps(content)
-    known_job_kind(json.loads(text)["kind"])
-    return JobSpec.model_validate_json(text)
 
 
 def canonical(value: object) -> str:

@@ -10,12 +10,12 @@ from pydantic import StringConstraints
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from decoder.tables.table import csv_of_texts
 from decoder_service.aggregates.rows import AggregateRow
 from decoder_service.jobs.api import Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind, ListRow, ListVersionRow
-from decoder_service.results.csv_cells import without_formulas
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute, takes_file
 from decoder_service.shell.requests import service_of
@@ -23,6 +23,7 @@ from decoder_service.shell.requests import service_of
 router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
+_COLUMNS = {ListKind.WEIGHTS: 2, ListKind.FLOWS: 3}
 Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
 _FILE: dict[str, Any] = {
     "requestBody": {
@@ -109,8 +110,8 @@ def get_content(
     row, _ = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
-    if row.kind in (ListKind.WEIGHTS, ListKind.FLOWS) and not exact:
-        content = without_formulas(content)
+    if row.kind in _COLUMNS and not exact:
+        content = csv_of_texts(content, _COLUMNS[ListKind(row.kind)])
     name = file_name(row.kind, list_id, number)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=_TYPES[ListKind(row.kind)], headers=headers)

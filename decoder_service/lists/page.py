@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder_service.jobs.kinds import job_kinds
+from decoder.kinds.interface import DECODERS, decoder_of
 from decoder_service.lists.rows import ListKind, ListRow
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.guard import takes_file
@@ -74,7 +74,7 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
         own=own,
         kind=row.kind,
         takes={
-            member: next((one.name for one in job_kinds() if member in one.members), "")
+            member: next(name for name in DECODERS if member in decoder_of(name).members)
             for member in ("known", "areas")
         },
     )

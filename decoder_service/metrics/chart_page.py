@@ -11,18 +11,18 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from decoder.kinds.interface import RESULTS
+from decoder.kinds.over_time import chart_csv
 from decoder.output.palette import THEMES
 from decoder.output.series_chart import (
     MOST_LINES,
     SeriesChart,
     Shares,
-    chart_csv,
     series_chart,
     values_by_share,
     windows_between,
 )
 from decoder_service.daily_series.rules import DailySeriesView
-from decoder_service.job_kinds.series import KIND as SERIES
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError, RequestError
@@ -130,7 +130,7 @@ def newest_series(daily: DailySeriesView | None, results: Sequence[ResultRow]) -
     """The series that a metric's chart shows: the daily one, or else the newest of a job."""
     if daily is not None and daily.result is not None:
         return daily.result
-    return next((row for row in results if row.kind == SERIES.name), None)
+    return next((row for row in results if row.operation == "series"), None)
 
 
 def chart_of(request: Request, person: Person, row: ResultRow | None) -> MetricChart | None:
@@ -167,9 +167,7 @@ def chart_of(request: Request, person: Person, row: ResultRow | None) -> MetricC
 
 
 def _content(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        service_of(request).results.file(person, row.id, "series.json")
-    )
+    found: dict[str, Any] = json.loads(service_of(request).results.file(person, row.id, RESULTS))
     return found
 
 
@@ -177,7 +175,7 @@ def _series_of(request: Request, person: Person, name: str) -> ResultRow:
     service = service_of(request)
     listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
     daily = service.daily_series.all(person, listed).get(name)
-    results = service.results.all(person, metric=name, kind=SERIES.name, limit=1)
+    results = service.results.all(person, metric=name, operation="series", limit=1)
     row = newest_series(daily, results)
     if row is None:
         raise NotFoundError(f"there is no series of metric {name[:80]!a} that you may see")

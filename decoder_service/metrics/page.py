@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.number_text import days
+from decoder.kinds.interface import RESULTS, has_candidates, kinds_with
 from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     ValuePanel,
@@ -21,11 +21,8 @@ from decoder.output.series_view import (
     window_reports,
 )
 from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
+from decoder.tables.format import days
 from decoder_service.daily_series.rules import DailySeriesView
-from decoder_service.job_kinds.decode import KIND as DECODING
-from decoder_service.job_kinds.series import KIND as SERIES
-from decoder_service.job_kinds.series import kinds_with_series
-from decoder_service.jobs.kinds import job_kind_of_metric
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.chart_page import RANGES, chart_of, newest_series
 from decoder_service.metrics.rules import MetricView
@@ -47,8 +44,7 @@ class Health:
     """The state of a declared metric at the collector, over all its slots and versions.
 
     closed_through: the last day that is closed in all of them.  results: how many one may see.
-    job_kind: of the jobs that decode it.  has_series: whether that is its kind's own decoder, and
-    it takes a series, too.
+    has_series: whether it is decoded over time, too.
     """
 
     name: str
@@ -61,7 +57,6 @@ class Health:
     versions: int
     results: int
     latest_day: str
-    job_kind: str
     has_series: bool
     last: LastChange | None = None
 
@@ -179,7 +174,7 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
     definitions = [one.get("definition", {}) for one in listed]
     first = definitions[-1] if definitions else {}
     closed = [str(one["closed_through"]) for one in listed if one.get("closed_through")]
-    job_kind = _job_kind(views, str(first.get("kind", "")), stored)
+    declared = next((row.kind for row in stored), str(first.get("kind", "")))
     return Health(
         name=name,
         description=str(first.get("description", "")),
@@ -191,16 +186,8 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
         versions=len({view.params_id for view in views}),
         results=sum(view.results for view in views),
         latest_day=max((view.latest_day or "" for view in views), default=""),
-        job_kind=job_kind,
-        has_series=job_kind in kinds_with_series(),
+        has_series=declared in kinds_with("series"),
     )
-
-
-def _job_kind(views: Sequence[MetricView], declared: str, stored: Sequence[ResultRow]) -> str:
-    """The kind of job that decodes a metric, by its declaration or else by its results."""
-    kinds = ("location",) if _has_parts(views) else (declared, *(row.kind for row in stored))
-    jobs = [job_kind_of_metric(kind) for kind in kinds]
-    return next((job.name for job in jobs if not job.of_values), DECODING.name)
 
 
 def _has_parts(views: Sequence[MetricView]) -> bool:
@@ -247,7 +234,12 @@ def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, 
     """The newest decoding of each window, oldest window first, with its summary."""
     newest: dict[tuple[str, str], ResultRow] = {}
     for row in results:  # newest first
-        if row.kind == DECODING.name and row.first_day and row.last_day:
+        if (
+            row.operation == "decode"
+            and has_candidates(row.kind)
+            and row.first_day
+            and row.last_day
+        ):
             newest.setdefault((row.first_day, row.last_day), row)
     return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
 
@@ -265,9 +257,9 @@ def _panels(
     Returns the panels, names and reports of the windows, the id of the series or "", and the
     levels of intervals and of tests; None where decodings differ in them.
     """
-    series = next((row for row in results if row.kind == SERIES.name), None)
+    series = next((row for row in results if row.operation == "series"), None)
     if series is not None:
-        content = service_of(request).results.file(person, series.id, "series.json")
+        content = service_of(request).results.file(person, series.id, RESULTS)
         found = json.loads(content)
         values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
         panels = value_panels(found, values)

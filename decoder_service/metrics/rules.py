@@ -124,11 +124,11 @@ class Metrics:
         return DeclaredMetrics(_current(listed), why)
 
     def versions_of(
-        self, name: str, *, of_places: bool = False, fresh: bool = False
+        self, name: str, *, fresh: bool = False
     ) -> tuple[list[dict[str, Any]], list[str], str]:
         """The versions of a metric as the collector lists them.
 
-        of_places: `name` is that of a whole location, of all its slots and levels.  fresh: whether
+        name: of a metric, or of a whole location with all its slots and levels.  fresh: whether
         the collector is asked now, as it is of a metric that it has not; not twice in a second.
 
         Returns:
@@ -136,14 +136,12 @@ class Metrics:
             is missing or old, or "".
         """
 
-        def called(row: dict[str, Any]) -> str:
-            return str(row["name"]).partition("/")[0] if of_places else str(row["name"])
-
         listed, problem = self._listed(fresh=fresh)
-        if all(called(row) != name for row in listed):
+        if not _called(listed, name):
             listed, problem = self._listed(fresh=True)  # it may have been declared just now
-        found = [row for row in listed if called(row) == name]
-        return found, [] if found else sorted(set(map(called, listed))), problem
+        found = _called(listed, name)
+        others = {str(row["name"]).partition("/")[0] for row in listed}
+        return found, [] if found else sorted(others), problem
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
@@ -240,6 +238,11 @@ def _is_day(text: object) -> bool:
     except ValueError:
         return False
     return day.year in _YEARS and text == day.isoformat()
+
+
+def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The rows of a metric, or of all slots and levels of a location."""
+    return [row for row in listed if name in (row["name"], str(row["name"]).partition("/")[0])]
 
 
 def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.tables import TableQuery, page_of, query_of
+from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.decisions import sees_review

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from decoder_service.jobs.kinds import job_kinds
+from decoder.kinds.interface import DECODERS, decoder_of
 from decoder_service.jobs.specs import ReleaseSource
 from decoder_service.people.permissions import Person, own_results, visible_results
 from decoder_service.releases import rows
@@ -53,7 +53,9 @@ class Before:
 
 def offered_results(connection: Connection, person: Person, limit: int) -> list[ResultRow]:
     """Results of one's own that a release can be made of, newest first."""
-    which = own_results(person) & results.c.kind.in_(_published())
+    which = (
+        own_results(person) & results.c.kind.in_(_published()) & (results.c.operation == "decode")
+    )
     return load_results(connection, which, limit)
 
 
@@ -75,10 +77,10 @@ def load_sources(
             raise NotFoundError(
                 f"there is no result {one.result!a} of yours; GET /v1/results has them"
             )
-        if known[0].kind not in published:
+        if known[0].kind not in published or known[0].operation != "decode":
             raise RequestError(
-                f"result {one.result}: a {known[0].kind} is not released; a "
-                f"{' or a '.join(published)} is"
+                f"result {one.result}: a {known[0].operation} of kind {known[0].kind} is not "
+                f"released; a decode of kind {' or '.join(published)} is"
             )
         names = published[known[0].kind]
         listed = [file for file in load_result_files(connection, one.result)
@@ -94,8 +96,8 @@ def load_sources(
 
 
 def _published() -> dict[str, tuple[str, ...]]:
-    """The files that a release is made of, by the kinds of results that have such."""
-    return {kind.name: kind.published for kind in job_kinds() if kind.published}
+    """The files that a release is made of, by the kinds of metric that have such."""
+    return {name: files for name in DECODERS if (files := decoder_of(name).published)}
 
 
 def approved_before(connection: Connection, name: str, metrics: Sequence[str]) -> Before:

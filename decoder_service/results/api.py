@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
+from decoder.options import Operation
+from decoder.tables.table import csv_of_parquet
 from decoder_service.jobs.api import Limit, Me, Offset, shown_job
-from decoder_service.jobs.specs import JobName, MetricName, StrictModel
-from decoder_service.results.csv_cells import without_formulas
+from decoder_service.jobs.specs import MetricName, StrictModel
 from decoder_service.results.rules import counts_name, main_file, media_type, shown_result
 from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.requests import service_of
@@ -35,13 +36,14 @@ def list_results(
     request: Request,
     person: Me,
     metric: Annotated[MetricName | None, Query()] = None,
-    kind: JobName | None = None,
+    kind: Annotated[str | None, Query(max_length=32)] = None,
+    operation: Operation | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Results that you may see, newest first."""
     rows = service_of(request).results.all(
-        person, metric=metric, kind=kind, limit=limit, offset=offset
+        person, metric=metric, kind=kind, operation=operation, limit=limit, offset=offset
     )
     return {"results": [shown_result(row, person) for row in rows]}
 
@@ -67,9 +69,8 @@ def get_data(
     exact: bool = False,
 ) -> Response:
     """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
-    results = service_of(request).results
-    name = main_file(results.get(person, result_id).kind, form)
-    return _download(results.file(person, result_id, name), name, exact)
+    name = main_file(service_of(request).results.get(person, result_id), form)
+    return get_file(request, person, result_id, name, exact)
 
 
 @router.get("/{result_id}/files/{name}", operation_id="getResultFile")
@@ -81,7 +82,12 @@ def get_file(
     exact: bool = False,
 ) -> Response:
     """A file of a result; a CSV without formulas of spreadsheets, or exact: its stored bytes."""
-    return _download(service_of(request).results.file(person, result_id, name), name, exact)
+    results = service_of(request).results
+    if name.endswith(".csv") and not exact:
+        typed = name.removesuffix("csv") + "parquet"
+        if typed in {file.name for file in results.files(person, result_id)}:
+            return _download(csv_of_parquet(results.file(person, result_id, typed)), name)
+    return _download(results.file(person, result_id, name), name)
 
 
 @router.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
@@ -93,7 +99,7 @@ def get_counts(
 ) -> Response:
     """An aggregate file that a result of yours was made of, by its digest in `inputs`."""
     content = service_of(request).results.counts(person, result_id, sha256)
-    return _download(content, counts_name(sha256), exact=True)
+    return _download(content, counts_name(sha256))
 
 
 @router.post("/{result_id}/release", operation_id="releaseResult")
@@ -116,9 +122,7 @@ def check(request: Request, person: Me, result_id: str) -> dict[str, Any]:
     return shown_job(service_of(request).jobs.check_again(person, result_id))
 
 
-def _download(content: bytes, name: str, exact: bool) -> Response:
-    if name.endswith(".csv") and not exact:
-        content = without_formulas(content)
+def _download(content: bytes, name: str) -> Response:
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Security-Policy": FILE_POLICY,

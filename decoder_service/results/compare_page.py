@@ -8,9 +8,11 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
+from decoder.kinds.interface import kinds_with
+from decoder.kinds.location import MAP, MAP_CHANGES
 from decoder.output.map_changes import changes_view
-from decoder_service.job_kinds.density import CHANGES, MAP
-from decoder_service.jobs.kinds import job_kind, job_kinds
+from decoder_service.jobs.checks import kind_decoder
+from decoder_service.jobs.form import form_fields
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import RequestError
@@ -28,9 +30,9 @@ def compare(request: Request, person: Reader, before: str = "", after: str = "")
     results = service_of(request).results
     choices = [
         row
-        for kind in job_kinds()
-        if kind.compared
-        for row in results.all(person, kind=kind.name, limit=MOST_CHOICES)
+        for kind in kinds_with("compare")
+        for row in results.all(person, kind=kind, limit=MOST_CHOICES)
+        if row.operation == "decode"
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
@@ -60,22 +62,24 @@ def _changes(request: Request, person: Person, row: ResultRow) -> dict[str, Any]
     changes."""
     results = service_of(request).results
     if not _has_maps(row):
-        raise RequestError(f"result {row.id} is a {row.kind}; changes of maps are of a density")
-    if CHANGES not in {file.name for file in results.files(person, row.id)}:
+        raise RequestError(f"result {row.id} is of a {row.kind}; maps are of a location")
+    if MAP_CHANGES not in {file.name for file in results.files(person, row.id)}:
         raise RequestError("its maps are of one window each: nothing is compared with another")
-    drawn, changes = (json.loads(results.file(person, row.id, name)) for name in (MAP, CHANGES))
+    drawn, changes = (json.loads(results.file(person, row.id, name)) for name in (MAP, MAP_CHANGES))
     return {**drawn, **changes}
 
 
 def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
-    """The form of the job that computes the difference of two results, as names and values.
+    """The form of the job that compares the counts of two results, as names and values, with the
+    lists and options of the later.
 
-    Of two decodings a comparison of their counts, with the candidates and options of the later; of
-    two densities one series of maps. Raises RequestError where no job can compare them.
+    Raises RequestError where no job can compare them.
     """
-    kind = job_kind(after.kind)
-    if kind is None or before.kind != after.kind or not kind.compared:
-        raise RequestError("two decodings are compared, or two results of maps")
+    if before.kind != after.kind or "compare" not in kind_decoder(after.kind).operations:
+        raise RequestError(
+            f"results of kinds {before.kind} and {after.kind}: two of one kind are compared, of "
+            f"{', '.join(kinds_with('compare'))}"
+        )
     if before.metric != after.metric:
         raise RequestError(f"{before.metric!a} and {after.metric!a} are different metrics")
     if before.params_id != after.params_id:
@@ -89,12 +93,14 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
     old, new = (
         [sha for group in one["inputs"]["aggregates"] for sha in group] for one in manifests
     )
-    return kind.comparing(manifests[1]["spec"], old, new)
+    fields = [("operation", "compare"), ("kind", after.kind)]
+    fields += [("before_aggregates", sha) for sha in old]
+    fields += [("aggregates", sha) for sha in new]
+    return fields + form_fields(manifests[1]["spec"])
 
 
 def _has_maps(row: ResultRow) -> bool:
-    kind = job_kind(row.kind)
-    return kind is not None and kind.has_map_changes
+    return "map" in kind_decoder(row.kind).members
 
 
 def _overlap(first: ResultRow, second: ResultRow) -> bool:

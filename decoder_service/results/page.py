@@ -9,11 +9,20 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.output.tables import query_of
-from decoder_service.job_kinds.discover import approved
-from decoder_service.jobs.kinds import JobKind, StoredResult, job_kind, job_kind_names
-from decoder_service.jobs.specs import CountSource, stored_spec
-from decoder_service.lists.rows import ListVersionRow
+from decoder.kinds.discover import kept_strings
+from decoder.kinds.interface import DECODERS, RESULTS, KindDecoder, StoredResult
+from decoder.kinds.run import page_parts
+from decoder.tables.paging import query_of
+from decoder_service.jobs.checks import kind_decoder
+from decoder_service.jobs.specs import (
+    Choices,
+    CountSource,
+    FlowChoices,
+    JobSpec,
+    foreign_members,
+)
+from decoder_service.lists.contents import file_name
+from decoder_service.lists.rows import ListKind, ListVersionRow
 from decoder_service.people.permissions import Act, Person
 from decoder_service.people.quotas import Amount
 from decoder_service.results.rows import ResultRow
@@ -34,8 +43,8 @@ def index(
     request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
 ) -> Response:
     """Results that one may see, newest first."""
-    if kind and kind not in job_kind_names():
-        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(job_kind_names())}")
+    if kind and kind not in DECODERS:
+        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(DECODERS)}")
     page = max(page, 1)
     rows = service_of(request).results.all(
         person, metric=metric or None, kind=kind or None, limit=PAGE + 1, offset=(page - 1) * PAGE
@@ -49,7 +58,7 @@ def index(
         page=page,
         metric=metric,
         kind=kind,
-        kinds=job_kind_names(),
+        kinds=list(DECODERS),
         usage=_usage(request, person),
     )
 
@@ -60,13 +69,13 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
     results = service_of(request).results
     row = results.get(person, result_id)
     query = query_of(request.query_params)
-    kind, own = _kind(row.kind), results.is_own(person, result_id)
+    kind, own = kind_decoder(row.kind), results.is_own(person, result_id)
     files = results.files(person, result_id)
     stored = StoredResult(
-        row.id, own, frozenset(file.name for file in files),
-        lambda name: results.file(person, result_id, name),
+        row.operation, frozenset(file.name for file in files),
+        lambda name: results.file(person, result_id, name), own, f"/results/{result_id}",
     )  # fmt: skip
-    shown = kind.view(stored, query)
+    parts = page_parts(kind, stored, query)
     later = results.superseded_by(person, result_id)
     manifest = shown_manifest(row, person)
     weights = _list_version(request, person, manifest, "weights")
@@ -75,6 +84,8 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         "result.html.j2",
         person,
         kind=kind,
+        title=kind.title_of(row.operation),
+        view=parts,
         row=row,
         summary=json.loads(row.summary),
         manifest=manifest,
@@ -83,14 +94,14 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
         own=own,
         may_take_back=may_take_back(person, row),
         has_list=_may_open_list(request, person, manifest),
-        weights=weights,
+        own_weights=weights,
         known_flows=_list_version(request, person, manifest, "known"),
         areas=_list_version(request, person, manifest, "areas"),
         late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
         query=query,
-        **shown,
+        **parts.variables,
     )
 
 
@@ -121,8 +132,8 @@ def keep(request: Request, person: Reader, result_id: str, form: Form) -> Respon
     service = service_of(request)
     if not service.results.is_own(person, result_id):
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
-    content = service.results.file(person, result_id, "discovered.json")
-    values = approved(content, form.all("id"))
+    content = service.results.file(person, result_id, RESULTS)
+    values = kept_strings(content, form.all("id"))
     if not values:
         raise RequestError("no string is ticked: tick those that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
@@ -142,8 +153,8 @@ def give_up(request: Request, person: Reader, result_id: str, form: Form) -> Res
 
 def _listed(row: ResultRow) -> tuple[ResultRow, dict[str, Any], str]:
     """A result, its summary, and what was found in a few words."""
-    summary, kind = json.loads(row.summary), job_kind(row.kind)
-    return row, summary, "" if kind is None else kind.in_list(summary)
+    summary = json.loads(row.summary)
+    return row, summary, str(summary.get("headline", ""))
 
 
 def _usage(request: Request, person: Person) -> Amount | None:
@@ -183,35 +194,100 @@ def _is_late(weights: ListVersionRow, row: ResultRow) -> bool:
     return row.last_day is not None and text_of(weights.created)[:10] > row.last_day
 
 
-def _kind(name: str) -> JobKind:
-    """The kind of a result. Raises NotFoundError where there is none of it here."""
-    kind = job_kind(name)
-    if kind is None:
-        raise NotFoundError(
-            f"no decoder of kind {name[:40]!a} is installed here; its files are kept"
-        )
-    return kind
-
-
 def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     """The command line that makes a result again; empty where this person sees no specification."""
     if "spec" not in manifest:
         return ""
-    spec = stored_spec(manifest["spec"])
+    spec, kind = JobSpec.model_validate(manifest["spec"]), kind_decoder(row.kind)
     shas = manifest.get("inputs", {}).get("aggregates", [])
-    named = not spec.job_kind.metric_is_argument
-    sources = [_source(source, shas[number] if number < len(shas) else [], named)
-               for number, source in enumerate(spec.sources)]  # fmt: skip
-    words = [*spec.job_kind.command(spec, row.metric, sources), "-o", "result"]
+    groups = [shas[number] if number < len(shas) else [] for number in range(len(spec.sources))]
+    if spec.operation == "compare":
+        counts = ["rappor", "compare", row.metric]
+        for option, source, names in zip(
+            ("--before", "--after"), spec.sources, groups, strict=True
+        ):
+            counts += [word for one in _windows(source, names) for word in (option, one)]
+        if any(source.collector for source in spec.sources):
+            counts += ["--collector", "$COLLECTOR"]
+    else:
+        is_argument = kind.command != "decode"  # of discover only where a collector is asked
+        counts = ["rappor", kind.command]
+        if is_argument and ("crowd" not in kind.members or spec.source.collector):
+            counts.append(row.metric)
+        counts += _source(spec.source, groups[0], named=not is_argument)
+    words = [*counts, *_options(spec, kind), "-o", "result"]
     # The variable of the collector's address is left to the shell.
     return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
+
+
+def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
+    """The options of the command that differ from what it does without them."""
+    options, given, words = spec.options, spec.candidates, list[str]()
+    usual = Choices()
+    plain = kind.command == "decode" or spec.operation == "compare"
+    if given.list:
+        words += ["--candidates", file_name(ListKind.CANDIDATES, given.list, given.version)]
+    elif given.numbers or given.dates:
+        words += ["--candidates", ":".join(map(str, given.numbers or given.dates or ()))]
+    if "candidates" in kind.members:
+        words += ["--method", options.method, "--correction", options.correction]
+    words += ["--alpha", exact(options.alpha)]
+    settings = {"level": exact(options.level)}
+    if options.repeats is not None:
+        settings["repeats"] = exact(options.repeats)
+    if not plain:
+        words += [word for name, value in settings.items() for word in (f"--{name}", value)]
+        settings = {}
+    elif options.largest_p != usual.largest_p:
+        settings["largest_p"] = exact(options.largest_p)
+    if options.without_cohorts:
+        settings["without_cohorts"] = ",".join(map(str, options.without_cohorts))
+    if spec.weights is not None:
+        settings["weights"] = file_name(ListKind.WEIGHTS, spec.weights.list, spec.weights.version)
+    words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    if spec.operation == "series":
+        words += ["--each", spec.each.value]
+    foreign = foreign_members(kind)
+    if "map" not in foreign and spec.operation == "decode":
+        words += _map_options(spec)
+    if "crowd" not in foreign:
+        words += ["--crowd", str(spec.crowd)]
+    if spec.known is not None:
+        words += ["--prior", file_name(ListKind.FLOWS, spec.known.list, spec.known.version)]
+    if spec.flows != FlowChoices():
+        words += ["--min-km", exact(spec.flows.min_km), "--top", str(spec.flows.top)]
+    return words
+
+
+def _map_options(spec: JobSpec) -> list[str]:
+    choices = spec.map
+    words = ["--method", choices.method, "--every-window"]
+    if spec.source.collector:  # a file is a window of its own
+        words += ["--by", choices.split.value]
+    words += [word for slot in choices.slots for word in ("--slot", slot)]
+    if spec.areas is not None:
+        words += ["--areas", file_name(ListKind.AREAS, spec.areas.list, spec.areas.version)]
+    return words
+
+
+def exact(number: float) -> str:
+    """A text that is read as the same number."""
+    return repr(number).removesuffix(".0")
+
+
+def _windows(source: CountSource, shas: list[str]) -> list[str]:
+    """A window of a comparison as its command takes it: files, or days."""
+    window = source.collector
+    if window is None:
+        return list(source.files or map(counts_name, source.aggregates or shas))
+    return [f"{window.first}:{window.last}"]
 
 
 def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """The aggregate files that the command names, each with the digest of its counts."""
     if "spec" not in manifest:
         return []
-    spec = stored_spec(manifest["spec"])
+    spec = JobSpec.model_validate(manifest["spec"])
     groups = manifest.get("inputs", {}).get("aggregates", [])
     found: dict[str, str] = {}
     for source, shas in zip(spec.sources, groups, strict=False):
@@ -220,7 +296,7 @@ def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _source(source: CountSource, shas: list[str], named: bool) -> list[str]:
+def _source(source: CountSource, shas: list[str], *, named: bool) -> list[str]:
     """The options that name the counts of a source. named: with the metric of a collector."""
     window = source.collector
     if window is None:

@@ -22,6 +22,7 @@ class ResultRow:
 
     key: digest of aggregates, candidates, options and version.  input_digest: the same without the
     version.  supersedes: id of the result of an earlier version from the same inputs.
+    operation: of the job.  kind: of the metric.
     manifest, summary: JSON.  released_by: id of a person, None where it is not known.
     stored: bytes of its files as they are kept.
     """
@@ -30,6 +31,7 @@ class ResultRow:
     key: str
     input_digest: str
     supersedes: str | None
+    operation: str
     kind: str
     metric: str
     params_id: str

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, true
 
+from decoder.kinds.interface import RESULTS
 from decoder_service.aggregates.rows import load_aggregate_content
-from decoder_service.jobs.kinds import JobKind, job_kind
+from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.rules import check_page
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import (
@@ -49,6 +50,7 @@ class Results:
         *,
         metric: str | None = None,
         kind: str | None = None,
+        operation: str | None = None,
         limit: int = 100,
         offset: int = 0,
     ) -> list[ResultRow]:
@@ -60,6 +62,8 @@ class Results:
             which = which & (table.c.metric == metric)
         if kind is not None:
             which = which & (table.c.kind == kind)
+        if operation is not None:
+            which = which & (table.c.operation == operation)
         with self.database.read() as connection:
             return rows.load_results(connection, visible_results(person) & which, limit, offset)
 
@@ -136,9 +140,9 @@ class Results:
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
             row = self._one(connection, own_results(person), result_id)
-            kind = job_kind(row.kind)
-            if released and kind is not None and kind.unshared:
-                raise RequestError(kind.unshared)
+            unshared = kind_decoder(row.kind).unshared
+            if released and unshared:
+                raise RequestError(unshared)
             if row.released == released:
                 return row
             if not may_take_back(person, row):
@@ -196,15 +200,10 @@ def counts_name(sha: str) -> str:
     return f"{sha[:16]}.json"
 
 
-def main_file(kind: str, form: str) -> str:
-    """The file of a kind of result in a format. Raises NotFoundError where there is none."""
-    known_here = job_kind(kind)
-    tables = JobKind.tables if known_here is None else known_here.tables
-    names = {name.rpartition(".")[2]: name for name in tables}
-    if form not in names:
-        known = ", ".join(names)
-        raise NotFoundError(f"a {kind} is not to be had as {form[:20]!a}; it is as {known}")
-    return names[form]
+def main_file(row: ResultRow, form: str) -> str:
+    """The file of a result's main table in a format; as JSON all that was found."""
+    name = kind_decoder(row.kind).table_of(row.operation)
+    return RESULTS if form == "json" else f"{name}.{form}"
 
 
 def media_type(name: str) -> str:
@@ -216,6 +215,7 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
     """A result as it may be listed."""
     return {
         "id": row.id,
+        "operation": row.operation,
         "kind": row.kind,
         "metric": row.metric,
         "params_id": row.params_id,

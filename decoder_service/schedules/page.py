@@ -10,10 +10,10 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
+from decoder.kinds.interface import has_candidates
 from decoder_service.alarms.events import shown_event
 from decoder_service.alarms.rows import AlarmRow
 from decoder_service.alarms.rules import Channel
-from decoder_service.job_kinds.decode import KIND
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
@@ -271,7 +271,7 @@ def _form(
     service = service_of(request)
     lists = service.lists.all(person)
     listed = [view for view in service.metrics.all(person).metrics if view.listed]
-    own = {one.name for one in listed if not KIND.decodes(_kind(one.listed))}
+    own = {one.name for one in listed if not has_candidates(_kind(one.listed))}
     names = {view.name for view in listed if "/" not in view.name} - own
     return render(
         request,

@@ -9,8 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, true
 
-from decoder_service.job_kinds.decode import KIND
-from decoder_service.jobs.checks import Known, check_job, check_spec, metric_versions
+from decoder.kinds.interface import has_candidates
+from decoder_service.jobs.checks import (
+    Known,
+    check_job,
+    check_spec,
+    metric_versions,
+)
 from decoder_service.jobs.known_counts import counts_of_version
 from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.rules import Jobs
@@ -111,7 +116,6 @@ class Schedules:
         if not self.jobs.limits.has_collector:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         return JobSpec(
-            kind=KIND.name,
             source=CountSource(collector=WindowSpec(metric=metric)),
             candidates=asked.candidates,
             weights=asked.weights,
@@ -123,7 +127,7 @@ class Schedules:
 
         The days that are served do not count: a schedule waits for others.
         """
-        versions = metric_versions(self.metrics, metric, KIND)
+        versions = metric_versions(self.metrics, metric)
         return None if versions is None else [counts_of_version(versions[-1])]
 
     def _check(
@@ -132,7 +136,13 @@ class Schedules:
         """Check that its jobs can succeed, its list is there, and its name is new to the owner."""
         spec = spec_of_schedule(row)
         check_spec(spec)
-        check_job(spec, [counts], scheduled=True)
+        for one in counts or ():
+            if not has_candidates(one.kind or "string"):
+                raise RequestError(
+                    f"metric {one.metric!a} is of kind {one.kind}, and a schedule decodes strings, "
+                    "categories and booleans; start jobs for it"
+                )
+        check_job(spec, [counts])
         self.jobs.resolve(connection, person, spec)
         same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)
         if rows.load_schedules(connection, same):

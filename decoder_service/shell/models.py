@@ -143,7 +143,8 @@ results = Table(
     Column("key", String(64), nullable=False, unique=True),
     Column("input_digest", String(64), nullable=False, index=True),  # the key without the version
     Column("supersedes", String(16), index=True),
-    Column("kind", String(16), nullable=False),
+    Column("operation", String(16), nullable=False),
+    Column("kind", String(32), nullable=False),  # of the metric
     Column("metric", String(256), nullable=False),
     Column("params_id", String(64), nullable=False),
     Column("first_day", String(10)),
@@ -183,7 +184,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", String(16), primary_key=True),
-    Column("kind", String(16), nullable=False),
+    Column("operation", String(16), nullable=False),
     Column("metric", String(256), nullable=False),
     Column("spec", Text, nullable=False),
     Column("spec_digest", String(64), nullable=False),

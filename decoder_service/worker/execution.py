@@ -1,4 +1,4 @@
-"""Doing a job: counts, then a workflow of the decoder, then files and what is said of them.
+"""Doing a job: counts, then the decoder of the metric's kind, then files and what is said of them.
 
 Nothing in the files depends on the clock, the machine or the folder: decoded again by the same
 version they have the same bytes.
@@ -7,20 +7,25 @@ version they have the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from decoder.errors import DecodeError
 from decoder.files import read_aggregate_file
+from decoder.formats.analyst_tables import read_weights
+from decoder.kinds.interface import KindDecoder, Question
+from decoder.kinds.run import decode_counts, kind_of, write_result
+from decoder.options import CandidateChoice, FlowOptions, MapOptions
 from decoder.progress import Note, Progress
-from decoder_service.jobs.kinds import JobInputs
-from decoder_service.jobs.specs import JobSpec, digest
+from decoder.sources.aggregates import CollectorWindow
+from decoder.sources.collector_client import ask_json
+from decoder.sources.windows import windows_of_files
+from decoder_service.jobs.specs import JobSpec, WindowSpec, check_members, digest
 from decoder_service.worker.task import Keyed, Task, TaskFinished
 from rappor_core.aggregate import Aggregate
 
-_ALWAYS = frozenset({"kind", "options", "map", "each"})  # also of kinds that do not take them
-_BY_DIGEST = frozenset({"before", "candidates", "weights", "known", "areas"})
 Groups = tuple[tuple[Aggregate, ...], ...]
 Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
 
@@ -40,46 +45,55 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     Raises:
         RapporError: the counts, the candidates or the decoder refuse.
     """
-    spec, kind = task.spec, task.spec.job_kind
+    spec, notes = task.spec, list[str]()
     progress("reading counts", 0, 1)
-    notes: list[str] = []
     groups = read_counts(spec, task.counts, task.collector, notes.append)
-    inputs = JobInputs(
-        spec,
-        kind,
-        groups,
-        tuple(notes),
-        task.candidates,
-        task.weights,
-        task.folder / "out",
-        task.known,
-        task.areas,
-    )
     if not all(groups):
         raise DecodeError("the source holds no counts")
+    first, kind = groups[0][0], kind_of(groups[0])
+    name = str(first.definition.get("kind", "string"))
+    check_members(spec, kind, name)
+    metric = first.metric.partition("/")[0] if "map" in kind.members else first.metric
     shas = _keep_aggregates(task, groups)
-    input_digest = digest(meaning(spec), shas, *_digests(task).values())
-    key = digest(input_digest, task.version)
-    if not proceed(Keyed(key, input_digest, inputs.metric)):
+    input_digest = digest(_meaning(spec, kind), shas, *_digests(task).values())
+    if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
-    summary = kind.run(inputs, progress)
+    question = _question(task, tuple(notes))
+    result = decode_counts(spec.operation, groups, question, progress, notes.append)
+    write_result(result, kind, spec.operation, task.folder / "out", progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
         "inputs": {"aggregates": shas, **_digests(task)},
-        "notes": list(inputs.notes),
+        "notes": notes,
     }
-    days = [(one.first_day, one.last_day) for one in inputs.all]
+    days = [(one.first_day, one.last_day) for group in groups for one in group]
     return TaskFinished(
-        params_id=inputs.all[0].params_id,
+        kind=name,
+        params_id=first.params_id,
         first_day=min((str(first) for first, _ in days if first), default=None),
         last_day=max((str(last) for _, last in days if last), default=None),
         manifest=manifest,
-        summary=summary,
+        summary=result.summary,
+    )
+
+
+def _question(task: Task, notes: tuple[str, ...]) -> Question:
+    """What is asked of the counts. notes: what was left out of them."""
+    spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
+    if task.weights is not None:
+        options = replace(options, weights=read_weights(task.weights))
+    return Question(
+        CandidateChoice(task.candidates, numbers=given.numbers, dates=given.dates),
+        options,
+        MapOptions(spec.map.method, spec.map.slots, areas=task.areas, every_window=True),
+        spec.crowd,
+        FlowOptions(spec.flows.min_km, spec.flows.top, known=task.known),
+        notes,
     )
 
 
 def _digests(task: Task) -> dict[str, str | None]:
-    """Those of a job's lists; without further lists as it was before there were any."""
+    """Those of a job's lists; of the rarer lists where there are any."""
     more = {
         "weights": task.weights_sha256,
         "known": task.known_sha256,
@@ -89,10 +103,11 @@ def _digests(task: Task) -> dict[str, str | None]:
     return {"candidates": task.candidates_sha256, **given}
 
 
-def meaning(spec: JobSpec) -> dict[str, Any]:
+def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
     """What of a specification changes a result, beside the bytes of counts and lists."""
+    members = kind.members & {"map", "crowd", "flows"}
     shown: dict[str, Any] = spec.model_dump(
-        mode="json", include={*_ALWAYS, *(spec.job_kind.members - _BY_DIGEST)}
+        mode="json", include={"operation", "options", "each", *members}
     )
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
     return shown | {"candidates": given}
@@ -101,7 +116,7 @@ def meaning(spec: JobSpec) -> dict[str, Any]:
 def read_counts(
     spec: JobSpec, files: Sequence[tuple[Path, ...] | None], collector: str | None, note: Note
 ) -> Groups:
-    """The aggregates of each source of a specification.
+    """The aggregates of each source of a specification; of a series one for each window.
 
     Args:
         spec: what is wanted.
@@ -112,15 +127,27 @@ def read_counts(
     Raises:
         RapporError: what a file or the collector refuse.
     """
-    found = []
+    found: list[list[Aggregate]] = []
     for source, paths in zip(spec.sources, files, strict=True):
         if paths is not None:
-            found.append(tuple(map(read_aggregate_file, paths)))
+            counts = list(map(read_aggregate_file, paths))
+            found.append(
+                windows_of_files(counts, spec.each) if spec.operation == "series" else counts
+            )
         elif collector is None or source.collector is None:
             raise DecodeError("no collector is set up here; an operator sets `collector`")
         else:
-            found.append(tuple(spec.job_kind.fetch(spec, source.collector, collector, note)))
-    return tuple(found)
+            found.append(_fetch(spec, source.collector, collector, note))
+    return tuple(map(tuple, found))
+
+
+def _fetch(spec: JobSpec, window: WindowSpec, collector: str, note: Note) -> list[Aggregate]:
+    """The counts of a window of a collector; of a location those of all its slots and levels."""
+    listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
+    in_parts = any(str(row["name"]).startswith(f"{window.metric}/") for row in listed)
+    split = spec.map.split if in_parts else None
+    source = CollectorWindow(collector, window.metric, window.first, window.last, split)
+    return source.windows(spec.each, note) if spec.operation == "series" else source.read(note)
 
 
 def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:

@@ -21,6 +21,6 @@ if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all at once: the worker decides
     prefer_own_packages()
 
-import decoder.workflows.decoding
-import decoder.workflows.maps  # noqa: F401
+import decoder.kinds.location
+import decoder.kinds.values  # noqa: F401
 import decoder_service.worker.child  # noqa: F401

@@ -16,9 +16,9 @@ from decoder_service.jobs.rows import JobRow
 from decoder_service.jobs.specs import (
     CandidateSpec,
     CountSource,
+    JobSpec,
     WeightSpec,
     canonical,
-    stored_spec,
 )
 from decoder_service.lists.rows import load_content, load_versions
 from decoder_service.people.access import person_of_id
@@ -43,9 +43,9 @@ _GONE = "a list of this job was deleted; start it again with another"
 def make_task(connection: Connection, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
     """Write the inputs of a job into its folder.
 
-    Raises DecodeError where its kind, a list or an aggregate is not there any more.
+    Raises DecodeError where a list or an aggregate is not there any more.
     """
-    spec = stored_spec(job.spec)
+    spec = JobSpec.model_validate_json(job.spec)
     checked = None if job.checks is None else result_of_id(connection, job.checks)
     if checked is not None:  # from the very bytes that the result was made from
         inputs = json.loads(checked.manifest)["inputs"]
@@ -144,7 +144,8 @@ def store_result(
         key=keyed.key,
         input_digest=keyed.input_digest,
         supersedes=latest_of_inputs(connection, keyed.input_digest),
-        kind=job.kind,
+        operation=job.operation,
+        kind=finished.kind,
         metric=keyed.metric,
         params_id=finished.params_id,
         first_day=finished.first_day,

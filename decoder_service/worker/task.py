@@ -60,8 +60,9 @@ class Keyed:
 
 @dataclass(frozen=True)
 class TaskFinished:
-    """The result is in the folder."""
+    """The result is in the folder. kind: of the metric."""
 
+    kind: str
     params_id: str
     first_day: str | None
     last_day: str | None

@@ -70,7 +70,7 @@ def mark_of(folder: Path) -> str:
         )
         if (folder / name).is_file()
     }
-    if (folder / _RESULTS).is_file() and not found.keys() - {_DENSITY}:
+    if (folder / _RESULTS).is_file() and not found:
         found[_RESULTS] = "rappor decode -o or rappor flows -o"
     if len(found) > 1:
         files = " and ".join(f"{name} of {whose}" for name, whose in found.items())

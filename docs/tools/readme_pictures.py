@@ -18,8 +18,7 @@ import matplotlib as mpl
 import numpy as np
 from PIL import Image
 
-from decoder.sources.density_windows import LocationFiles
-from decoder.workflows.maps import MapJob, run_maps, write_maps
+from rappor_cli.main import main
 from simulations.experiments.demo_weeks import place_weeks
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook"
@@ -33,8 +32,7 @@ def draw_map(folder: Path) -> None:
     weeks = [one for one in place_weeks(date(2026, 11, 22), rng) if "/night/" in one.metric]
     counts = folder / "counts.json"
     counts.write_text(weeks[-1].to_json())
-    maps = run_maps(MapJob("usual_place", LocationFiles([counts])))
-    write_maps(maps, folder, [])
+    main(["density", "usual_place", "--aggregate", str(counts), "-o", str(folder)])
 
 
 def draw_chart(folder: Path) -> None:

@@ -82,8 +82,7 @@ def test_public_names_are_loaded_when_used(package: str) -> None:
         ("decoder.sources.collector_client", NUMERICAL | {"typer", "rich"}),
         ("metric_design.flow_kind", NUMERICAL),
         # scipy.stats alone takes half as long to load as all else
-        ("rappor_cli.decode", {"scipy.stats", "decoder.density.maps"}),
-        ("rappor_cli.density", {"scipy.stats", "simulations"}),
+        ("rappor_cli.analyze", {"scipy.stats", "decoder.density.maps", "simulations"}),
         ("rappor_cli.plan", {"scipy.stats"}),
     ],
 )

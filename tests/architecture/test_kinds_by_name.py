@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from decoder.workflows.kinds import decoder_kind_names
-from decoder_service.jobs.kinds import job_kinds
 from rappor_core.encodings.interface import encoding_named
 from rappor_core.metrics.kinds import kind_named, kind_names
 
 ROOT = Path(__file__).parents[2]
 ENCODINGS = {name for kind in map(kind_named, kind_names()) for name in kind.encodings}
 CORE = ["rappor_core", "client_sdk", "collector", "decoder", "metric_design", "simulations"]
-JOBS = [f"decoder_service/{part}" for part in ("jobs", "worker", "results", "releases")]
 
 
 def nodes(folder: str) -> list[tuple[str, ast.AST]]:
@@ -27,7 +24,7 @@ def nodes(folder: str) -> list[tuple[str, ast.AST]]:
     ]
 
 
-@pytest.mark.parametrize("folder", [*CORE, "rappor_cli"])
+@pytest.mark.parametrize("folder", [*CORE, "decoder_service", "rappor_cli"])
 def test_no_module_compares_a_kind_or_an_encoding_with_a_name(folder: str) -> None:
     words = ENCODINGS | set(kind_names())
     assert {encoding_named(name).name for name in ENCODINGS} == ENCODINGS
@@ -41,34 +38,3 @@ def test_no_module_compares_a_kind_or_an_encoding_with_a_name(folder: str) -> No
             if texts & words and names & {"encoding", "kind"}:
                 found.append(place)
     assert not found
-
-
-@pytest.mark.parametrize(
-    ("folder", "names"),
-    [("decoder_service", decoder_kind_names()), ("rappor_cli", decoder_kind_names())]
-    + [(folder, [kind.name for kind in job_kinds()]) for folder in JOBS],
-)
-def test_no_module_looks_up_a_kind_by_name(folder: str, names: list[str]) -> None:
-    found = [
-        place
-        for place, node in nodes(folder)
-        for one in _compared(node)
-        if isinstance(one, ast.Constant)
-        and one.value in set(names)
-        and "jobs/kinds.py" not in place
-    ]
-    assert [place for place in found if "jobs/kinds.py" not in place] == []
-
-
-def _compared(node: ast.AST) -> list[ast.expr]:
-    """The expressions of a node that a value may be compared with, looked up or listed by."""
-    match node:
-        case ast.Compare():
-            return [node.left, *node.comparators]
-        case ast.Dict():
-            return [key for key in node.keys if key is not None]
-        case ast.Set():
-            return node.elts
-        case ast.Assign() | ast.MatchValue():
-            return [node.value]
-    return []

@@ -10,7 +10,9 @@ import pytest
 from decoder.candidates.files import read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
-from decoder.workflows.decoding import CandidateChoice, chosen_candidates
+from decoder.kinds.interface import Question
+from decoder.kinds.values import chosen_candidates
+from decoder.options import CandidateChoice
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 
@@ -26,12 +28,12 @@ def test_of_several_columns_the_one_taken_is_said(
     file = tmp_path / name
     text = b"page,visits\nhome,3\nhelp,4\n"
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    chosen_candidates(_aggregate(), CandidateChoice(file), note=print_note)
+    chosen_candidates(_aggregate(), Question(CandidateChoice(file)), print_note)
     told = capsys.readouterr().err
     assert "has 2 columns; the first is taken" in told
     assert "'page'" in told
     assert "--set column=NAME" in told
-    chosen_candidates(_aggregate(), CandidateChoice(file, "page"), note=print_note)
+    chosen_candidates(_aggregate(), Question(CandidateChoice(file, "page")), print_note)
     assert capsys.readouterr().err == ""
 
 

@@ -153,7 +153,7 @@ def test_cohorts_can_be_left_out(inputs, capsys):
 
 
 def test_outputs_that_are_files_are_refused_first(inputs, capsys, monkeypatch):
-    monkeypatch.setattr("decoder.workflows.decoding.decode", None)
+    monkeypatch.setattr("decoder.kinds.values.decode", None)
     words = ("--candidates", inputs / "words.txt", "-o", inputs / "words.txt")
     assert decode(inputs, *words) == 1
     assert (

@@ -11,7 +11,6 @@ import pytest
 
 from decoder.density.cells import places_of
 from decoder.errors import RemoteError
-from decoder.workflows.maps import MAP_FILES
 from decoder_service.client import Service
 from rappor_cli.main import main
 from rappor_core.grid.box import RESERVED
@@ -58,8 +57,8 @@ def test_maps_changes_and_tracking_are_printed_together(
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
-        "density.csv", "density.geojson", "density.gpkg", "density.html",
-        "density.parquet", "density.png",
+        "density.csv", "density.geojson", "density.gpkg", "density.parquet", "density.png",
+        "manifest.json", "map.json", "map_changes.json", "report.html", "results.json",
     ]  # fmt: skip
     assert days_of_cells(tmp_path / "out") == ["2026-11-03"] * 2 * 9
 
@@ -76,7 +75,7 @@ def test_slots_come_as_they_are_declared(
     named = files[1::2][::-1]
     given = [x for f in named for x in ("--aggregate", f)]
     assert main(["density", "places", "--json", "--method", "simplex", *given]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     order = list(dict.fromkeys((row["first_day"], row["slot"]) for row in rows))
     assert order == [(f"2026-11-0{day}", slot) for day in (2, 3) for slot in ("night", "day")]
 
@@ -89,7 +88,7 @@ def test_slots_and_regions_are_chosen(
     region.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
     assert main(["density", "places", *files, "--slot", "night", "--json",
                  "--region", str(region), "--method", "simplex"]) == 0  # fmt: skip
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["slot"] for row in rows} == {"night"}
     assert [row["cell"] for row in rows] == ["0-0-0", "other", "unlisted"] * 2
     assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows if row["cell"] == "0-0-0")
@@ -105,7 +104,7 @@ def test_a_list_of_cells_is_shown_alone(
     path.write_text(CELLS)
     command = ["density", "places", *files, "--slot", "day", "--method", "simplex"]
     assert main([*command, "--cells", str(path), "--json", "-o", str(out)]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["cell"] for row in rows[:4]] == ["0-0-0", "0-1-1", "other", "unlisted"]
     assert len(rows) == 2 * 4
     by_day = [row for row in rows if row["first_day"] == "2026-11-03"]
@@ -184,7 +183,7 @@ def test_windows_without_the_finest_level_are_left_out(
              *one_aggregate(both, 1, 1, tmp_path)]  # fmt: skip
     assert main(["density", "places", *given, "--json"]) == 0
     told = capsys.readouterr()
-    assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-03"}
+    assert {row["first_day"] for row in json.loads(told.out)["rows"]} == {"2026-11-03"}
     assert "slot 'night', 2026-11-02 to 2026-11-02: left out" in " ".join(told.err.split())
 
 
@@ -208,7 +207,7 @@ def test_mixed_no_data_reports_make_no_map(
     out = tmp_path / "map"
     assert main(["density", "places", *given, "-o", str(out)]) == 1
     assert "tell `no_data` from `other` and some do not" in capsys.readouterr().err
-    assert not out.exists()
+    assert list(out.iterdir()) == []
 
 
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +217,7 @@ def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixtu
     assert main(["density", "places", *files, "--slot", "noon"]) == 1
     assert "slot 'noon': no reports of 'places' in it; there are some in" in capsys.readouterr().err
     assert main(["density", "homes", *files]) == 1
-    assert "is of metric 'places', not 'homes'" in capsys.readouterr().err
+    assert "the counts are of metric 'places', not of 'homes'" in capsys.readouterr().err
     assert main(["density", "places", *files, *files[:2]]) == 1
     assert "two aggregates of one level and window" in capsys.readouterr().err
 
@@ -292,7 +291,7 @@ def test_trips_are_tables_without_another_metrics_map(
 ) -> None:
     out, name = tmp_path / "out", "trips/day/0"
     assert main(["density", "places", *files[:2], "--method", "simplex", "-o", str(out)]) == 0
-    assert f"density.parquet, {', '.join(MAP_FILES)}" in capsys.readouterr().out
+    assert "density.png, report.html" in capsys.readouterr().out
     text = DECLARED.replace("metrics.places", "metrics.trips")
     slots = next(line for line in text.splitlines() if line.startswith("slots"))
     metric = parse_metrics(text.replace(slots, "pairs = true")).metrics[name]
@@ -306,8 +305,9 @@ def test_trips_are_tables_without_another_metrics_map(
     )
     asked = ["density", "trips", "--aggregate", str(trips), "--method", "simplex", "-o", str(out)]
     assert main(asked) == 0
-    assert capsys.readouterr().out.strip().endswith("density.csv, density.parquet")
-    assert sorted(path.name for path in out.iterdir()) == ["density.csv", "density.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "density.csv", "density.parquet", "manifest.json", "report.html", "results.json",
+    ]  # fmt: skip
 
 
 def test_tables_exclude_reserved_values_from_the_box(
@@ -357,7 +357,7 @@ def test_shares_of_areas_are_printed_and_written(
     found = features[0]["properties"]
     assert found["low"] < 0.825 < found["high"]  # .82, and an eighth of two cells of .02
     assert found["detected"]
-    assert "[red]Old town" in (out / "density.html").read_text()
+    assert "[red]Old town" in (out / "report.html").read_text()
 
 
 def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> None:

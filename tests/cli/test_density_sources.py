@@ -61,8 +61,8 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Blocks:
         {"places/night/0": weeks, "places/night/1": late, "places/day/0": late,
          "places/day/1": weeks[:2], "elsewhere/day/0": [(0, 30)]},
     )  # fmt: skip
-    monkeypatch.setattr("decoder.sources.density_windows.ask_json", found.listed)
-    monkeypatch.setattr("decoder.sources.density_windows.fetch_aggregate", found.fetch)
+    monkeypatch.setattr("decoder.sources.aggregates.ask_json", found.listed)
+    monkeypatch.setattr("decoder.sources.aggregates.fetch_aggregate", found.fetch)
     return found
 
 
@@ -73,7 +73,7 @@ def test_slots_and_levels_share_the_asked_windows(
     assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "week", "--json",
                  "-o", str(tmp_path), "--method", "simplex"]) == 0  # fmt: skip
     told = capsys.readouterr()
-    rows = json.loads(told.out)
+    rows = json.loads(told.out)["rows"]
     found: dict[str, set[tuple[int, int]]] = {}
     for row in rows:
         days = tuple((date.fromisoformat(row[key]) - DAY).days for key in ("first_day", "last_day"))
@@ -96,7 +96,10 @@ def test_days_without_period_ends_are_not_asked(
                  "--method", "simplex"]) == 0  # fmt: skip
     told = capsys.readouterr()
     assert told.err == ""
-    assert {row["first_day"] for row in json.loads(told.out)} == {"2026-11-08", "2026-11-15"}
+    assert {row["first_day"] for row in json.loads(told.out)["rows"]} == {
+        "2026-11-08",
+        "2026-11-15",
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,7 @@ def test_absent_maps_have_reasons(
     listed = blocks.listed()
     *_, elsewhere = listed["metrics"]  # type: ignore[misc]
     elsewhere.update(served=None, accepted=17)
-    monkeypatch.setattr("decoder.sources.density_windows.ask_json", lambda *_: listed)
+    monkeypatch.setattr("decoder.sources.aggregates.ask_json", lambda *_: listed)
     assert main(["density", metric, "--collector", "http://127.0.0.1:9", *window]) == 1
     told = capsys.readouterr().err
     assert all(words in told for words in said), told
@@ -136,7 +139,7 @@ def test_a_failing_collector_leaves_no_partial_map(
             raise RemoteError("no collector answers at http://127.0.0.1:9: gone")
         return blocks.fetch(*about, **window)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("decoder.sources.density_windows.fetch_aggregate", dies)
+    monkeypatch.setattr("decoder.sources.aggregates.fetch_aggregate", dies)
     assert main(["density", "places", "--collector", "http://127.0.0.1:9", "--by", "week"]) == 1
     assert "gone" in capsys.readouterr().err
     assert len(asked) == 4
@@ -152,7 +155,7 @@ def test_reports_of_an_older_version_are_told(
     for row in rows:
         row["params_id"] = "ab"
     monkeypatch.setattr(
-        "decoder.sources.density_windows.ask_json", lambda *_: {"metrics": [*older, *rows]}
+        "decoder.sources.aggregates.ask_json", lambda *_: {"metrics": [*older, *rows]}
     )
     asked = ["density", "places", "--collector", "http://127.0.0.1:9", "--method", "simplex"]
     assert main(asked) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from pathlib import Path
@@ -45,8 +46,8 @@ def test_own_metrics_are_decoded_under_their_names(
     for line in printed:
         known = {option for param in load("decode").params for option in param.opts}
         assert {word for word in shlex.split(line) if word.startswith("-")} <= known
-    rows = (tmp_path / "quickstart" / "theme" / "results.csv").read_text().splitlines()
-    found = {row.split(",")[0]: float(row.split(",")[3]) for row in rows[1:]}
+    with (tmp_path / "quickstart" / "theme" / "results.csv").open(newline="") as file:
+        found = {row["string"]: float(row["proportion"]) for row in csv.DictReader(file)}
     for value, share in {"light": 6 / 11, "dark": 3 / 11, "system": 2 / 11}.items():
         assert found[value] == pytest.approx(share, abs=0.06)
     assert (tmp_path / "quickstart" / "homepage" / "report.html").exists()

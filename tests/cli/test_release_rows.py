@@ -13,8 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.output.joint_files import write_joint
+from decoder.kinds.pair import KIND, joint_result
+from decoder.kinds.run import write_result
+from decoder.options import DecodeOptions
 from decoder.pairs.decoding import decode_pairs
+from decoder.progress import silent
 from disclosure.release import build_release, load_policy, read_source
 from disclosure.rows.combining import combine_shares
 from disclosure.rows.publishing import admit_estimates
@@ -43,8 +46,9 @@ def policy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    table = decode_pairs(drawn(metric(), SHARES, 50_000, 10))
-    write_joint(replace(table, first_day=DAY, last_day=DAY), tmp_path / "pairs")
+    counts = replace(drawn(metric(), SHARES, 50_000, 10), first_day=DAY, last_day=DAY)
+    result = joint_result(decode_pairs(counts), counts, DecodeOptions())
+    write_result(result, KIND, "decode", tmp_path / "pairs", silent)
     return tmp_path / "pairs"
 
 

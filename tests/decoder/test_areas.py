@@ -16,8 +16,7 @@ from decoder.density.polygon_weights import areas_of, in_words
 from decoder.errors import DecodeError
 from decoder.formats.density_inputs import read_areas
 from decoder.model.noise import BitNoise
-from decoder.output.area_files import write_areas
-from decoder.output.density_html import map_data, render_page
+from decoder.output.density_html import map_data
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
@@ -25,6 +24,7 @@ from rappor_core.grid.grid import Grid
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.test_density import BOTH, DAY, ONE_HOT, drawn, parts
 from tests.map_draws import square_metric
+from tests.map_pages import render_maps, write_maps
 
 Polygon = list[tuple[float, float]]
 SIDE = 12
@@ -174,22 +174,23 @@ def test_files_and_page_hold_the_areas(night: tuple[Aggregate, Density], tmp_pat
     areas = halves(density)
     assert isinstance(areas, Areas)
     found = area_shares([aggregate], density, areas)
-    assert write_areas([density], [found], tmp_path) == ("areas.csv", "areas.geojson")
+    made = {path.name for path in write_maps([density], tmp_path, [found])}
+    assert {"areas.csv", "areas.parquet", "areas.geojson"} <= made
     lines = (tmp_path / "areas.csv").read_text().splitlines()
     assert lines[1].startswith('"south","places","night",2026-11-02,2026-11-02,8,1,')
     features = json.loads((tmp_path / "areas.geojson").read_text())["features"]
     assert [one["properties"]["name"] for one in features] == ["south", "all"]
     (tmp_path / "odd").mkdir()
     odd = replace(found, areas=replace(areas, names=("=HYPERLINK(0)", "all")))
-    write_areas([density], [odd], tmp_path / "odd")
+    write_maps([density], tmp_path / "odd", [odd])
     assert (tmp_path / "odd" / "areas.csv").read_text().splitlines()[1].startswith("\"'=HYPER")
     assert features[0]["geometry"]["coordinates"] == [list(map(list, square(0, 0, 8, 4)))]
     assert features[0]["properties"]["low"] < features[0]["properties"]["estimate"]
     data = map_data([density], areas=[found])
     assert data["areas"][0] == [list(map(list, square(0, 0, 8, 4)))]
-    page = render_page([density], areas=[found])
+    page = render_maps([density], areas=[found])
     assert '<tbody id="areas">\n<tr><th scope="row">south</th>' in page
-    assert 'id="areas"' not in render_page([density])
+    assert 'id="areas"' not in render_maps([density])
 
 
 def strips(side: int) -> np.ndarray:

@@ -24,8 +24,6 @@ from decoder.density.slots import slot_readings
 from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import decide
 from decoder.model.repetition import location_repetition
-from decoder.output.density_csv import write_density_files
-from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
 from decoder.output.density_text import NOT_APART, visible_text
 from rappor_core.aggregate import Aggregate
@@ -33,6 +31,7 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
 from tests.map_draws import draw_memo
+from tests.map_pages import render_maps, write_maps
 
 DECLARED = """
 [metrics.places]
@@ -123,12 +122,12 @@ def test_maps_of_some_cells_agree_with_the_whole(night: Density, tmp_path: Path)
     assert some.shares.sum() + some.unlisted == pytest.approx(1)
     assert (some.detectable_share, night.unlisted) == (night.detectable_share, 0)
     assert "Cells that are not shown hold" in visible_text(some)
-    rows = parquet.read_table(write_density_files([some], tmp_path)[1]).to_pylist()
+    rows = parquet.read_table(write_maps([some], tmp_path)[1]).to_pylist()
     assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
     assert rows[-1]["map_share"] == some.unlisted
     assert rows[-1]["estimate"] is rows[-1]["detected"] is None
     write_picture([some], tmp_path / "map.png")
-    assert "unlisted" in render_page([some])
+    assert "unlisted" in render_maps([some])
 
 
 @pytest.mark.statistical
@@ -249,7 +248,7 @@ def test_a_known_belief_gives_the_map_alone() -> None:
 
 
 def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> None:
-    paths = write_density_files([night], tmp_path)
+    paths = write_maps([night], tmp_path)
     with paths[0].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(night.cells) == parquet.read_table(paths[1]).num_rows
@@ -258,7 +257,7 @@ def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> 
         assert float(row["map_share"]) > 0
     assert {"", NOT_APART} <= {row["note"] for row in rows}
     assert (night.low[night.detected] > 0).all()
-    geojson = json.loads(paths[2].read_text())
+    geojson = json.loads((tmp_path / "density.geojson").read_text())
     ring = geojson["features"][0]["geometry"]["coordinates"][0]
     assert ring[0] == ring[-1]
     area = sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring))
@@ -268,7 +267,7 @@ def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> 
 
 def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> None:
     metric = night.metric.replace(description="<script>alert(1)</script>")
-    page = render_page([replace(night, metric=metric)], [(1.0, 2.0)], ["a <b> note"])
+    page = render_maps([replace(night, metric=metric)], [(1.0, 2.0)], ["a <b> note"])
     assert "<script>alert" not in page
     assert "a &lt;b&gt; note" in page
     assert "http://" not in page

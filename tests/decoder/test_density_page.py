@@ -12,7 +12,6 @@ import pytest
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
 from decoder.output.base_layer import read_base
-from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
 from decoder.output.palette import (
     DETECTED_FROM,
@@ -24,6 +23,7 @@ from decoder.output.palette import (
     rgb,
 )
 from tests.decoder.test_density import BLOOM, BOTH, drawn, parts
+from tests.map_pages import render_maps
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> Non
     shapes = [feature(bad, "Polygon", square), feature(bad, "Point", [1, 1])]
     path.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
     base = read_base(path)
-    page = render_page([night], base=base)
+    page = render_maps([night], base=base)
     assert "<img" not in page
     assert page.count("</script>") == 2
     called = set(data_of(page)["called"].values())

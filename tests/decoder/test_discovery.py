@@ -21,12 +21,10 @@ from decoder.discovery.discovery import (
 from decoder.discovery.prefix_hash import prefix_positions
 from decoder.discovery.search import CompletedString, search
 from decoder.errors import CandidatesError, DecodeError
+from decoder.kinds.discover import KIND, approved_strings, discovery_result
+from decoder.kinds.run import in_memory, render_page, write_result
 from decoder.model.noise import BitNoise
-from decoder.output.discovery_files import (
-    approved_strings,
-    render_discovery,
-    write_discovery,
-)
+from decoder.progress import silent
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import mmh3_positions
@@ -194,9 +192,13 @@ def hostile(discovery: Discovery) -> Discovery:
     return replace(discovery, found=(*rows, cut))
 
 
+def write_hostile(discovery: Discovery, folder: Path) -> None:
+    write_result(discovery_result(hostile(discovery)), KIND, "decode", folder, silent)
+
+
 def test_text_of_strangers_is_escaped_everywhere(discovery: Discovery, tmp_path: Path) -> None:
-    write_discovery(hostile(discovery), tmp_path)
-    for path in tmp_path.iterdir():
+    write_hostile(discovery, tmp_path)
+    for path in set(tmp_path.iterdir()) - {tmp_path / "discovered.parquet"}:
         raw = path.read_text(encoding="utf-8")
         assert not {"\u202e", "\x1b"} & set(raw)
     with (tmp_path / "discovered.csv").open(encoding="utf-8", newline="") as file:
@@ -210,8 +212,9 @@ def test_text_of_strangers_is_escaped_everywhere(discovery: Discovery, tmp_path:
         "begin...",
     ]
     assert len(rows[3]["string"]) == 83
-    assert "<script>" not in render_discovery(hostile(discovery))
-    document = json.loads((tmp_path / "discovered.json").read_text())
+    page = render_page(KIND, in_memory(discovery_result(hostile(discovery)), "decode"))
+    assert "<script>" not in page
+    document = json.loads((tmp_path / "results.json").read_text())
     assert document["found"][0]["string"] == HOSTILE
 
 
@@ -227,23 +230,23 @@ def review(folder: Path, decisions: dict[str, str]) -> None:
 
 
 def test_a_person_approves_each_new_candidate(discovery: Discovery, tmp_path: Path) -> None:
-    write_discovery(hostile(discovery), tmp_path)
+    write_hostile(discovery, tmp_path)
     with pytest.raises(CandidatesError, match=r"no row .* says yes"):
         approved_strings(tmp_path)
     review(tmp_path, {"fine.example": "Yes", "a\\nb": "no"})
     assert approved_strings(tmp_path) == ["fine.example"]
-    for text, message in (("a\\nb", "no single line"), ("begin...", "only the beginning")):
+    for text, message in (("a\\nb", "not a single line"), ("begin...", "only the beginning")):
         review(tmp_path, {text: "yes"})
         with pytest.raises(CandidatesError, match=message):
             approved_strings(tmp_path)
     review(tmp_path, {"fine.example": "yes"})
-    (tmp_path / "discovered.json").write_text('{"found": [{}]}')
+    (tmp_path / "results.json").write_text('{"found": [{}]}')
     with pytest.raises(CandidatesError, match="lacks what was found"):
         approved_strings(tmp_path)
-    (tmp_path / "discovered.json").write_text('{"found": []}')
-    with pytest.raises(CandidatesError, match=r"id '\w+' is not one of discovered\.json"):
+    (tmp_path / "results.json").write_text('{"found": []}')
+    with pytest.raises(CandidatesError, match=r"id '\w+' is not one of results\.json"):
         approved_strings(tmp_path)
-    write_discovery(hostile(discovery), tmp_path)
+    write_hostile(discovery, tmp_path)
     review(tmp_path, {"fine.example": "perhaps"})
     with pytest.raises(CandidatesError, match="neither yes nor no"):
         approved_strings(tmp_path)
@@ -259,7 +262,7 @@ def test_the_command_finds_shows_and_hands_over(
     assert NAMES[0] in shown
     assert "a person must read it" in shown
     assert {path.name for path in out.iterdir()} == {
-        "discovered.csv", "discovered.json", "discovery.html",
+        "discovered.csv", "discovered.parquet", "results.json", "manifest.json", "report.html",
     }  # fmt: skip
     assert main(["discover", "--aggregate", str(counts), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["found"][0]["string"] == NAMES[0]

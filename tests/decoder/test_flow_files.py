@@ -17,12 +17,15 @@ from pyarrow import parquet
 
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.formats.known_flows import read_known_flows
-from decoder.output.flows_content import FlowDisplay
+from decoder.kinds.flow import KIND
+from decoder.kinds.interface import Question, Result
+from decoder.kinds.run import claim, write_result
+from decoder.options import FlowOptions
 from decoder.output.flows_geojson import flow_lines
-from decoder.sources.aggregates import AggregateFiles
-from decoder.workflows.flows import KIND, FlowsJob, run_flows
-from decoder.workflows.kinds import FetchedCounts
+from decoder.progress import quiet, silent
+from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main
+from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.flows.city import city_matrix, city_metric, draw_flows
 from tests.decoder.flow_support import decode_flows_once
@@ -38,7 +41,7 @@ FLOWS_COLUMNS = ["origin", "destination", "origin_name", "destination_name", "km
 @pytest.fixture(scope="module", autouse=True)
 def _decoded_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("decoder.workflows.flows.decode_flows", decode_flows_once)
+        patch.setattr("decoder.kinds.flow.decode_flows", decode_flows_once)
         yield
 
 
@@ -117,7 +120,7 @@ def test_lines_are_told_and_largest_other_flows(folder: Path) -> None:
 
 
 def test_only_what_is_told_is_solid(folder: Path) -> None:
-    page = (folder / "flows.html").read_text(encoding="utf-8")
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=\"(?!#)", page)  # nothing from a network
     found = json.loads((folder / "results.json").read_text())
     told = sum(row["detected"] for row in found["flows"])
@@ -134,7 +137,7 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
 
 
 def test_flows_under_a_distance_are_not_shown(tiny: AggregateFiles) -> None:
-    answer = run_flows(FlowsJob(tiny, "commute", display=FlowDisplay(3.0, 5)))
+    answer = KIND.decode(tiny.read(), Question(flows=FlowOptions(3.0, 5)), silent, quiet)
     flows = answer.content["flows"]
     assert all(row["km"] >= 3 for row in flows)
     assert sum(not row["detected"] for row in flows) == 5
@@ -183,26 +186,31 @@ def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: s
 
 
 def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> None:
-    source = AggregateFiles((counts,))
     with pytest.raises(DecodeError, match="the counts are of metric 'commute', not of 'walks'"):
-        run_flows(FlowsJob(source, "walks"))
+        check_metric(AggregateFiles((counts,)).read(), "walks")
     (tmp_path / "flows.csv").write_text("mine")
     with pytest.raises(OutputError, match="so it is not replaced"):
-        run_flows(FlowsJob(source, output=tmp_path))
+        claim(tmp_path, KIND)
     other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
     with pytest.raises(DecodeError, match="is of kind 'string', not 'flow'"):
-        run_flows(FlowsJob(FetchedCounts((other,))))
+        KIND.decode([other], Question(), silent, quiet)
+
+
+def written(counts: Aggregate, folder: Path) -> Result:
+    found = KIND.decode([counts], Question(), silent, quiet)
+    write_result(found, KIND, "decode", folder, silent)
+    return found
 
 
 def test_moves_give_shares_and_no_matrix(tmp_path: Path) -> None:
     moves = city_metric(4.0, 100_000, rows=2, columns=2, to="night 22-6", lag=3)
     matrix = city_matrix(moves.details, np.random.default_rng(1))
     drawn = draw_flows(moves, matrix, 50_000, np.random.default_rng(5))
-    answer = run_flows(FlowsJob(FetchedCounts((drawn,)), output=tmp_path))
+    answer = written(drawn, tmp_path)
     assert answer.content["flows"] == answer.content["zones"] == []
     assert table(tmp_path / "flows.csv") == []
-    assert "changed their cell" in (tmp_path / "flows.html").read_text()
-    assert "changed their cell" in KIND.in_list(KIND.summary(answer.content))
+    assert "changed their cell" in (tmp_path / "report.html").read_text()
+    assert "changed their cell" in answer.summary["headline"]
 
 
 def test_questions_without_reports_leave_a_page(tmp_path: Path) -> None:
@@ -211,8 +219,8 @@ def test_questions_without_reports_leave_a_page(tmp_path: Path) -> None:
     matrix = city_matrix(metric.details, np.random.default_rng(1))
     rng = np.random.default_rng(2)
     drawn = draw_flows(metric, matrix, 20, rng, asked=frozenset({"home"}))
-    answer = run_flows(FlowsJob(FetchedCounts((drawn,)), output=tmp_path))
-    page = (tmp_path / "flows.html").read_text(encoding="utf-8")
+    answer = written(drawn, tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "None" not in page
     assert "no report answers the question" in page
     assert answer.content["num_detected"] == 0

@@ -13,10 +13,11 @@ from pyarrow import parquet
 
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.grid_cells import cell_outline
-from decoder.output.area_files import map_layers
-from decoder.output.density_csv import density_table, write_density_files
-from decoder.output.geo_files import well_known_binary, write_geopackage
+from decoder.kinds.location import map_layers
+from decoder.output.density_csv import density_table
+from decoder.tables.geo_files import well_known_binary, write_geopackage
 from tests.decoder.test_density import BOTH, ONE_HOT, drawn, parts
+from tests.map_pages import write_maps
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def test_the_same_map_gives_the_same_geopackage(night: Density, tmp_path: Path) 
 def test_the_parquet_file_is_geoparquet(night: Density, tmp_path: Path) -> None:
     some = night.showing(night.cells[2:5])
     for number, one in enumerate((night, some)):
-        path = write_density_files([one], tmp_path / str(number))[1]
+        path = write_maps([one], tmp_path / str(number))[1]
         table = parquet.read_table(path)
         geo = json.loads(table.schema.metadata[b"geo"])
         assert (geo["version"], geo["primary_column"]) == ("1.1.0", "geometry")

@@ -8,12 +8,12 @@ import pytest
 
 from decoder.density.maps import Density, estimate_density
 from decoder.grid_cells import cell_outline
-from decoder.output.density_html import render_page
 from decoder.output.density_png import write_picture
 from decoder.output.geojson import geometry
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
+from tests.map_pages import render_maps
 from tests.places_support import LocationCounts
 
 FIJI = Box(-21, 176, -12, -178)
@@ -61,7 +61,7 @@ def over_the_antimeridian(kind: str, more: str) -> Density:
 
 def test_its_map_is_consistent_points_included(tmp_path: Path) -> None:
     one = over_the_antimeridian("quadkey", "levels = [6]\n")
-    page = render_page([one], [(-15.0, -179.0), (-15.0, 178.0)])
+    page = render_maps([one], [(-15.0, -179.0), (-15.0, 178.0)])
     start = page.index('id="data">') + 10
     data = json.loads(page[start : page.index("</script>", start)])
     assert data["points"] == [[181.0, -15.0], [178.0, -15.0]]

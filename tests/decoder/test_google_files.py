@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_map_and_hash_give_the_same_decoding(files):
 def test_metrics_json_has_their_six_numbers(files, tmp_path):
     aggregate = read_counts(files["counts"], read_params(files["params"]))
     decoding = decode(aggregate, Candidates.from_strings(WORDS))
-    write_metrics_json(decoding, 1.5, tmp_path / "metrics.json")
+    write_metrics_json(asdict(decoding.summary), 1.5, tmp_path / "metrics.json")
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert list(metrics) == [
         "sample_size",

@@ -18,12 +18,15 @@ from decoder import (
     decode_numbers,
     decode_numbers_over_time,
     metric_candidates,
-    write_numbers,
 )
 from decoder.errors import CandidatesError, DecodeError
+from decoder.kinds.interface import Question
+from decoder.kinds.number import KIND, numbers_result
+from decoder.kinds.run import write_result
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import cut_counts, survival
+from decoder.progress import quiet, silent
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -195,14 +198,16 @@ def test_a_change_is_found_and_named(tmp_path: Any) -> None:
     assert {row.quantity for row in one.rows} == {f"{edge:g}" for edge in metric.details.asked}
     middle = one.rows[20]
     assert middle.low < -0.15 < middle.high
-    paths = write_numbers(series.windows[0], tmp_path, series)
-    assert {path.name for path in paths} >= {"changes.csv", "report.html"}
+    result = KIND.series(windows, Question(), silent, quiet)
+    paths = write_result(result, KIND, "series", tmp_path, silent)
+    assert {path.name for path in paths} >= {"changes.csv", "series.csv", "report.html"}
 
 
 def test_files_are_the_same_for_the_same_counts(tmp_path: Any) -> None:
     metric = metric_with()
     decoding = decode_numbers(expected(metric, falling(metric)))
     for folder in ("a", "b"):
-        write_numbers(decoding, tmp_path / folder)
+        result = numbers_result(decoding, DecodeOptions())
+        write_result(result, KIND, "decode", tmp_path / folder, silent)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()

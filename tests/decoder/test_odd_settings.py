@@ -7,7 +7,8 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.output.decoding_files import render_report
+from decoder.kinds.run import in_memory, render_page
+from decoder.kinds.values import KIND, decoding_result
 from decoder.results.warnings import odd_cohorts
 from rappor_core.aggregate import Aggregate
 from simulations.populations.draws import draw_aggregate
@@ -49,7 +50,7 @@ def test_odd_settings_give_numbers_or_named_refusals(coins, method):
             assert np.isfinite(getattr(table, column)).all(), (k, h, m, total, column)
         assert (table.std_error > 0).all()
         assert (table.low <= table.high).all()
-        assert render_report(decoding)
+        assert render_page(KIND, in_memory(decoding_result(decoding), "decode"))
 
 
 def test_a_candidate_of_most_rows_is_decoded():

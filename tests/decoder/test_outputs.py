@@ -9,9 +9,11 @@ import pytest
 
 from decoder import Candidates, DecodeOptions, decode, write_outputs
 from decoder.errors import OutputError
-from decoder.output.decoding_files import manifest, render_report, results
+from decoder.kinds.run import in_memory, render_page
+from decoder.kinds.values import KIND, decoding_content, decoding_result
 
-NAMES = {"results.csv", "candidates.csv", "results.json", "manifest.json", "report.html"}
+NAMES = {"results.csv", "results.parquet", "candidates.csv", "candidates.parquet", "results.json",
+         "manifest.json", "report.html"}  # fmt: skip
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_the_page_is_self_contained_and_escapes_values(decoding, tmp_path):
 def test_results_for_machines_hold_no_nan(make_aggregate, values):
     """An empty cohort has no residual, and one-time RAPPOR no bound for life."""
     decoding = decode(make_aggregate().without([3]), Candidates.from_strings(values))
-    content = json.loads(json.dumps(results(decoding), allow_nan=False))
+    content = json.loads(json.dumps(decoding_content(decoding), allow_nan=False))
     assert content["diagnostics"]["cohort_z"][3] is None
     assert content["diagnostics"]["cohort_z"][4] is not None
 
@@ -99,11 +101,11 @@ def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, mon
     write_outputs(decoding, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def half(_content, path):
+    def half(_content, _indent, path):
         path.write_text("{")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("decoder.output.decoding_files.write_json", half)
+    monkeypatch.setattr("decoder.kinds.run._write_json", half)
     with pytest.raises(OutputError, match=r"results\.json' cannot be written: no space left"):
         write_outputs(decoding, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -111,13 +113,15 @@ def test_an_interrupted_write_leaves_the_last_whole_file(decoding, tmp_path, mon
 
 def test_the_manifest_names_the_list(decoding):
     text = "".join(f"{value}\n" for value in decoding.candidates.values)
-    assert manifest(decoding)["candidates_sha256"] == sha256(text.encode()).hexdigest()
+    assert (
+        decoding_result(decoding).manifest["candidates_sha256"] == sha256(text.encode()).hexdigest()
+    )
 
 
 def test_bidi_and_hidden_characters_are_escaped(make_aggregate, values):
     odd = ["\u202eabc", "zero\u200bwidth", "two\nlines", "\U0001f469\u200d\U0001f467", *values[4:]]
     decoding = decode(make_aggregate(values=odd), Candidates.from_strings(odd))
-    page = render_report(decoding)
+    page = render_page(KIND, in_memory(decoding_result(decoding), "decode"))
     for shown in ("\\u202eabc", "zero\\u200bwidth", "two\\nlines", odd[3]):
         assert f'<th scope="row" dir="auto">{shown}</th>' in page
     assert "\u202e" not in page

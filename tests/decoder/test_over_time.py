@@ -9,7 +9,11 @@ import pytest
 from decoder import Candidates
 from decoder.comparison.windows import compare_windows
 from decoder.errors import DecodeError
-from decoder.output.series_files import write_series
+from decoder.kinds.interface import Question
+from decoder.kinds.run import write_result
+from decoder.kinds.values import KIND
+from decoder.options import CandidateChoice
+from decoder.progress import quiet, silent
 from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from simulations.populations.draws import draw_aggregate
@@ -43,10 +47,13 @@ def test_series_follow_values_and_find_the_change(windows, values, shares, tmp_p
     assert steady.p_adjusted.min() > 0.001
     assert moved.p_adjusted[0] < 1e-6
     assert moved.difference[0] == pytest.approx(-0.1, abs=0.03)
-    names = [path.name for path in write_series(series, tmp_path)]
-    assert names == ["series.csv", "changes.csv", "series.html"]
+    (tmp_path / "words.txt").write_text("\n".join(values))
+    question = Question(CandidateChoice(tmp_path / "words.txt"))
+    result = KIND.series(windows, question, silent, quiet)
+    names = {path.name for path in write_result(result, KIND, "series", tmp_path, silent)}
+    assert names >= {"series.csv", "changes.csv", "candidates.csv", "report.html"}
     assert (tmp_path / "series.csv").read_text().count("\n") == 1 + 3 * len(series.values)
-    assert "changed, p" in (tmp_path / "series.html").read_text()
+    assert "changed, p" in (tmp_path / "report.html").read_text()
 
 
 def test_windows_compare_in_their_shared_cohorts(windows, values):

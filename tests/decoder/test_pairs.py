@@ -13,19 +13,18 @@ import pytest
 from decoder import DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
 from decoder.errors import DecodeError, ImproperError
+from decoder.kinds.pair import KIND, joint_result
+from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
 from decoder.numerics.simplex import contrasts
-from decoder.output.joint_files import write_joint
-from decoder.output.joint_html import ink, render_joint
-from decoder.output.palette import colours
 from decoder.pairs.decoding import _counts, decode_pairs
 from decoder.pairs.model import PairCounts, chi_squared, fit_pair
 from decoder.pairs.table import Fieller, side_sums
+from decoder.progress import silent
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import draw_aggregate
-from tests.decoder.test_density_page import contrast
 from tests.pair_support import drawn_pairs, pair_metric
 
 SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
@@ -164,28 +163,22 @@ def test_the_degrees_of_freedom_are_the_rank() -> None:
 
 def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     one = metric()
-    table = decode_pairs(drawn(one, SHARES, 50_000, 10))
-    table = replace(table, rows=("<script>", "=1+1", "a2"))
-    names = [path.name for path in write_joint(table, tmp_path)]
-    assert names == ["joint.csv", "margins.csv", "results.json", "report.html", "covariance.npy"]
+    counts = drawn(one, SHARES, 50_000, 10)
+    table = replace(decode_pairs(counts), rows=("<script>", "=1+1", "a2"))
+    result = joint_result(table, counts, DecodeOptions())
+    names = {path.name for path in write_result(result, KIND, "decode", tmp_path, silent)}
+    assert names >= {"joint.csv", "margins.csv", "results.json", "report.html", "covariance.npy"}
     assert (np.load(tmp_path / "covariance.npy") == table.covariance).all()
     with (tmp_path / "joint.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 6
+    assert rows[2]["first"] == "'=1+1"
     assert float(rows[3]["estimate"]) == table.estimate[1, 1]
     content = json.loads((tmp_path / "results.json").read_text())
     assert content["independence"]["refuted"]
     assert len(content["margins"]) == 5
-    page = render_joint(table)
+    page = (tmp_path / "report.html").read_text()
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert page.count("<rect") == 6
-    write_joint(table, tmp_path / "again")
-    assert (tmp_path / "again" / "report.html").read_bytes() == page.encode()
-
-
-def test_heat_map_numbers_contrast_with_every_colour() -> None:
-    """4.5 to 1, as WCAG 2.2 asks of text; it was 3.0 in the middle of the scale."""
-    for place in np.linspace(0, 1, 201):
-        written = {"#000": (0.0, 0.0, 0.0), "#fff": (1.0, 1.0, 1.0)}[ink(float(place))]
-        assert contrast(written, colours(np.array([place]))[0]) > 4.5, place
+    write_result(result, KIND, "decode", tmp_path / "again", silent)
+    assert (tmp_path / "again" / "report.html").read_text() == page

@@ -10,9 +10,9 @@ from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
 from decoder.estimation import estimate as estimators
 from decoder.estimation.refit import refit
+from decoder.kinds.values import decoding_result
 from decoder.model.noise import RandomString
 from decoder.numerics import bit_tensor
-from decoder.output.decoding_files import manifest
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 from simulations.populations.draws import draw_aggregate
@@ -257,7 +257,7 @@ def test_cohorts_left_out_are_in_the_manifest(make_aggregate, candidates, params
     assert "--set without_cohorts=5" in told
     without = decode(lying, candidates, DecodeOptions(without_cohorts=(5,)))
     assert without.warnings == ("1 of 32 cohorts were left out as asked.",)
-    assert manifest(without)["without_cohorts"] == [5]
+    assert decoding_result(without).manifest["without_cohorts"] == [5]
     assert without.summary.num_reports == full.num_reports - full.reports_per_cohort[5]
     with pytest.raises(AggregateError, match="cohort 32 is not one of 0 to 31"):
         decode(full, candidates, DecodeOptions(without_cohorts=(32,)))

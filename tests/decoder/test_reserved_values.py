@@ -28,7 +28,7 @@ from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_modes import deviations_of
 from decoder.model.noise import BitNoise
-from decoder.output.density_csv import density_table, write_density_files
+from decoder.output.density_csv import density_table
 from decoder.output.density_text import grid_text
 from rappor_core.grid.box import RESERVED, Box
 from rappor_core.grid.grid import Grid
@@ -44,6 +44,7 @@ from tests.decoder.series_support import (
     truths,
     windows_of,
 )
+from tests.map_pages import write_maps
 
 APART = 'no_data = "no_data"\n'
 GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
@@ -215,7 +216,7 @@ def test_files_hold_both_and_geojson_cells_alone(maps: list, tmp_path: Path) -> 
         assert row["latitude"] is row["change"] is row["changed"] is None
         assert row["estimate"] is not None
     assert rows[35]["latitude"] is not None
-    write_density_files(maps, tmp_path)
+    write_maps(maps, tmp_path)
     features = json.loads((tmp_path / "density.geojson").read_text())["features"]
     assert [one["properties"]["cell"] for one in features] == list(maps[0].cells[:36])
     with (tmp_path / "density.csv").open() as file:

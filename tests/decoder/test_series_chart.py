@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from decoder.kinds.over_time import chart_csv
 from decoder.output.series_chart import (
-    chart_csv,
     series_chart,
     windows_between,
 )
@@ -51,6 +51,6 @@ def test_days_cut_a_chart_and_its_numbers() -> None:
     drawn = series_chart(found, ["a"], DAYS[2], DAYS[4])
     assert [name for name, _ in drawn.windows] == DAYS[2:5]
     assert [number for number, _ in windows_between(found, "", DAYS[1])] == [0, 1]
-    text = chart_csv(found, ["a"], DAYS[2], DAYS[4])
+    text = chart_csv(found, ["a"], DAYS[2], DAYS[4]).decode()
     assert text.count("\n") == 4
-    assert ",b," not in text
+    assert '"b"' not in text

@@ -13,7 +13,7 @@ from decoder.candidates.weights import Weights
 from decoder.errors import CandidatesError, DecodeError
 from decoder.formats.analyst_tables import read_weights
 from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, null_share
-from decoder.output.decoding_files import write_outputs
+from decoder.kinds.values import write_outputs
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

@@ -6,23 +6,33 @@ from pathlib import Path
 
 import pytest
 
+from decoder.kinds.interface import Question
+from decoder.kinds.run import claim, decode_counts, write_result
+from decoder.kinds.values import KIND
+from decoder.options import CandidateChoice
+from decoder.progress import quiet
 from decoder.sources.aggregates import AggregateFiles
-from decoder.workflows.decoding import CandidateChoice, DecodeJob, run_decode
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STRINGS = AggregateFiles((GOLDEN / "aggregates" / "strings.json",))
-WORDS = CandidateChoice(GOLDEN / "candidates.txt")
+WORDS = Question(CandidateChoice(GOLDEN / "candidates.txt"))
+
+
+class StoppedError(Exception):
+    """Raised by a progress function."""
 
 
 def test_errors_of_progress_end_a_decoding(tmp_path: Path) -> None:
-    job, told = DecodeJob(STRINGS, WORDS, output=tmp_path / "out"), []
+    folder, told = tmp_path / "out", list[str]()
 
     def stopped(stage: str, done: int, total: int) -> None:
-        raise InterruptedError(stage)
+        raise StoppedError(stage)
 
-    with pytest.raises(InterruptedError):
-        run_decode(job, stopped)
-    assert list((tmp_path / "out").iterdir()) == []
-    run_decode(job, lambda stage, *_: told.append(stage))
+    claim(folder, KIND)
+    with pytest.raises(StoppedError):
+        decode_counts("decode", [STRINGS.read()], WORDS, stopped, quiet)
+    result = decode_counts("decode", [STRINGS.read()], WORDS, lambda s, *_: told.append(s), quiet)
     assert told
-    assert (tmp_path / "out" / "results.csv").exists()
+    with pytest.raises(StoppedError):
+        write_result(result, KIND, "decode", folder, stopped)
+    assert list(folder.iterdir()) == []

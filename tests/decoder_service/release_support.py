@@ -73,14 +73,14 @@ def decoded(folder: Path, metric_name: str, week: int, seed: int = 0, days: int 
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
-def stored(service: Running, files: dict[str, bytes], owner: str, kind: str = "decode") -> str:
+def stored(service: Running, files: dict[str, bytes], owner: str, operation: str = "decode") -> str:
     """The id of a result of a person with these files."""
     manifest = json.loads(files["manifest.json"])
     identity = service.service.access.random_bytes(8).hex()
     known = ("metric", "params_id", "first_day", "last_day")
     row = result_row(
         identity,
-        kind=kind,
+        operation=operation,
         summary=json.dumps({"num_reports": 40_000, "num_detected": 3, "num_candidates": 4}),
         created=service.service.clock().timestamp(),
         **{name: manifest[name] for name in known},

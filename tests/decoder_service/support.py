@@ -81,7 +81,8 @@ def result_row(identity: str, **changes: Any) -> ResultRow:
     """The row of a decoding; its keys are of its id."""
     keys = dict.fromkeys(("key", "input_digest"), identity.ljust(64, "0"))
     days = dict.fromkeys(("first_day", "last_day", "supersedes"))
-    texts = {"kind": "decode", "metric": "m", "params_id": "p", "version": "a version"}
+    texts = {"operation": "decode", "kind": "string", "metric": "m", "params_id": "p",
+             "version": "a version"}  # fmt: skip
     empty = {"manifest": "{}", "summary": "{}", "released": False, "created": 1.0}
     return ResultRow(**({"id": identity} | keys | days | texts | empty | changes))
 
@@ -129,7 +130,7 @@ def upload(client: httpx.Client, content: bytes = STRINGS) -> str:
 def decode_spec(client: httpx.Client, **changes: Any) -> dict[str, Any]:
     """A small decoding of an upload."""
     source = {"aggregates": [upload(client)]}
-    return {"kind": "decode", "source": source, "candidates": {"numbers": [0, 50]}, **changes}
+    return {"operation": "decode", "source": source, "candidates": {"numbers": [0, 50]}, **changes}
 
 
 def submit(client: httpx.Client, spec: dict[str, Any]) -> str:

@@ -61,7 +61,7 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         assert answer.status_code == 201, answer.text
         listed = str(answer.json()["id"])
         areas = {"areas": {"list": listed}}
-        spec = {"kind": "density", "source": {"aggregates": [sha]}, **areas}
+        spec = {"source": {"aggregates": [sha]}, **areas}
         job = submit(ana, spec)
         assert do_jobs(served.service, tmp_path) == 1
         ended = ana.get(f"/v1/jobs/{job}").json()
@@ -92,8 +92,9 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         assert unseen.status_code == 404
         other = ana.post("/v1/jobs", json=spec | {"areas": None, "candidates": {"list": listed}})
         assert other.status_code == 422
-        decoding = {"kind": "decode", "source": {"aggregates": [sha]}, "candidates": {
+        decoding = {"operation": "decode", "source": {"aggregates": [sha]}, "candidates": {
             "list": listed}}  # fmt: skip
         assert "it holds named areas" in ana.post("/v1/jobs", json=decoding).json()["detail"]
         decoding = decoding | areas | {"candidates": {"numbers": [0, 9]}}
-        assert "areas: not of a decode" in ana.post("/v1/jobs", json=decoding).text
+        said = ana.post("/v1/jobs", json=decoding).json()["detail"]
+        assert said == "candidates: not of a metric of kind location; leave it out"

@@ -24,7 +24,7 @@ def test_a_reason_names_no_folder_of_the_machine(tmp_path: Path) -> None:
     (folder / "broken.json").write_text("{}")
     with running(url, aggregate_folder=folder) as served, served.client("ana") as ana:
         with workers(url, tmp_path, AGGREGATE_FOLDER=folder):
-            spec = {"kind": "decode", "source": {"files": ["broken.json"]}}
+            spec = {"operation": "decode", "source": {"files": ["broken.json"]}}
             broken = await_state(ana, submit(ana, spec))
         with workers(url, tmp_path / "gone"):
             gone = await_state(ana, submit(ana, decode_spec(ana)))

@@ -22,7 +22,7 @@ from decoder_service.shell.models import jobs as table
 def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
     given: dict[str, object] = {
         "id": f"{number:016x}",
-        "kind": "decode",
+        "operation": "decode",
         "metric": "",
         "spec": "{}",
         "spec_digest": digest or f"{number:064x}",

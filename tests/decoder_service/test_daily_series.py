@@ -34,7 +34,7 @@ def row(service: Running) -> DailySeriesRow:
 def jobs(service: Running) -> list[str]:
     with service.client("root") as root:
         found = root.get("/v1/jobs").json()["jobs"]
-    return [job["kind"] for job in found]
+    return [job["operation"] for job in found]
 
 
 def words(client: httpx.Client, *more: str) -> str:
@@ -122,8 +122,8 @@ def test_other_analysts_see_found_values_alone(followed: Running) -> None:
         texts = [ben.get(f"/v1/results/{result}/files/{name}").text for name in names
                  if name.endswith((".json", ".csv", ".html"))]  # fmt: skip
         texts += [page(ben), page(ben, f"/results/{result}"), page(ben, "/lists")]
-        found = {one["string"] for one in ben.get(f"/v1/results/{result}/files/series.json").json()[
-            "changes"]}  # fmt: skip
+        path = f"/v1/results/{result}/files/results.json"
+        found = {one["string"] for one in ben.get(path).json()["changes"]}
     hidden = {f"word-{number}" for number in range(12)} - found
     assert found
     assert hidden

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from decoder.output.tables import TableQuery
-from decoder_service.job_kinds.compare import KIND
-from decoder_service.jobs.kinds import StoredResult
+from decoder.kinds.interface import StoredResult
+from decoder.kinds.over_time import comparison_page
+from decoder.tables.paging import TableQuery
 from decoder_service.shell.web import environment
 
 
@@ -22,14 +22,14 @@ def row(value: str, difference: float, p: float) -> dict[str, Any]:
 def stored(**levels: float) -> StoredResult:
     ends = [{"first_day": day, "last_day": day, "reports": 9} for day in ("2026-11-01",) * 2]
     rows = [row("same", 0.001, 0.9), row("less", -0.05, 0.001), row("more", 0.04, 0.03)]
-    content = json.dumps({"windows": ends, "rows": rows, **levels}).encode()
-    return StoredResult("0" * 16, True, frozenset({"compare.json"}), lambda _: content)
+    common = {"level": 0.95, "warnings": [], "reason": None}
+    content = json.dumps({"windows": ends, "rows": rows, **common, **levels}).encode()
+    return StoredResult("compare", frozenset({"results.json"}), lambda _: content)
 
 
 def page(result: StoredResult, query: TableQuery) -> str:
-    view = KIND.view(result, query)
-    template = environment().get_template("result_compare.html.j2")
-    text = template.render(query=query, summary={"warnings": [], "reason": None}, **view)
+    parts = comparison_page(result, query)
+    text = environment().get_template(parts.template).render(query=query, **parts.variables)
     return " ".join(text.split())
 
 
@@ -44,5 +44,5 @@ def test_rows_are_grouped_by_what_changed() -> None:
 
 
 def test_a_level_of_its_own_decides_what_changed() -> None:
-    assert KIND.view(stored(alpha=0.01), TableQuery())["changed"] == 1
-    assert KIND.view(stored(alpha=0.05), TableQuery())["changed"] == 2
+    assert comparison_page(stored(alpha=0.01), TableQuery()).variables["changed"] == 1
+    assert comparison_page(stored(alpha=0.05), TableQuery()).variables["changed"] == 2

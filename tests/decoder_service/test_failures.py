@@ -36,7 +36,11 @@ def test_unstorable_results_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.M
         service.access.create_key(COMMAND_LINE, "ana", Role.ANALYST).text
     )
     sha = service.aggregates.upload(ana, STRINGS).sha256
-    spec = {"kind": "decode", "source": {"aggregates": [sha]}, "candidates": {"numbers": [0, 50]}}
+    spec = {
+        "operation": "decode",
+        "source": {"aggregates": [sha]},
+        "candidates": {"numbers": [0, 50]},
+    }
     specs = [spec | {"options": {"alpha": alpha}} for alpha in (0.01, 0.02)]
     bad, good = (service.jobs.submit(ana, JobSpec.model_validate(one)) for one in specs)
 

@@ -81,7 +81,7 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
         sha = upload(ana, week(0))
         census = store(ana, "census", census_of(METRIC.details))
         chosen = {"known": {"list": census}, "flows": {"min_km": 2, "top": 7}}
-        spec = {"kind": "flow", "source": {"aggregates": [sha]}, **chosen}
+        spec = {"source": {"aggregates": [sha]}, **chosen}
         flow = done(served, ana, tmp_path, spec)
         data = ana.get(f"/v1/results/{flow}/data?format=json").json()
         assert data["min_km"] == 2

@@ -45,7 +45,7 @@ class Bench:
     def submit(self, candidates: dict[str, Any]) -> JobRow:
         sha = self.service.aggregates.upload(self.ana, STRINGS).sha256
         source = {"aggregates": [sha]}
-        spec = {"kind": "decode", "source": source, "candidates": candidates}
+        spec = {"operation": "decode", "source": source, "candidates": candidates}
         return self.service.jobs.submit(self.ana, JobSpec.model_validate(spec))
 
     def get(self, job: JobRow) -> JobRow:

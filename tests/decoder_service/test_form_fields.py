@@ -30,9 +30,9 @@ def test_metric_forms_are_filled_with_days(idle: Running) -> None:
         assert f'name="first" value="{MONDAY}"' in page
         assert "served 2026-11-09 to 2026-11-10" in page
         assert "The values of this metric are not declared" in page
-        tabs = re.findall(r"/jobs/new\?kind=(\w+)&metric=homepage", page)
+        tabs = re.findall(r"/jobs/new\?operation=(\w+)&kind=string&metric=homepage", page)
         assert tabs == ["decode", "series", "compare"]
-        both = text_of(ana.get("/jobs/new?metric=homepage&kind=compare"))
+        both = text_of(ana.get("/jobs/new?metric=homepage&operation=compare"))
         assert 'name="before_first" value="2026-11-09"' in both
         assert 'name="first" value="2026-11-10"' in both
 
@@ -40,7 +40,7 @@ def test_metric_forms_are_filled_with_days(idle: Running) -> None:
 def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         ana.post("/v1/lists?name=words%20to%20find", content=WORDS)
-        given = {"kind": "decode", "metric": "homepage"}
+        given = {"operation": "decode", "metric": "homepage"}
         page = text_of(ana.post("/jobs", data=given), 422)
         assert "has no list of its values" in page
         assert 'aria-invalid="true" aria-describedby="wrong"' in page

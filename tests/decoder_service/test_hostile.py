@@ -73,7 +73,7 @@ def hostile_request(rng: random.Random, method: str, path: str) -> dict[str, Any
     if rng.random() < 0.7:
         chosen = {rng.choice(KEYS): rng.choice(VALUES) for _ in range(rng.randrange(5))}
         if rng.random() < 0.5:
-            chosen |= {"kind": "decode", "source": rng.choice([*VALUES, {"files": VALUES}])}
+            chosen |= {"operation": "decode", "source": rng.choice([*VALUES, {"files": VALUES}])}
         body = json.dumps(chosen).encode()
     types = ["application/json", "text/plain", "", "multipart/form-data", "application/json; x=1"]
     return {
@@ -139,7 +139,7 @@ def test_a_file_name_does_not_leave_the_folder(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with running(url, aggregate_folder=tmp_path / "in") as served, served.client("ana") as ana:
         for name in ("../secret.json", "..", ".", "/etc/passwd", "a/../../secret.json", "x\x00"):
-            spec = {"kind": "decode", "source": {"files": [name]}}
+            spec = {"operation": "decode", "source": {"files": [name]}}
             assert ana.post("/v1/jobs", json=spec).status_code in (404, 422), name
 
 

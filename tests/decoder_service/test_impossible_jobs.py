@@ -60,23 +60,26 @@ def refusal(idle: Running, spec: dict[str, Any]) -> str:
 
 
 OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "decode", "source": window()}, "choose a list of candidates, numbers or days"),
-    ({"kind": "series", "source": window(MONDAY, MONDAY), "candidates": VALUES}, "two or more"),
+    ({"source": window()}, "choose a list of candidates, numbers or days"),
     (
-        {"kind": "series", "each": "week", "source": window(), "candidates": VALUES},
+        {"operation": "series", "source": window(MONDAY, MONDAY), "candidates": VALUES},
+        "two or more",
+    ),
+    (
+        {"operation": "series", "each": "week", "source": window(), "candidates": VALUES},
         "one window by week",
     ),
     (
-        {"kind": "decode", "source": window(date(2030, 1, 1)), "candidates": VALUES},
+        {"source": window(date(2030, 1, 1)), "candidates": VALUES},
         "no day of 2030-01-01 to the last day; choose days of those",
     ),
     (
-        {"kind": "decode", "source": window(MONDAY, MONDAY + 5 * DAY), "candidates": VALUES},
+        {"source": window(MONDAY, MONDAY + 5 * DAY), "candidates": VALUES},
         f"and not yet {MONDAY + 5 * DAY}; end the window on {MONDAY + DAY}, or wait",
     ),
     (
         {
-            "kind": "compare",
+            "operation": "compare",
             "before": window(None, MONDAY),
             "source": window(MONDAY, MONDAY + DAY),
             "candidates": VALUES,
@@ -85,7 +88,7 @@ OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {
-            "kind": "decode",
+            "operation": "decode",
             "source": window(),
             "candidates": VALUES,
             "options": {"without_cohorts": [0, 1, 2, 3]},
@@ -109,18 +112,18 @@ def test_uploads_of_which_no_job_can_be_made(idle: Running) -> None:
     twice = {"aggregates": one["aggregates"] * 2}
     some = {"candidates": VALUES}
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"kind": "decode", "source": one}, "choose a list of candidates"),
-        ({"kind": "decode", "source": twice, **some}, "is named 2 times"),
-        ({"kind": "series", "source": one, **some}, "a series needs two or more"),
-        ({"kind": "series", "source": undated, **some}, "does not say its days"),
-        ({"kind": "compare", "before": one, "source": both, **some}, "in both windows"),
-        ({"kind": "compare", "before": two, "source": over, **some}, "overlap"),
+        ({"source": one}, "choose a list of candidates"),
+        ({"source": twice, **some}, "is named 2 times"),
+        ({"operation": "series", "source": one, **some}, "a series needs two or more"),
+        ({"operation": "series", "source": undated, **some}, "does not say its days"),
+        ({"operation": "compare", "before": one, "source": both, **some}, "in both windows"),
+        ({"operation": "compare", "before": two, "source": over, **some}, "overlap"),
         (
-            {"kind": "decode", "source": {"aggregates": both["aggregates"] + over["aggregates"]},
+            {"source": {"aggregates": both["aggregates"] + over["aggregates"]},
              **some}, "overlap: reports would count twice; leave one of them out",
         ),
         (
-            {"kind": "decode", "source": one, **some,
+            {"source": one, **some,
              "options": {"without_cohorts": list(range(1000))}}, "cohort 999 is not one of",
         ),
     ]  # fmt: skip
@@ -157,7 +160,7 @@ def test_days_closed_just_now_are_known(idle: Running) -> None:
     assert metrics.versions_of("homepage")[0]
     listed[:] = as_listed(idle)
     metrics._memory.asked -= 2
-    spec = {"kind": "decode", "source": window(), "candidates": VALUES}
+    spec = {"source": window(), "candidates": VALUES}
     assert post(idle, "/v1/jobs", spec)[0] == 202
 
 
@@ -166,7 +169,7 @@ def test_what_is_not_known_refuses_nothing(idle: Running) -> None:
     definition = {**as_listed(idle)[0]["definition"], "params": {"new": 1}}
     for listed in (as_listed(idle, definition=definition), None):
         set_metrics(idle, listed)
-        spec = {"kind": "decode", "source": window(), "options": {"without_cohorts": [9]}}
+        spec = {"source": window(), "options": {"without_cohorts": [9]}}
         assert post(idle, "/v1/jobs", spec)[0] == 202
 
 
@@ -176,7 +179,7 @@ def test_series_without_days_take_all_closed(idle: Running, tmp_path: Path) -> N
         listed = ana.post("/v1/lists?name=w", content=b"word-0\nword-1\n").json()["id"]
         candidates = {"list": listed}
         for first, last in ((None, None), (MONDAY, None), (None, MONDAY + DAY)):
-            spec = {"kind": "series", "source": window(first, last), "candidates": candidates}
+            spec = {"operation": "series", "source": window(first, last), "candidates": candidates}
             job = submit(ana, spec)
             do_jobs(idle.service, tmp_path)
             ended = ana.get(f"/v1/jobs/{job}").json()
@@ -190,6 +193,6 @@ def test_aggregates_are_put_together_in_any_order(idle: Running, tmp_path: Path)
     """Whatever was uploaded first; before, the third lay within the sum of the first two."""
     source = of_uploads(idle, dated(0), dated(2), dated(1))
     with idle.client("ana") as ana:
-        job = submit(ana, {"kind": "decode", "source": source, "candidates": VALUES})
+        job = submit(ana, {"source": source, "candidates": VALUES})
         do_jobs(idle.service, tmp_path)
         assert ana.get(f"/v1/jobs/{job}").json()["state"] == "done"

@@ -95,7 +95,7 @@ def test_a_job_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
     ana = service.access.person_of_key(key)
     sha = service.aggregates.upload(ana, STRINGS).sha256
     given = {"source": CountSource(aggregates=[sha]), "candidates": {"numbers": [0, 9]}}
-    spec = JobSpec.model_validate({"kind": "decode", **given})
+    spec = JobSpec.model_validate({"operation": "decode", **given})
     job = service.jobs.submit(ana, spec)
     with service.database.change() as connection:
         connection.exec_driver_sql("DELETE FROM aggregate_readers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -15,13 +16,13 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder_service.jobs.specs import JobSpec
+from decoder_service.results.page import command_of
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.support import Running, running, submit, upload
+from tests.decoder_service.support import Running, result_row, running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.discovery_support import small_metric
 from tests.metric_texts import declaration
@@ -102,8 +103,7 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kinds]:
     ):
         uploads = {kind: upload(ana, content) for kind, content in counts().items()}
         jobs = {
-            kind: submit(ana, {"kind": kind, "source": {"aggregates": [sha]}})
-            for kind, sha in uploads.items()
+            kind: submit(ana, {"source": {"aggregates": [sha]}}) for kind, sha in uploads.items()
         }
         assert do_jobs(served.service, folder) == 3
         ended = {kind: ana.get(f"/v1/jobs/{job}").json() for kind, job in jobs.items()}
@@ -137,13 +137,13 @@ def test_a_metric_of_numbers_over_time(kinds: Kinds, tmp_path: Path) -> None:
     with kinds.served.client("ana") as ana:
         days = [upload(ana, startup(n, above)) for n, above in enumerate((0.3, 0.3, 0.7))]
         source = {"aggregates": days}
-        job = submit(ana, {"kind": "series", "source": source})
+        job = submit(ana, {"operation": "series", "source": source})
         listed = ana.post("/v1/lists?name=none needed", content=b"a\n").json()["id"]
         candidates = {"list": listed}
-        spec = {"kind": "series", "source": source, "candidates": candidates}
+        spec = {"operation": "series", "source": source, "candidates": candidates}
         refused = ana.post("/v1/jobs", json=spec)
         assert refused.status_code == 422
-        assert "leave them out" in refused.json()["detail"]
+        assert "leave it out" in refused.json()["detail"]
         assert do_jobs(kinds.served.service, tmp_path) == 1
         ended = ana.get(f"/v1/jobs/{job}").json()
         assert ended["state"] == "done", ended
@@ -222,9 +222,12 @@ def test_read_strings_are_kept_as_lists(kinds: Kinds) -> None:
 
 
 @pytest.mark.parametrize("kind", ["number", "pair"])
-def test_the_command_of_a_page_runs(kind: str, tmp_path: Path) -> None:
+def test_the_command_of_a_page_runs(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "counts.json").write_bytes(counts()[kind])
-    source = {"aggregates": ["0" * 64]}
-    spec = JobSpec.model_validate({"kind": kind, "source": source, "options": {"repeats": 2}})
-    words = spec.job_kind.command(spec, kind, [["--aggregate", str(tmp_path / "counts.json")]])
-    assert main([*words[1:], "-o", str(tmp_path / "out")]) == 0
+    spec = {"source": {"files": ["counts.json"]}, "options": {"repeats": 2}}
+    words = shlex.split(command_of({"spec": spec}, result_row("1", kind=kind, metric=kind)))
+    monkeypatch.chdir(tmp_path)
+    assert main(words[1:]) == 0
+    assert (tmp_path / "result" / "results.json").exists()

@@ -85,10 +85,7 @@ def maps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maps]:
         grid = upload(ana, week(0, rows=5).to_json().encode())
         asked = [shas, shas[:1], shas[2:], [grid]]
         split = {"split": "week"}
-        jobs = [
-            submit(ana, {"kind": "density", "source": {"aggregates": some}, "map": split})
-            for some in asked
-        ]
+        jobs = [submit(ana, {"source": {"aggregates": some}, "map": split}) for some in asked]
         assert do_jobs(served.service, folder) == 4
         ended = [ana.get(f"/v1/jobs/{job}").json() for job in jobs]
         assert {one["state"] for one in ended} == {"done"}, ended
@@ -151,8 +148,9 @@ def test_two_results_are_mapped_as_one_series(maps: Maps) -> None:
     given = {"before": maps.first, "after": maps.last}
     page = maps.browser.get("/compare", params=given).text
     fields = [(one, unescape(text)) for one, text in HIDDEN.findall(page)]
-    assert [text for name, text in fields if name == "kind"] == ["density"]
-    assert len([text for name, text in fields if name == "aggregates"]) == 2
+    assert [text for name, text in fields if name == "kind"] == ["location"]
+    assert ("operation", "compare") in fields
+    assert {"before_aggregates", "aggregates"} <= {name for name, _ in fields}
     assert ("split", "week") in fields
 
 
@@ -187,8 +185,8 @@ def test_commands_of_results_repeat_their_maps(
         monkeypatch.chdir(tmp_path)
         assert main(shlex.split(command)[1:]) == 0
         made = {path.name: path.read_bytes() for path in (tmp_path / "result").iterdir()}
-        assert set(made) == {"density.csv", "density.parquet", "density.gpkg",
-                             "density.geojson", "density.png", "density.html"}  # fmt: skip
-        for name in set(made) - {"density.html"}:
+        assert {"density.csv", "density.parquet", "density.gpkg", "density.geojson",
+                "density.png", "results.json", "map.json", "report.html"} <= set(made)  # fmt: skip
+        for name in made:
             path = f"/v1/results/{maps.weeks}/files/{name}?exact=true"
             assert ana.get(path).content == made[name], name

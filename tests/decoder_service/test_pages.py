@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, decode, write_outputs
-from decoder_service.job_kinds.decode import write_decoding
+from decoder.kinds.values import decoding_result
 from decoder_service.jobs.specs import JobSpec
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -62,8 +62,8 @@ def decoded(folder: Path, number: int) -> tuple[dict[str, bytes], dict[str, Any]
     out = folder / str(number)
     decoding = decode(one, Candidates.from_strings([*VALUES, *(f"none{i}" for i in range(100))]))
     write_outputs(decoding, out)
-    summary = write_decoding(decoding, out)
-    return {path.name: path.read_bytes() for path in out.iterdir()}, summary
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    return files, decoding_result(decoding).summary
 
 
 def stored(
@@ -72,7 +72,7 @@ def stored(
     """The id of a result of ana's."""
     manifest = json.loads(files["manifest.json"])
     spec = JobSpec.model_validate(
-        {"kind": "decode", "source": {"files": ["a.json"]}, "candidates": {"numbers": [0, 5]}}
+        {"operation": "decode", "source": {"files": ["a.json"]}, "candidates": {"numbers": [0, 5]}}
     )
     inputs = {"aggregates": [["a" * 64]], "candidates": None}
     made = {"spec": spec.model_dump(mode="json"), "inputs": inputs, "notes": []}
@@ -117,7 +117,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
 def paths(pages: Pages) -> list[str]:
     listed = pages.service.service.lists.all(pages.service.people["root"])[0].id
     return ["/metrics", "/metrics/word", "/lists", f"/lists/{listed}", "/jobs", "/jobs/new",
-            "/jobs/new?kind=compare", "/jobs/new?kind=density", "/jobs/new?kind=series",
+            "/jobs/new?operation=compare", "/jobs/new?kind=location", "/jobs/new?operation=series",
             "/results", f"/results/{pages.old}", f"/results/{pages.old}?all=1&q=script",
             "/compare", f"/compare?before={pages.old}&after={pages.new}", "/keys", "/audit",
             "/sign-in", "/dictionary", "/nothing"]  # fmt: skip
@@ -211,7 +211,12 @@ def test_a_role_sees_its_pages_alone(pages: Pages) -> None:
 
 
 def test_wrong_forms_say_why_and_keep_fields(pages: Pages) -> None:
-    given = {"kind": "decode", "aggregates": "f" * 64, "numbers": "0:7", "alpha_percent": "700"}
+    given = {
+        "operation": "decode",
+        "aggregates": "f" * 64,
+        "numbers": "0:7",
+        "alpha_percent": "700",
+    }
     answer = pages.browsers["ana"].post("/jobs", data=given)
     assert answer.status_code == 422
     said = "Level of the correction: '700' is not a number of per cent between 0 and 100"
@@ -251,7 +256,7 @@ def test_two_results_are_compared_by_a_job(pages: Pages) -> None:
         for name, value in re.findall(r'type="hidden" name="(.*?)" value="(.*?)"', pages.text(path))
     ]
     assert {name for name, _ in fields} >= {"kind", "aggregates", "before_aggregates"}
-    assert ("kind", "compare") in fields
+    assert ("operation", "compare") in fields
     same = pages.text(f"/compare?before={pages.old}&after={pages.old}", status=422)
     assert "share days" in same
     other = pages.text(f"/compare?before={pages.other}&after={pages.old}", status=422)

@@ -25,7 +25,7 @@ from tests.decoder_service.support import (
 )
 
 NOT_THERE = "0" * 16
-SPEC = JobSpec(kind="decode", source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
+SPEC = JobSpec(source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
 HOOK = {"name": "n", "channel": "webhook", "target": "https://example.org"}
 
 
@@ -49,7 +49,7 @@ def things(served: Running) -> dict[str, str]:
 
 
 def _store(served: Running, name: str, released: bool, sha: str) -> str:
-    spec = {"kind": "decode", "source": {"files": ["f"]}}
+    spec = {"source": {"files": ["f"]}}
     row = result_row(
         name.encode().hex()[:16].ljust(16, "0"),
         version=served.service.jobs.limits.version,
@@ -135,7 +135,7 @@ ROLES: list[tuple[str, str, Any, dict[str, int]]] = [
     (
         "POST",
         "/v1/jobs",
-        {"kind": "decode", "source": {"files": ["x"]}},
+        {"source": {"files": ["x"]}},
         {"ana": 404, "ben": 404, "root": 404, "vic": 403},
     ),
 ]
@@ -212,7 +212,7 @@ def test_jobs_read_what_owners_may_see(served: Running, things: dict[str, str]) 
         other = STRINGS.replace(b'"metric":"strings"', b'"metric":"others"')
         sha = upload(root, other)
     with served.client("ben") as ben:
-        foreign = {"kind": "decode", "source": {"aggregates": [sha]}}
+        foreign = {"source": {"aggregates": [sha]}}
         assert ben.post("/v1/jobs", json=foreign).status_code == 404
 
 

@@ -267,7 +267,7 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         (proposal("x", foreign), 404, "no result"),
         (proposal("x", "0" * 16), 404, "no result"),
         (proposal("x", own, own), 422, "twice"),
-        (proposal("x", series), 422, "a series is not released"),
+        (proposal("x", series), 422, "a series of kind string is not released"),
         (proposal("x", broken), 422, "holds neither"),
         (proposal("x", own, policy=without), 422, "keys missing: min_reports"),
         (proposal("x", own, policy="["), 422, "not TOML"),

@@ -42,7 +42,7 @@ def test_from_a_list_to_a_frame(served: Running, tmp_path: Path) -> None:
     result = job.wait().result()
     assert {row["value"] for row in result.rows()} == {"word-0", EVIL}
     assert result.data("parquet")[:4] == b"PAR1"
-    assert result.file("results.csv").startswith(b"string,")
+    assert result.file("results.csv").startswith(b'"string",')
     assert [one.id for one in service.results("homepage")] == [result.id]
     assert job.id in [one.id for one in service.jobs()]
     assert served.keys["ana"] not in repr((service, job, result))

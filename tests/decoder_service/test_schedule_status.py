@@ -61,7 +61,7 @@ def test_backward_ranges_are_refused_at_once(
     scheduling: Running, changes: dict[str, Any], words: str
 ) -> None:
     with scheduling.client("ana") as ana:
-        spec = {"kind": "decode", "source": {"aggregates": [upload(ana, STRINGS)]}}
+        spec = {"operation": "decode", "source": {"aggregates": [upload(ana, STRINGS)]}}
     status, said = post(scheduling, "/v1/jobs", {**spec, **changes})
     assert status == 422
     assert words in said["detail"]
@@ -69,7 +69,7 @@ def test_backward_ranges_are_refused_at_once(
         status, said = post(scheduling, "/v1/schedules", {**SCHEDULE, **changes})
         assert status == 422
         assert words in said["detail"]
-    before = {"kind": "compare", "before": changes.get("source", spec["source"])}
+    before = {"operation": "compare", "before": changes.get("source", spec["source"])}
     if "source" in changes:  # of a comparison, both windows
         status, said = post(scheduling, "/v1/jobs", {**spec, **before})
         assert status == 422

@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
-from decoder_service.results.csv_cells import without_formulas
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.models import jobs
 from decoder_service.shell.service import make_service
 from rappor_cli.main import main
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import STRINGS, Running, decode_spec, running, submit, upload
-
-HOSTILE = [
-    "=1+1",
-    "+cmd|'/C calc'!A0",
-    "-2+3",
-    "@SUM(A1)",
-    "\t=1",
-    "\r=1",
-    "\n=1",
-    "\uff1d1",
-    '="a"',
-]
-
-
-@pytest.mark.parametrize("value", HOSTILE)
-def test_a_value_is_no_formula(value: str) -> None:
-    made = io.StringIO(newline="")
-    csv.writer(made, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
-        [["string", "n"], ["plain", "1"], [value, "-2"]]
-    )
-    rows = list(
-        csv.reader(io.StringIO(without_formulas(made.getvalue().encode()).decode(), newline=""))
-    )
-    assert rows == [["string", "n"], ["plain", "1"], [f"'{value}", "-2"]]
-
-
-@pytest.mark.parametrize("value", ["-1.5", "+2", "-1e-300", "-inf", "1", "a=b", "'=1", ""])
-def test_numbers_and_other_text_stay(value: str) -> None:
-    content = f"a,{value}\n".encode()
-    assert without_formulas(content) == content
-
-
-def test_separators_of_other_countries_are_quoted() -> None:
-    assert without_formulas(b"x;=1+1,2\n") == b'"x;\'=1+1",2\n'
-    of_third = without_formulas(b'1,"x;=1+1;y",-2\n').decode()  # as read where ; ends a cell
-    assert not any(cell.startswith("=") for cell in of_third.strip().split(";"))
-    assert without_formulas(b"\xff=,2\n") == b"\xff=,2\n"  # not UTF-8
 
 
 def metric_lines(served: Running) -> dict[str, float]:

@@ -85,7 +85,7 @@ def test_weights_are_a_list_by_their_content(served: Running) -> None:
         assert (other["number"], other["entries"]) == (2, 1)
         assert [one["kind"] for one in ana.get("/v1/lists").json()["lists"]] == ["weights"]
         formulas = store(ana, "formulas", "=1+1,2\n")["id"]
-        assert ana.get(f"/v1/lists/{formulas}/content").text == "'=1+1,2.0\n"
+        assert ana.get(f"/v1/lists/{formulas}/content").text == '"\'=1+1","2.0"\n'
         for one in (made["id"], formulas):
             assert ana.delete(f"/v1/lists/{one}").status_code == 200
 
@@ -155,7 +155,7 @@ def test_contradictory_settings_are_refused_when_asked(served: Running) -> None:
             ({**spec, "weights": values}, 422, "it holds values without weights"),
             ({**spec, "candidates": given}, 422, "it holds weights"),
             ({**spec, "weights": {"list": "0" * 16}}, 404, "there is no list"),
-            ({"kind": "density", "source": spec["source"], "weights": given}, 422, "not of a dens"),
+            ({"source": spec["source"], "weights": given}, 422, "has no list of its values"),
         ]
         for asked, status, told in cases:
             answer = ana.post("/v1/jobs", json=asked)
@@ -188,7 +188,7 @@ def test_missing_weights_and_deleted_lists_are_told(served: Running, tmp_path: P
 def test_questions_without_weights_are_what_they_were() -> None:
     """No window is decoded again, and no result made again, because weights came into being."""
     spec = JobSpec.model_validate(
-        {"kind": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
+        {"operation": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
     )
     known = "9da6d342aeef5cbbf93a3a0b85da0d18c35178a92c8a2857f3b3711fe0cbeae5"
     assert spec_digest_of(ResolvedSpec(spec, None, None)) == known
@@ -235,8 +235,8 @@ def test_series_and_comparisons_take_them(served: Running, tmp_path: Path) -> No
             for day in ("2026-11-09", "2026-11-10")
         )
         common = {"candidates": {"list": given}, "weights": {"list": listed}}
-        for spec in ({"kind": "series", "source": both},
-                     {"kind": "compare", "before": one, "source": two}):  # fmt: skip
+        for spec in ({"operation": "series", "source": both},
+                     {"operation": "compare", "before": one, "source": two}):  # fmt: skip
             result = done(served, ana, {**spec, **common}, tmp_path)
             written = json.loads(of_file(ana, result, "manifest.json"))["weights"]
             assert written["most"] == pytest.approx(30 * written["least"])

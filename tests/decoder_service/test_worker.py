@@ -44,7 +44,7 @@ def test_each_kind_of_job_leaves_one_result(url: str, tmp_path: Path) -> None:
     with running(url) as served, workers(url, tmp_path), served.client("ana") as ana:
         listed = ana.post("/v1/lists?name=words", content=WORDS).json()["id"]
         decode = decode_spec(ana, candidates={"list": listed})
-        places = {"kind": "density", "source": {"aggregates": [upload(ana, p) for p in PLACES]}}
+        places = {"source": {"aggregates": [upload(ana, p) for p in PLACES]}}
         first, density = submit(ana, decode), submit(ana, places)
         done, mapped = await_state(ana, first), await_state(ana, density)
         assert (done["state"], mapped["state"]) == ("done", "done"), (done, mapped)

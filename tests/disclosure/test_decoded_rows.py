@@ -12,10 +12,12 @@ import pytest
 
 from decoder import DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
-from decoder.output.decoding_files import write_outputs
-from decoder.output.joint_files import write_joint
+from decoder.kinds.pair import KIND, joint_result
+from decoder.kinds.run import write_result
+from decoder.kinds.values import write_outputs
 from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import JointTable
+from decoder.progress import silent
 from disclosure.errors import PolicyError, TableError
 from disclosure.release import ReleasePolicy, build_release, read_source
 from disclosure.rows.combining import combine, combine_shares
@@ -300,8 +302,11 @@ def test_rows_need_the_reports_of_their_table(tmp_path: Path) -> None:
 
 def test_joint_cells_keep_their_own_level(tmp_path: Path) -> None:
     """At 99.9 % an interval begins lower than at 95 %, which decided before."""
-    table = decode_pairs(drawn(metric(), SHARES, 1_200, 10), DecodeOptions(level=0.999))
-    write_joint(replace(table, first_day=DAYS[0], last_day=DAYS[1]), tmp_path / "pairs")
+    options = DecodeOptions(level=0.999)
+    counts = replace(drawn(metric(), SHARES, 1_200, 10), first_day=DAYS[0], last_day=DAYS[1])
+    table = decode_pairs(counts, options)
+    result = joint_result(table, counts, options)
+    write_result(result, KIND, "decode", tmp_path / "pairs", silent)
     rules = replace(POLICY, min_low=0.05)
     found = admit_estimates(read_estimates(tmp_path / "pairs"), rules, DAYS[2])
     low = table.cells.low.ravel()

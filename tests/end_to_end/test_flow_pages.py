@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from decoder.flows.decoding import decode_flows
-from decoder.output.flows_content import flows_content
-from decoder.output.flows_html import render_flows
-from decoder.results.warnings import percent
+from decoder.kinds.flow import KIND
+from decoder.kinds.interface import Question, Result
+from decoder.kinds.run import in_memory, render_page
+from decoder.progress import quiet, silent
+from decoder.tables.format import percent
 from simulations.flows.city import city_matrix, city_metric, draw_flows
 from tests.end_to_end.browser import (
     THEMES,
@@ -34,16 +35,21 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def content() -> dict[str, Any]:
+def result() -> Result:
     metric, rng = city_metric(4.0, 100_000, rows=3, columns=3), np.random.default_rng(1)
     counts = draw_flows(metric, city_matrix(metric.details, rng), 100_000, rng)
-    return flows_content(decode_flows(counts))
+    return KIND.decode([counts], Question(), silent, quiet)
 
 
 @pytest.fixture(scope="module")
-def address(content: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("page") / "flows.html"
-    path.write_text(render_flows(content), encoding="utf-8")
+def content(result: Result) -> dict[str, Any]:
+    return result.content
+
+
+@pytest.fixture(scope="module")
+def address(result: Result, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render_page(KIND, in_memory(result, "decode")), encoding="utf-8")
     return path.as_uri()
 
 

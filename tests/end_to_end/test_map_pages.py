@@ -10,15 +10,16 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from decoder.output.density_html import map_data, view_of
-from decoder.output.jinja import page_environment, page_template
+from decoder.output.density_html import map_data
+from decoder.output.jinja import page_environment
 from decoder.output.map_changes import changes_view
 from decoder.output.map_data import map_json
 from decoder.output.map_picture import map_picture
 from decoder.output.palette import THEMES, change_positions, rgb
-from decoder.results.warnings import percent
+from decoder.tables.format import percent
 from tests.end_to_end.browser import open_browser, settled, sideways
 from tests.end_to_end.test_report_pages import maps
+from tests.map_pages import render_drawn
 
 PIXEL = """([across, up]) => {
   const canvas = document.querySelector("#maps canvas"), at = (part, all) => Math.round(part * all);
@@ -92,9 +93,7 @@ def show(
 ) -> Any:
     """A tab with a page of the data."""
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-    text = page_template("density.html.j2").render(
-        metric=maps(1)[0].metric, data=map_json(data), data_url=None, **view_of(data)
-    )
+    text = render_drawn(maps(1)[0].metric, data)
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
     page.goto(path.as_uri())

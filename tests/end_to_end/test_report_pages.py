@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
@@ -16,19 +16,17 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.discovery.discovery import discover
-from decoder.numbers.changes import decode_numbers_over_time
-from decoder.numbers.decoding import decode_numbers
+from decoder.kinds.discover import discovery_result
+from decoder.kinds.interface import Question, decoder_of
+from decoder.kinds.run import decode_counts, in_memory, kind_of, render_page
+from decoder.kinds.values import decoding_result, values_series
+from decoder.options import Operation
 from decoder.output.assets import SCRIPTS, map_stylesheet, script, stylesheet
-from decoder.output.decoding_files import render_report
-from decoder.output.density_html import map_data, render_page, view_of
-from decoder.output.discovery_files import render_discovery
+from decoder.output.density_html import map_data
 from decoder.output.jinja import page_environment
-from decoder.output.joint_html import render_joint
-from decoder.output.numbers_files import numbers_content
-from decoder.output.numbers_html import render_numbers
-from decoder.output.series_files import render_series
-from decoder.pairs.decoding import decode_pairs
+from decoder.progress import quiet, silent
 from decoder.series.series import decode_over_time
+from decoder.tables.paging import TableQuery
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -43,6 +41,7 @@ from tests.end_to_end.browser import (
     sideways,
     violations,
 )
+from tests.map_pages import render_maps, stored_map
 from tests.metric_texts import declaration
 from tests.number_draws import metric_of
 from tests.number_populations import POPULATIONS
@@ -114,6 +113,12 @@ def maps(number: int) -> list[Density]:
     return made
 
 
+def rendered(counts: Sequence[Aggregate], operation: Operation = "decode") -> str:
+    """The page that a command writes of counts."""
+    result = decode_counts(operation, [counts], Question(), silent, quiet)
+    return render_page(kind_of(counts), in_memory(result, operation))
+
+
 def joint_page() -> str:
     """A table of 10 x 24 values, of which some are long, and a tenth of the cells frequent."""
     listed = {
@@ -124,7 +129,7 @@ def joint_page() -> str:
     metric, rng = parse_metrics(text).metrics["pages"], np.random.default_rng(3)
     shares = rng.random((10, 24)) ** 12
     found = drawn_pairs(metric, shares / shares.sum(), 200_000, rng)
-    return render_joint(decode_pairs(found))
+    return rendered([found])
 
 
 def numbers_page() -> str:
@@ -133,9 +138,7 @@ def numbers_page() -> str:
     fleet = Fleet.make(metric_of(population, 4.0), 60_000, rng)
     numbers = population.draw(rng, 60_000)
     windows = [fleet.report(numbers * (1 + (week == 2)), week) for week in range(3)]
-    series = decode_numbers_over_time(windows)
-    decoding = decode_numbers(windows[0])
-    return render_numbers(numbers_content(decoding), decoding, series)
+    return rendered(windows, "series")
 
 
 def discovery_page() -> str:
@@ -147,21 +150,25 @@ def discovery_page() -> str:
     first, second, *rest = discovery.found
     hostile = (replace(first, string="\u202e<script>alert(1)</script>", whole=False),
                replace(second, string=LONG), *rest)  # fmt: skip
-    return render_discovery(replace(discovery, found=hostile))
+    result = discovery_result(replace(discovery, found=hostile))
+    return render_page(decoder_of("discover"), in_memory(result, "decode"))
 
 
 def report_page() -> str:
     known = dict(zip(VALUES, SHARES.tolist(), strict=True))
     listed, options = Candidates.from_strings(VALUES), DecodeOptions(true_shares=known)
-    return render_report(decode(weeks(1)[0], listed, options))
+    result = decoding_result(decode(weeks(1)[0], listed, options))
+    return render_page(decoder_of("string"), in_memory(result, "decode"))
 
 
 def series_page() -> str:
-    return render_series(decode_over_time(weeks(3), Candidates.from_strings(VALUES)))
+    found = decode_over_time(weeks(3), Candidates.from_strings(VALUES))
+    result = values_series(found, DecodeOptions())
+    return render_page(decoder_of("string"), in_memory(result, "series"))
 
 
 def density_page() -> str:
-    return render_page(maps(3))
+    return render_maps(maps(3))
 
 
 Pages = Callable[[str], str]
@@ -237,8 +244,13 @@ def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> 
     drawn = maps(2)
     data = map_data(drawn)
     (tmp_path / "data.json").write_text(json.dumps(data), encoding="utf-8")
-    template = page_environment("/static/").get_template("density.html.j2")
-    page_text = template.render(metric=drawn[0].metric, data_url="/data.json", **view_of(data))
+    stored = stored_map(drawn[0].metric, data, "/results")
+    parts = decoder_of("location").page(stored, TableQuery())
+    template = page_environment("/static/").get_template("report.html.j2")
+    page_text = template.render(
+        metric="places", title="Maps", description="", manifest=stored.json("manifest.json"),
+        view=parts, **parts.variables | {"data_url": "/data.json"},
+    )  # fmt: skip
     assert "<style" not in page_text
     assert " style=" not in page_text
     (tmp_path / "index.html").write_text(page_text, encoding="utf-8")

@@ -196,7 +196,7 @@ PAGES = [
     "/results",
     "/compare",
     "/dictionary",
-    "/jobs/new?kind=density",
+    "/jobs/new?kind=location",
     "/jobs/new?kind=number",
 ]
 
@@ -286,7 +286,7 @@ def test_admin_and_flow_pages_work_in_a_browser(tmp_path: Path) -> None:
     ):
         with served.client("root") as client:
             sha = upload(client, flow_week(0))
-            job = submit(client, {"kind": "flow", "source": {"aggregates": [sha]}})
+            job = submit(client, {"source": {"aggregates": [sha]}})
             assert do_jobs(served.service, tmp_path) == 1
             result = client.get(f"/v1/jobs/{job}").json()["result_id"]
         paths = ["/keys", "/audit", "/state", "/releases", "/jobs/new?kind=flow"]

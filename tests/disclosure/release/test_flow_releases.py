@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decoder.workflows.flows import FlowsJob, run_flows
-from decoder.workflows.kinds import FetchedCounts
+from decoder.kinds.flow import KIND
+from decoder.kinds.interface import Question
+from decoder.kinds.run import write_result
+from decoder.progress import quiet, silent
 from disclosure.errors import PolicyError, ReleaseError
 from disclosure.release import (
     CellTable,
@@ -44,7 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metric = city_metric(4.0, 50_000, rows=2, columns=2)
     matrix = city_matrix(metric.details, np.random.default_rng(1))
     counts = draw_flows(metric, matrix, 50_000, np.random.default_rng(2), DAYS)
-    run_flows(FlowsJob(FetchedCounts((counts,)), output=out))
+    found = KIND.decode([counts], Question(), silent, quiet)
+    write_result(found, KIND, "decode", out, silent)
     return out
 
 

@@ -1,0 +1,1 @@
+"""What counts say, by kind of metric: one class a kind, looked up by name."""

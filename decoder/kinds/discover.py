@@ -1,0 +1,210 @@
+"""The kind discover: frequent strings that no list holds.
+
+The strings are text that devices chose. In tables and pages they are escaped, cut and isolated;
+results.json alone holds them as they are. None is a candidate of another metric before a person
+has read it and written `yes` in the column `publish` (`approved_strings`).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from decoder.discovery.discovery import DiscoverOptions, Discovery, FoundString, discover
+from decoder.errors import CandidatesError, DecodeError
+from decoder.files import naming, row_of
+from decoder.kinds.interface import (
+    RESULTS,
+    KindDecoder,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+)
+from decoder.kinds.manifest import manifest_of
+from decoder.output.discovery_text import BEGINNING, shown_string, statement
+from decoder.output.discovery_view import discovery_view
+from decoder.progress import Note, Progress
+from decoder.sources.windows import sum_of
+from decoder.tables.format import count, days
+from decoder.tables.paging import TableQuery
+from decoder.tables.table import Column, ColumnType, TableSchema
+from rappor_core.aggregate import Aggregate
+
+_SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
+STRINGS = TableSchema(
+    "discovered",
+    "Strings found",
+    (
+        Column("id", _TEXT, "Stands for the string in a review."),
+        Column("string", _TEXT, "The string, escaped and cut; results.json has it whole.",
+               shown=True),
+        Column("estimate", _SHARE, "Unbiased share of the reports.", "share", shown=True),
+        Column("std_error", _SHARE, "Standard error of `estimate`."),
+        Column("low", _SHARE, "Lower end of the interval after selection.", shown=True),
+        Column("high", _SHARE, "Upper end of the interval after selection.", shown=True),
+        Column("p_adjusted", ColumnType.P_VALUE,
+               "Of the test that nobody holds the string, corrected for all that were tested.",
+               "corrected p", shown=True),
+        Column("whole", _TEXT, "`no` where the row stands for every string that begins so."),
+        Column("declared", _TEXT, "`fallback` or `no_data` where the metric itself sends it."),
+        Column("publish", _TEXT, "For the person who reads the strings: write yes or no."),
+    ),
+)  # fmt: skip
+REVIEW = "devices chose this text: a person must read it before it is published"
+
+
+class Discoveries(KindDecoder):
+    """The decoder of strings without a list."""
+
+    title = "Strings without a list"
+    purpose = "frequent strings of a discover metric, without a list"
+    members = frozenset({"crowd"})
+    main_table = STRINGS.name
+    command = "discover"
+    no_candidates = "a metric of kind discover needs no list"
+    unshared = (
+        "these strings are text that devices chose: read them, keep those that may be shown as a "
+        "list, and decode that"
+    )
+
+    def decode(
+        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Find strings in the sum of the counts; see `KindDecoder.decode`."""
+        del note
+        window = sum_of(counts)
+        levels = question.options
+        options = DiscoverOptions(
+            question.crowd, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
+        )
+        return discovery_result(discover(window, options, progress))
+
+    def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
+        """The strings, with a box to keep each where the reader may."""
+        found = stored.json()
+        view = discovery_view(found, query)
+        lead = (
+            f"Strings found without a list, in {count(found['num_reports'])} randomized reports, "
+            f"{days(found['first_day'], found['last_day'])}"
+        )
+        keep = f"{stored.address}/keep" if stored.own else ""
+        return PageParts("result_discover.html.j2", {**view, "keep": keep}, lead)
+
+
+KIND = Discoveries()
+
+
+def discovery_result(found: Discovery) -> Result:
+    """The result of a discovery. Its summary says how many strings there are, and names none."""
+    summary = {
+        "num_reports": found.num_reports,
+        "num_found": len(found.found),
+        "num_tested": found.num_tested,
+        "num_below_crowd": found.num_below_crowd,
+        "half_found": found.half_found,
+        "statement": list(statement(found)),
+        "headline": f"{len(found.found):,} strings found",
+        "warnings": [],
+    }
+    options = found.options
+    return Result(
+        _content(found),
+        summary,
+        (STRINGS.of_rows(_rows(found)),),
+        manifest=manifest_of(found, found.num_reports, options, crowd=options.crowd),
+        notes=(*statement(found), *([REVIEW] if found.found else [])),
+    )
+
+
+def string_id(row: FoundString) -> str:
+    """The id of a found string, or beginning, in a reviewed table: 12 hexadecimal digits."""
+    return sha256(f"{row.whole}:{row.code}:{row.string}".encode()).hexdigest()[:12]
+
+
+def _content(discovery: Discovery) -> dict[str, Any]:
+    """The contents of results.json as plain values, with unescaped strings."""
+    return {
+        "metric": discovery.metric,
+        "params_id": discovery.params_id,
+        "first_day": discovery.first_day and discovery.first_day.isoformat(),
+        "last_day": discovery.last_day and discovery.last_day.isoformat(),
+        "num_reports": discovery.num_reports,
+        "num_tested": discovery.num_tested,
+        "num_below_crowd": discovery.num_below_crowd,
+        "half_found": discovery.half_found,
+        "most_found": discovery.most_found,
+        "half_by_noise": discovery.half_by_noise,
+        "statement": list(statement(discovery)),
+        "options": asdict(discovery.options),
+        "warning": "strings are text that devices chose: a person must read them before they are "
+        "published",
+        "found": [{"id": string_id(row)} | asdict(row) for row in discovery.found],
+    }
+
+
+def _rows(discovery: Discovery) -> list[tuple[Any, ...]]:
+    return [
+        (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
+         row.p_adjusted, "yes" if row.whole else "no", row.declared,
+         "" if row.whole else BEGINNING)
+        for row in discovery.found
+    ]  # fmt: skip
+
+
+def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
+    """The strings of some ids that fit a list: whole, and on one line. content: results.json."""
+    wanted = set(ids)
+    rows = [row_of(FoundString, one) for one in json.loads(content)["found"]]
+    return [
+        row.string
+        for row in rows
+        if string_id(row) in wanted and row.whole and row.string.splitlines() == [row.string]
+    ]
+
+
+def approved_strings(directory: str | Path) -> list[str]:
+    """The whole strings of a folder's discovered.csv for which a person wrote `yes`, in order.
+
+    Raises CandidatesError where the files do not belong together, or no string is approved.
+    """
+    folder = Path(directory)
+    with naming(folder, CandidatesError, "write it again with rappor discover -o DIR"):
+        strings, rows = _reviewed(folder)
+        approved = [strings[row["id"]] for row in rows if _is_approved(row, strings)]
+        if not approved:
+            raise DecodeError("no row of discovered.csv says yes in its column publish; read them")
+        for string, whole in approved:
+            if not whole or string.splitlines() != [string]:
+                why = "not a single line" if whole else "only the beginning of a string"
+                raise DecodeError(f"{ascii(string)[:60]} is {why}, and fits no candidate file")
+    return [string for string, _ in approved]
+
+
+def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[dict[str, str]]]:
+    """The strings by id as they are, and the rows that a person has read."""
+    document = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    with (folder / "discovered.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    try:
+        strings = {row["id"]: (str(row["string"]), bool(row["whole"])) for row in document["found"]}
+    except (KeyError, TypeError):
+        raise DecodeError(f"{RESULTS} lacks what was found") from None
+    if any(not isinstance(row.get(name), str) for row in rows for name in ("id", "publish")):
+        raise DecodeError("discovered.csv has a row without id or publish")
+    return strings, rows
+
+
+def _is_approved(row: dict[str, str], strings: dict[str, tuple[str, bool]]) -> bool:
+    """Whether a person approved a row. Raises DecodeError for another word or an unknown id."""
+    decision = row["publish"].strip().casefold()
+    if decision not in ("yes", "no", "", BEGINNING):
+        raise DecodeError(f"publish = {ascii(decision)[:40]} is neither yes nor no")
+    if row["id"] not in strings:
+        raise DecodeError(f"id {ascii(row['id'])[:40]} is not one of {RESULTS}")
+    return decision == "yes"

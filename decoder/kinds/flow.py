@@ -1,0 +1,328 @@
+"""The kind flow: flows of people between usual cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decoder.flows.changes import FlowChanges, band_changes, band_shares
+from decoder.flows.decoding import decode_flows, flow_of
+from decoder.flows.tables import FlowDecoding
+from decoder.formats.known_flows import read_known_flows
+from decoder.kinds.interface import (
+    RESULTS,
+    KindDecoder,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+)
+from decoder.kinds.manifest import manifest_of
+from decoder.kinds.over_time import Windows, series_result
+from decoder.output.base_layer import BaseLayer, read_base
+from decoder.output.flows_content import flows_content
+from decoder.output.flows_geojson import flow_line, flow_lines, placed_flows
+from decoder.output.flows_tables import (
+    Columns,
+    FlowPlaces,
+    band_columns,
+    band_texts,
+    cell_columns,
+    flow_columns,
+    zone_columns,
+)
+from decoder.output.flows_view import flows_view
+from decoder.progress import Note, Progress
+from decoder.sources.windows import sum_of
+from decoder.tables.format import count, days, percent
+from decoder.tables.geo_files import Layer, write_geopackage
+from decoder.tables.paging import TableQuery
+from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from rappor_core.aggregate import Aggregate
+from rappor_core.grid.box import Point
+from rappor_core.risk import rise_text
+from rappor_core.text import counted
+
+_TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
+_ESTIMATE = Column("estimate", _SHARE, "Unbiased share of people.", "of people", shown=True)
+_ERROR = Column("std_error", _SHARE, "Standard error of `estimate`.")
+_LOW = Column("low", _SHARE, "Lower end of the interval.", shown=True)
+_HIGH = Column("high", _SHARE, "Upper end of the interval.", shown=True)
+_GUESS = Column("flow_share", _SHARE, "One guess at the whole matrix, positive, of sum 1.")
+
+
+def _sides(what: str) -> tuple[Column, ...]:
+    return (
+        Column("origin", _TEXT, f"The {what} where people are first.", "from", shown=True),
+        Column("destination", _TEXT, f"The {what} where people are then.", "to", shown=True),
+        Column("origin_name", _TEXT, "What the origin is called."),
+        Column("destination_name", _TEXT, "What the destination is called."),
+        Column("km", _NUMBER, "Distance between the centers.", unit="km", shown=True),
+    )
+
+
+def _shares(prefix: str, of: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{prefix}estimate", _SHARE, f"Unbiased share of {of}."),
+        Column(f"{prefix}std_error", _SHARE, "Its standard error."),
+        Column(f"{prefix}low", _SHARE, "Lower end of its interval."),
+        Column(f"{prefix}high", _SHARE, "Upper end of its interval."),
+    )
+
+
+_DETECTED = Column("detected", ColumnType.FLAG, "Whether the flow is detected.")
+FLOWS = TableSchema(
+    "flows",
+    "Flows between cells",
+    (
+        *_sides("cell"),
+        _ESTIMATE,
+        _ERROR,
+        _LOW,
+        _HIGH,
+        _DETECTED,
+        _GUESS,
+        Column("gravity", _SHARE, "What the gravity model alone expects."),
+        Column("note", _TEXT, "What a reader should know of the row."),
+        Column("of_origin", _SHARE, "Share among those who begin in the origin."),
+        Column("of_origin_low", _SHARE, "Lower end of its interval."),
+        Column("of_origin_high", _SHARE, "Upper end of its interval."),
+    ),
+)
+ZONES = TableSchema(
+    "zones",
+    "Flows between zones",
+    (*_sides("zone"), _ESTIMATE, _ERROR, _LOW, _HIGH, _DETECTED, _GUESS),
+)
+CELLS = TableSchema(
+    "cells",
+    "Cells",
+    (
+        Column("cell", _TEXT, "The cell, or `other` and `no_data`.", shown=True),
+        Column("name", _TEXT, "What the cell is called.", shown=True),
+        Column("zone", _TEXT, "The zone of the cell."),
+        Column("latitude", _NUMBER, "Of the center.", unit="degrees"),
+        Column("longitude", _NUMBER, "Of the center.", unit="degrees"),
+        *_shares("origin_", "people who begin here"),
+        *_shares("destination_", "people who end here"),
+        *_shares("own_", "those who begin here, the part that stays"),
+        *_shares("net_", "people who come, less those who go"),
+    ),
+)
+BANDS = TableSchema(
+    "bands",
+    "Distance between the two cells",
+    (
+        Column("band", _TEXT, "The distance band.", "distance", shown=True),
+        Column("from_km", _NUMBER, "Its lower edge; empty where it has none.", unit="km"),
+        Column("to_km", _NUMBER, "Its upper edge; empty where it has none.", unit="km"),
+        _ESTIMATE,
+        _ERROR,
+        _LOW,
+        _HIGH,
+    ),
+)
+MAX_LISTED = 20  # flows in a summary
+_PRINTED = ("origin", "origin_name", "destination", "destination_name", "km", "estimate", "low",
+            "high")  # fmt: skip
+APART = "two different cells"
+
+
+class Flows(KindDecoder):
+    """The decoder of flows between usual cells."""
+
+    title = "Flows"
+    purpose = "how many people of one cell are usually in another, with intervals"
+    members = frozenset({"flows", "known"})
+    operations = ("decode", "series", "compare")
+    main_table = FLOWS.name
+    published = (RESULTS, "flows.csv")
+    command = "flows"
+    no_candidates = "a metric of flows has cells, not candidates"
+
+    def decode(
+        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode the sum of the counts; see `KindDecoder.decode`."""
+        window, asked, notes = sum_of(counts), question.flows, list[str]()
+        flow = flow_of(window)
+        known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
+        for text in notes:
+            note(text)
+        places = FlowPlaces(flow, read_base(asked.base) if asked.base else BaseLayer())
+        found = decode_flows(window, question.options, known, progress)
+        content = flows_content(found, places, asked, tuple(notes))
+        whole = np.arange(flow.num_sides**2)
+        flows = FLOWS.table(_unless_moves(found, flow_columns(found, places, whole)))
+        tables = (
+            replace(flows, geometries=_lines(flows.data, _cell_centers(places))),
+            ZONES.table(_unless_moves(found, zone_columns(found, places))),
+            CELLS.table(_unless_moves(found, cell_columns(found, places))),
+            BANDS.table(band_columns(found)),
+        )
+        manifest = manifest_of(
+            window, found.num_reports, question.options, repeats=found.repetition
+        )
+        return Result(
+            content,
+            _summary(content),
+            tables,
+            manifest=manifest,
+            notes=tuple(content["warnings"]),
+            files=_map_files(content, places, str(found.last_day)),
+            printed=_printed(content),
+        )
+
+    def series(
+        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode all windows together, and the distance bands of each."""
+        each = [decode_flows(one, question.options, progress=progress) for one in windows]
+        changes = band_changes(each)
+        whole = self.decode(windows, question, progress, note)
+        return series_result(whole, _windows(each, changes), question.options)
+
+    def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
+        """A map, the matrix of zones, distance bands and the table of flows."""
+        found = stored.json()
+        view = flows_view(found, query)
+        first, second = view["slots"]
+        when = f"of one {found['period']}"
+        if found["flow"]["lag"]:
+            when = f"{counted(found['flow']['lag'], found['period'])} later"
+        lead = (
+            f"From {first} to {second} {when}; {days(found['first_day'], found['last_day'])}; "
+            f"{count(found['num_reports'])} reports. Intervals at {view['level']}."
+        )
+        return PageParts("result_flow.html.j2", view, lead, _guarantee(found), map=True)
+
+
+KIND = Flows()
+
+
+def _summary(content: dict[str, Any]) -> dict[str, Any]:
+    """How many flows are detected, the share that moved, and the largest flows."""
+    names = ("origin", "destination", "estimate", "low", "high")
+    detected = [row for row in content["flows"] if row["detected"]]
+    kept = ("num_reports", "num_detected", "detected_share", "detectable_share", "own_cell",
+            "moved", "warnings")  # fmt: skip
+    headline = f"{counted(content['num_detected'], 'flow')} detected"
+    if content["flow"]["lag"]:
+        headline = f"{percent(content['moved']['estimate'])} changed their cell"
+    return {name: content[name] for name in kept} | {
+        "lag": content["flow"]["lag"],
+        "headline": headline,
+        "top": [{name: row[name] for name in names} for row in detected[:MAX_LISTED]],
+    }
+
+
+def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
+    """The flows that are detected, largest first; distance bands and those who moved."""
+    detected = [row for row in content["flows"] if row["detected"]]
+    flows = FLOWS.table({name: [row[name] for row in detected] for name in _PRINTED},
+        f"{content['metric']}: {content['num_reports']:,} reports; "
+        f"{counted(len(detected), 'flow')} detected, {percent(content['detected_share'])} of "
+        f"people; one of {percent(content['detectable_share'])} is found 8 times in 10",
+    )  # fmt: skip
+    bands = [*content["bands"], {"band": APART, **content["moved"]}]
+    names = ("band", "estimate", "low", "high")
+    return flows, BANDS.table({name: [row[name] for row in bands] for name in names})
+
+
+def _guarantee(found: Mapping[str, Any]) -> str:
+    """What each device was promised, in words."""
+    return (
+        "Each device answers one question about its pair of usual cells, which one its cohort "
+        f"says, through noise of its own: by one answer {rise_text(found['epsilon'])}. It gives "
+        f"{counted(found['max_reports'], 'answer')} at most: {found['for_life']}."
+    )
+
+
+def _unless_moves(found: FlowDecoding, columns: Columns) -> Columns:
+    """The columns; without rows for moves, whose matrix is not readable."""
+    return {name: [] for name in columns} if found.flow.lag else columns
+
+
+def _lines(flows: Mapping[str, Any], centers: Mapping[str, Point]) -> list[dict[str, Any] | None]:
+    """The line of each pair; None where a side has no place."""
+    return [
+        flow_line(centers[start], centers[end]) if {start, end} <= centers.keys() else None
+        for start, end in zip(flows["origin"], flows["destination"], strict=True)
+    ]
+
+
+def _map_files(
+    content: dict[str, Any], places: FlowPlaces, day: str
+) -> dict[str, Callable[[Path], object]]:
+    """Flows and zones as lines, for GIS programs."""
+    cells, zones = _cell_centers(places), _zone_centers(places)
+    return {
+        "flows.geojson": partial(_write_lines, content, "flows", cells),
+        "zones.geojson": partial(_write_lines, content, "zones", zones),
+        "flows.gpkg": partial(_write_geopackage, content, {"flows": cells, "zones": zones}, day),
+    }
+
+
+def _write_lines(
+    content: dict[str, Any], name: str, centers: Mapping[str, Point], path: Path
+) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(flow_lines(content[name], centers, content["metric"]))
+
+
+def _write_geopackage(
+    content: dict[str, Any], centers: Mapping[str, Mapping[str, Point]], day: str, path: Path
+) -> None:
+    import pyarrow as pa
+
+    layers = []
+    for name, places in centers.items():
+        placed = list(placed_flows(content[name], places, content["metric"]))
+        if placed:
+            table = pa.Table.from_pylist([row for _, row in placed])
+            layers.append(Layer(name, table, [shape for shape, _ in placed]))
+    write_geopackage(path, layers, day)
+
+
+def _cell_centers(places: FlowPlaces) -> dict[str, Point]:
+    return dict(zip(places.flow.cells, places.centres, strict=True))
+
+
+def _zone_centers(places: FlowPlaces) -> dict[str, Point]:
+    return dict(zip(places.flow.zones, places.zone_centres, strict=True))
+
+
+def _windows(found: Sequence[FlowDecoding], changes: FlowChanges) -> Windows:
+    quantities = [*band_texts(found[0].flow.bands_km), APART]
+    windows = [
+        {"first_day": str(one.first_day), "last_day": str(one.last_day),
+         "reports": one.num_reports}
+        for one in found
+    ]  # fmt: skip
+    rows = []
+    for window, one in zip(windows, found, strict=True):
+        shares, errors = band_shares(one)
+        tables = (one.bands, one.moved)
+        ends = [[float(end) for table in tables for end in getattr(table, side)]
+                for side in ("low", "high")]  # fmt: skip
+        names = ("string", "proportion", "std_error", "low", "high")
+        rows += [
+            window | dict(zip(names, row, strict=True))
+            for row in zip(quantities, shares.tolist(), errors.tolist(), *ends, strict=True)
+        ]
+    named = [
+        {"first": before, "second": after, "string": quantity}
+        for before, after in changes.pairs for quantity in quantities
+    ]  # fmt: skip
+    numbers = ("difference", "std_error", "low", "high", "p_value", "p_adjusted")
+    columns = [getattr(changes.rows, name).tolist() for name in numbers]
+    changed = [
+        name | dict(zip(numbers, row, strict=True))
+        for name, row in zip(named, zip(*columns, strict=True), strict=True)
+    ]
+    return Windows(windows, rows, changed)

@@ -1,0 +1,236 @@
+"""`KindDecoder`: what the counts of one kind of metric say, and how that is shown.
+
+A new kind is a subclass in a module of its own and a line in `DECODERS`. The command line, the
+service and its pages ask this class; nothing else compares the name of a kind. A kind without
+parts of its own for a page is shown by its tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decoder.errors import CandidatesError, DecodeError
+from decoder.options import (
+    DEFAULT_CROWD,
+    CandidateChoice,
+    DecodeOptions,
+    FlowOptions,
+    MapOptions,
+)
+from decoder.progress import Note, Progress
+from decoder.tables.table import Table
+from rappor_core.errors import shown
+
+if TYPE_CHECKING:
+    from decoder.tables.paging import TableQuery
+    from rappor_core.aggregate import Aggregate
+
+RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # of every result
+
+# Kind of metric: its module, which holds the class's instance `KIND`; loaded at its first use.
+DECODERS = {
+    "string": "decoder.kinds.values",
+    "category": "decoder.kinds.values",
+    "boolean": "decoder.kinds.values",
+    "number": "decoder.kinds.number",
+    "pair": "decoder.kinds.pair",
+    "discover": "decoder.kinds.discover",
+    "location": "decoder.kinds.location",
+    "flow": "decoder.kinds.flow",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of counts. A kind refuses what it would have to ignore.
+
+    candidates: the values to look for.  options: level, correction and the like.
+    maps: of a location.  crowd: of a discovery, the fewest reports of a string that is named.
+    flows: of a flow.  notes: sentences for the page, such as what was left out of the counts.
+    """
+
+    candidates: CandidateChoice = field(default_factory=CandidateChoice)
+    options: DecodeOptions = field(default_factory=DecodeOptions)
+    maps: MapOptions = field(default_factory=MapOptions)
+    crowd: int = DEFAULT_CROWD
+    flows: FlowOptions = field(default_factory=FlowOptions)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found, in memory.
+
+    content: of results.json, plain values.  summary: a short form for lists of results, with
+    `headline`, `num_reports` and `warnings`.  tables: the main one first.  manifest: of
+    manifest.json, by which the result can be repeated.  notes: what a reader should know, in order
+    of importance.  files: further files, pictures among them, as functions that write one.
+    documents: further JSON files, which scripts of pages read.
+    printed: tables for the console, those of the files if empty; each row that matters is first.
+    """
+
+    content: dict[str, Any]
+    summary: dict[str, Any]
+    tables: tuple[Table, ...]
+    _: KW_ONLY
+    manifest: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    printed: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """The files of a result, as a page reads them.
+
+    operation: `decode`, `series` or `compare`.  files: their names.  read: the bytes of one.
+    own: whether the reader may see the whole list of candidates.  address: of the result in a
+    service, "" of a page that is a file.  documents: JSON files that are in memory.
+    """
+
+    operation: str
+    files: frozenset[str]
+    read: Callable[[str], bytes]
+    own: bool = False
+    address: str = ""
+    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    def json(self, name: str = RESULTS) -> dict[str, Any]:
+        """The content of a JSON file."""
+        if name in self.documents:
+            return self.documents[name]
+        content: dict[str, Any] = json.loads(self.read(name))
+        return content
+
+
+@dataclass(frozen=True)
+class PageParts:
+    """What the page of a result shows.
+
+    template: of `decoder/output/templates`, filled with the variables.  lead: a sentence below the
+    title.  guarantee: what each device was promised, "" where the template says it.  map: whether
+    the page draws a map.
+    """
+
+    template: str
+    variables: Mapping[str, Any]
+    lead: str = ""
+    guarantee: str = ""
+    map: bool = False
+
+
+class KindDecoder:
+    """The decoder of a kind of metric.
+
+    title: of a result.  purpose: what a decoding finds out, to follow the name of a job.
+    members: of a job's specification, besides its options, that the kind takes.
+    option_names: the options that it takes besides `alpha`, `level`, `repeats` and
+    `without_cohorts`.  operations: of `decode`, `series`, `compare` those that it has.
+    main_table: the name of its main table.  published: files that a release can be made of.
+    unshared: why its results are not shown to viewers; "" where they may be.
+    command: of `rappor`, which makes the same files.  rows_apart: whether results.json lacks the
+    rows of the main table, which may be too many.
+    """
+
+    title = "Result"
+    purpose = "what the reports say"
+    members: frozenset[str] = frozenset()
+    option_names: frozenset[str] = frozenset()
+    operations: tuple[str, ...] = ("decode",)
+    main_table = ""
+    published: tuple[str, ...] = ()
+    unshared = ""
+    command = "decode"
+    rows_apart = False
+    no_candidates = "the metric has no candidates"
+
+    def check(self, question: Question) -> None:
+        """Refuse what would be ignored. Raises CandidatesError, DecodeError."""
+        if "candidates" not in self.members:
+            if question.candidates != CandidateChoice():
+                raise CandidatesError(f"{self.no_candidates}: leave candidates out")
+            if question.options.weights is not None:
+                raise CandidatesError(f"{self.no_candidates}: leave weights out")
+
+    def decode(
+        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode a window.
+
+        Args:
+            counts: of the window; of a location those of every slot, level and part of it.
+            question: what is wanted, which `check` has passed.
+            progress: called with (stage, done, total).
+            note: called with a sentence on what was left out or taken.
+
+        Raises:
+            RapporError: what the counts, a file or the decoder refuse.
+        """
+        raise NotImplementedError
+
+    def series(
+        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode windows, oldest first, and what changed between them; otherwise as `decode`."""
+        raise NotImplementedError
+
+    def compare(
+        self,
+        before: Sequence[Aggregate],
+        after: Sequence[Aggregate],
+        question: Question,
+        progress: Progress,
+        note: Note,
+    ) -> Result:
+        """Decode what changed from one window to another; otherwise as `decode`."""
+        from decoder.kinds.over_time import comparison
+        from decoder.sources.windows import sum_of
+
+        windows = sum_of(before), sum_of(after)
+        if len({(one.metric, one.params_id) for one in windows}) > 1:
+            meanings = " and ".join(f"{one.metric!a} ({one.params_id})" for one in windows)
+            raise DecodeError(
+                f"the windows are of {meanings}: their reports mean different things; decode each "
+                "alone"
+            )
+        return comparison(self.series(windows, question, progress, note))
+
+    def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
+        """The parts of the page of a decoding. query: of its tables."""
+        from decoder.kinds.pages import table_parts
+
+        return table_parts(stored, query, self.main_table)
+
+    def title_of(self, operation: str) -> str:
+        """The title of a result."""
+        ends = {"series": " over time", "compare": ", two windows compared"}
+        return self.title + ends.get(operation, "")
+
+    def table_of(self, operation: str) -> str:
+        """The name of the main table of a result."""
+        has_series = "series" in self.operations
+        return operation if has_series and operation != "decode" else self.main_table
+
+
+def decoder_of(kind: object) -> KindDecoder:
+    """The decoder of a kind of metric. Raises DecodeError for a kind without one."""
+    if not isinstance(kind, str) or kind not in DECODERS:
+        raise DecodeError(f"kind {shown(kind)} has no decoder; {', '.join(DECODERS)} have one")
+    found: KindDecoder = import_module(DECODERS[kind]).KIND
+    return found
+
+
+def has_candidates(kind: object) -> bool:
+    """Whether a kind of metric is decoded with a list of candidates."""
+    return kind in DECODERS and "candidates" in decoder_of(kind).members
+
+
+def kinds_with(operation: str) -> tuple[str, ...]:
+    """The kinds of metric that have an operation."""
+    return tuple(kind for kind in DECODERS if operation in decoder_of(kind).operations)

@@ -1,0 +1,262 @@
+"""The kind number: curve, quantiles and mean, and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from decoder.files import finite
+from decoder.kinds.interface import (
+    MANIFEST,
+    KindDecoder,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+)
+from decoder.kinds.manifest import manifest_of
+from decoder.kinds.over_time import Windows, series_result
+from decoder.numbers.changes import ANY_DATA, NumberSeries, decode_numbers_over_time
+from decoder.numbers.decoding import decode_numbers
+from decoder.numbers.tables import NumberDecoding
+from decoder.options import DecodeOptions
+from decoder.output.number_view import number_view
+from decoder.output.numbers_svg import quantity_text
+from decoder.progress import Note, Progress
+from decoder.sources.windows import sum_of
+from decoder.tables.format import count, days
+from decoder.tables.paging import TableQuery
+from decoder.tables.table import Column, ColumnType, TableSchema
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import rise_text, risk_of
+
+_NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
+_FITTED = Column("fitted", _SHARE, "Of the picture: one guess at the whole curve.")
+_ERROR = Column("std_error", _SHARE, "Standard error of the share.")
+_LOW = Column("low", _SHARE, "Lower end of the share's interval.", shown=True)
+_HIGH = Column("high", _SHARE, "Upper end of the share's interval.", shown=True)
+CURVE = TableSchema(
+    "curve",
+    "Share of devices at or above each edge",
+    (
+        Column("edge", _NUMBER, "The edge, in the metric's unit.", "at or above", shown=True),
+        Column("at_or_above", _SHARE, "Unbiased share at or above the edge.", "share", shown=True),
+        _ERROR,
+        _LOW,
+        _HIGH,
+        Column("band_low", _SHARE, "Lower end of the band that holds for all edges together."),
+        Column("band_high", _SHARE, "Upper end of the band that holds for all edges together."),
+        _FITTED,
+        Column("reports", ColumnType.INTEGER, "Reports that were asked about the edge."),
+    ),
+)
+BINS = TableSchema(
+    "bins",
+    "Share of devices in each bin",
+    (
+        Column("from", _NUMBER, "Lower edge; empty where the bin is open.", shown=True),
+        Column("to", _NUMBER, "Upper edge, excluded; empty where the bin is open.", shown=True),
+        Column("share", _SHARE, "Unbiased share in the bin.", shown=True),
+        _ERROR,
+        _LOW,
+        _HIGH,
+        _FITTED,
+    ),
+)
+QUANTILES = TableSchema(
+    "quantiles",
+    "Quantiles",
+    (
+        Column("share", _SHARE, "Share of devices below the quantile.", "share below", shown=True),
+        Column("low", _NUMBER, "The quantile is this edge or more; empty if below the first.",
+               "from", shown=True),
+        Column("high", _NUMBER, "The quantile is below this edge; empty if above the last.",
+               "to below", shown=True),
+        Column("fitted", _NUMBER, "The quantile of the fitted curve, a guess.", shown=True),
+    ),
+)  # fmt: skip
+MEANS = TableSchema(
+    "mean",
+    "Mean, and devices with data",
+    (
+        Column("quantity", ColumnType.TEXT, "What is estimated.", shown=True),
+        Column("estimate", _NUMBER, "In the metric's unit, or a share.", shown=True),
+        Column("low", _NUMBER, "Lower end of the interval.", shown=True),
+        Column("high", _NUMBER, "Upper end of the interval.", shown=True),
+    ),
+)
+MAX_LISTED = 20  # quantiles in a summary
+_OF_PERIOD = {
+    "sum": "sum", "count": "number of records", "mean": "mean", "median": "median",
+    "max": "largest number", "last": "last number",
+}  # fmt: skip
+
+
+class Numbers(KindDecoder):
+    """The decoder of metrics of numbers."""
+
+    title = "Numbers"
+    purpose = "curve, quantiles and mean of a metric of numbers"
+    operations = ("decode", "series", "compare")
+    main_table = CURVE.name
+    no_candidates = "a metric of numbers has a curve, not candidates"
+
+    def decode(
+        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode the sum of the counts; see `KindDecoder.decode`."""
+        del note
+        window = sum_of(counts)
+        decoding = decode_numbers(window, question.options)
+        progress("numbers", 1, 1)
+        return numbers_result(decoding, question.options)
+
+    def series(
+        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode all windows together and each alone, and test what changed."""
+        found = decode_numbers_over_time(windows, question.options)
+        whole = self.decode(windows, question, progress, note)
+        return series_result(whole, _windows(found), question.options)
+
+    def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
+        """Pictures of the curve and the bins, quantiles and the mean."""
+        del query
+        found, definition = stored.json(), stored.json(MANIFEST)["definition"]
+        what = _OF_PERIOD.get(found["of_period"], found["of_period"])
+        lead = (
+            f"The {what} of each {definition.get('period', 'day')}, in {found['unit']}; "
+            f"{days(found['first_day'], found['last_day'])}; {count(found['num_reports'])} reports"
+        )
+        view = number_view(found)
+        return PageParts("result_number.html.j2", view, lead, _guarantee(found, definition))
+
+
+KIND = Numbers()
+
+
+def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
+    """The result of a decoding of numbers with options."""
+    content = numbers_content(decoding)
+    curve = CURVE.of_rows([tuple(asdict(row).values()) for row in decoding.curve])
+    bins = BINS.of_rows([tuple(asdict(row).values()) for row in decoding.bins])
+    quantiles = QUANTILES.of_rows([tuple(asdict(row).values()) for row in decoding.quantiles])
+    mean = MEANS.of_rows(_mean_rows(decoding))
+    return Result(
+        content,
+        _summary(content),
+        (curve, bins, quantiles, mean),
+        manifest=manifest_of(decoding, decoding.num_reports, options, repeats=decoding.repetition),
+        notes=decoding.warnings,
+        printed=(mean, quantiles, curve),
+    )
+
+
+def numbers_content(decoding: NumberDecoding) -> dict[str, Any]:
+    """The contents of results.json for a metric of numbers, as plain values (NaN and infinity as
+    null)."""
+    content = {
+        "metric": decoding.metric,
+        "params_id": decoding.params_id,
+        "first_day": decoding.first_day and decoding.first_day.isoformat(),
+        "last_day": decoding.last_day and decoding.last_day.isoformat(),
+        "num_reports": decoding.num_reports,
+        "epsilon_infinity": decoding.params.epsilon_infinity,
+        "epsilon_one": decoding.params.epsilon_one,
+        "unit": decoding.number.unit,
+        "of_period": decoding.number.of_period,
+        "mode": decoding.number.mode,
+        "level": decoding.level,
+        "alpha": decoding.alpha,
+        "repetition": decoding.repetition,
+        "kappa": decoding.kappa,
+        "freedom": decoding.freedom,
+        "with_data": decoding.with_data and asdict(decoding.with_data),
+        "curve": [asdict(point) for point in decoding.curve],
+        "bins": [asdict(one) for one in decoding.bins],
+        "quantiles": [asdict(one) for one in decoding.quantiles],
+        "mean": decoding.mean and asdict(decoding.mean),
+        "warnings": list(decoding.warnings),
+    }
+    plain: dict[str, Any] = finite(content)
+    return plain
+
+
+def _summary(content: dict[str, Any]) -> dict[str, Any]:
+    """Mean and quantiles, for lists of results."""
+    return {
+        "num_reports": content["num_reports"],
+        "unit": content["unit"],
+        "mean": content["mean"],
+        "quantiles": content["quantiles"][:MAX_LISTED],
+        "headline": "curve and quantiles",
+        "warnings": content["warnings"],
+    }
+
+
+def _mean_rows(decoding: NumberDecoding) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    data, mean = decoding.with_data, decoding.mean
+    if data is not None:
+        rows.append(("share of devices with data", data.estimate, data.low, data.high))
+    if mean is not None:
+        name = f"{'geometric ' if mean.geometric else ''}mean, {decoding.number.unit}"
+        rows.append((name, mean.estimate, mean.low, mean.high))
+        top = mean.at_or_above_top
+        rows.append((f"share at or above {mean.clipped_to[1]:g}, where the mean is clipped",
+                     top.estimate, top.low, top.high))  # fmt: skip
+    return rows
+
+
+def _windows(series: NumberSeries) -> Windows:
+    unit = series.windows[0].number.unit
+    windows = [
+        {"first_day": str(one.first_day), "last_day": str(one.last_day),
+         "reports": one.num_reports}
+        for one in series.windows
+    ]  # fmt: skip
+    rows = [
+        window | row
+        for window, one in zip(windows, series.windows, strict=True)
+        for row in _share_rows(numbers_content(one), unit)
+    ]
+    changes = [
+        {"first": change.first, "second": change.second} | asdict(row)
+        | {"string": quantity_text(row.quantity, unit)}
+        for change in series.changes for row in change.rows
+    ]  # fmt: skip
+    means = [
+        {"first_day": str(one.first_day), "last_day": str(one.last_day)} | asdict(one.mean)
+        for one in series.windows if one.mean is not None
+    ]  # fmt: skip
+    return Windows(windows, rows, changes, means, unit)
+
+
+def _share_rows(found: dict[str, Any], unit: str) -> list[dict[str, Any]]:
+    """A row for each edge; first the share with data, where that is asked apart."""
+    named = [(quantity_text(f"{one['edge']:.10g}", unit), one) for one in found["curve"]]
+    if found["with_data"] is not None:
+        named.insert(0, (quantity_text(ANY_DATA, unit), found["with_data"]))
+    return [
+        {"string": name, "proportion": one["estimate"]}
+        | {key: one[key] for key in ("std_error", "low", "high")}
+        for name, one in named
+    ]
+
+
+def _guarantee(found: dict[str, Any], definition: dict[str, Any]) -> str:
+    """What each device was promised, in words."""
+    said = (
+        "Each device reports on which side of a public cut its number lies, through a coin of its "
+        f"own: by one report {rise_text(found['epsilon_one'])}"
+    )
+    risk = risk_of(Metric.from_dict(definition))
+    if found["mode"] == "once":
+        return f"{said}. It gives 1 answer at most: {risk.for_life}."
+    return (
+        f"{said}. It has two answers for life, each bounded by epsilon = {risk.answer:.2f}; both "
+        f"together by {risk.for_life}, whatever its numbers are; when its number crosses the cut "
+        "is not hidden."
+    )

@@ -1,0 +1,231 @@
+"""Series of windows and differences of two windows, in the form that every kind of metric has.
+
+A quantity is a value, an edge of a metric of numbers or a distance band; `string` names it. A
+comparison is a series of two windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from decoder.files import finite
+from decoder.kinds.interface import PageParts, Result, StoredResult
+from decoder.options import DecodeOptions
+from decoder.output.compare_view import compare_view
+from decoder.output.series_chart import windows_between
+from decoder.output.series_view import latest, series_view
+from decoder.tables.format import days
+from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
+from rappor_core.text import counted
+
+if TYPE_CHECKING:
+    from decoder.tables.paging import TableQuery
+
+_TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
+_QUANTITY = Column("string", _TEXT, "The value, edge or band.", "value", shown=True)
+_P_VALUE = Column("p_value", ColumnType.P_VALUE, "Of the test that nothing changed.")
+_P_ADJUSTED = Column("p_adjusted", ColumnType.P_VALUE,
+                     "The same, corrected for all quantities and pairs of windows.",
+                     "corrected p", shown=True)  # fmt: skip
+SERIES = TableSchema(
+    "series",
+    "Shares in each window",
+    (
+        Column("first_day", _DAY, "First day of the window."),
+        Column("last_day", _DAY, "Last day of the window.", "window", shown=True),
+        Column("reports", ColumnType.INTEGER, "Reports of the window."),
+        _QUANTITY,
+        Column("proportion", _SHARE, "Unbiased share of the reports.", "share", shown=True),
+        Column("std_error", _SHARE, "Standard error of the share."),
+        Column("low", _SHARE, "Lower end of the share's interval.", shown=True),
+        Column("high", _SHARE, "Upper end of the share's interval.", shown=True),
+    ),
+)
+
+
+def _difference(kind: ColumnType) -> tuple[Column, ...]:
+    return (
+        Column("difference", kind, "Later less earlier.", "change", shown=True),
+        Column("std_error", kind, "Standard error of the difference."),
+        Column("low", kind, "Lower end of the difference's interval.", shown=True),
+        Column("high", kind, "Upper end of the difference's interval.", shown=True),
+        _P_VALUE,
+        _P_ADJUSTED,
+    )
+
+
+CHANGES = TableSchema(
+    "changes",
+    "Changes between windows",
+    (
+        Column("from", _TEXT, "Days of the earlier window.", shown=True),
+        Column("to", _TEXT, "Days of the later window.", shown=True),
+        _QUANTITY,
+        *_difference(ColumnType.NUMBER),
+    ),
+)
+COMPARISON = TableSchema(
+    "compare",
+    "Difference of two windows",
+    (
+        _QUANTITY,
+        Column("before", _SHARE, "Share in the earlier window.", shown=True),
+        Column("after", _SHARE, "Share in the later window.", shown=True),
+        *_difference(ColumnType.POINTS),
+    ),
+)
+TREND = TableSchema(
+    "trend",
+    "Shares in the first and the last window",
+    (
+        _QUANTITY,
+        Column("first", _SHARE, "Share in the first window.", shown=True),
+        Column("last", _SHARE, "Share in the last window.", shown=True),
+        Column("smallest_p", ColumnType.P_VALUE, "Smallest corrected p-value of a change.",
+               "smallest p of a change", shown=True),
+    ),
+)  # fmt: skip
+MAX_LISTED = 20  # changes in a summary
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What a kind found in windows, oldest first; rows are plain values.
+
+    windows: `first_day`, `last_day` and `reports` of each.  rows: of `SERIES`.  changes: columns
+    of `COMPARISON` from `string` on without the shares, with `first` and `second`, the numbers of
+    the windows.  means: of each window that has one, with its days, `estimate`, `low`, `high`,
+    `geometric` and `clipped_to`.  unit: of the means.
+    """
+
+    windows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
+    changes: Sequence[Mapping[str, Any]]
+    means: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    unit: str = ""
+
+
+def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Result:
+    """Make the result of a series, around that of all windows together."""
+    ends = [days(one["first_day"], one["last_day"]) for one in found.windows]
+    numbers = CHANGES.names[2:]
+    changed = [
+        (ends[row["first"]], ends[row["second"]], *(row[name] for name in numbers))
+        for row in found.changes
+    ]
+    content: dict[str, Any] = {
+        "metric": whole.content["metric"],
+        "windows": found.windows,
+        "level": options.level,
+        "alpha": options.alpha,
+        "rows": found.rows,
+        "changes": found.changes,
+        "means": found.means,
+        "unit": found.unit,
+        "warnings": whole.content["warnings"],
+        "reason": whole.content.get("reason"),
+        "whole": whole.content,
+    }
+    content = finite(content)
+    return Result(
+        content,
+        whole.summary | {"windows": content["windows"], "latest": latest(content)},
+        (_series_table(found.rows), CHANGES.of_rows(changed), *whole.tables),
+        manifest=whole.manifest,
+        notes=whole.notes,
+        files=whole.files,
+        printed=(_trend(content), CHANGES.of_rows(sorted(changed, key=lambda row: row[-1]))),
+    )
+
+
+def _series_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows of a series as a table; days are days."""
+    days_of = ("first_day", "last_day")
+    return SERIES.of_rows(
+        [
+            [date.fromisoformat(row[name]) if name in days_of else row[name]
+             for name in SERIES.names]
+            for row in rows
+        ]
+    )  # fmt: skip
+
+
+def _trend(content: Mapping[str, Any]) -> Table:
+    """First and last share of each quantity, the largest first."""
+    shares: dict[str, dict[str, Any]] = {}
+    for row in content["rows"]:
+        shares.setdefault(row["string"], {})[row["first_day"]] = row["proportion"]
+    first, last = (content["windows"][i]["first_day"] for i in (0, -1))
+    smallest: dict[str, float] = {}
+    for row in content["changes"]:
+        before = smallest.get(row["string"], 1.0)
+        smallest[row["string"]] = min(before, row["p_adjusted"])
+    title = (
+        f"{content['metric']}: {counted(len(shares), 'value')} in "
+        f"{counted(len(content['windows']), 'window')}"
+    )
+    rows = [(name, one.get(first), one.get(last), smallest.get(name))
+            for name, one in shares.items()]  # fmt: skip
+    return TREND.of_rows(rows, title)
+
+
+def comparison(series: Result) -> Result:
+    """Make the result of a comparison from a series of two windows."""
+    found = series.content
+    shares: list[dict[str, Any]] = [{}, {}]
+    number = {one["first_day"]: i for i, one in enumerate(found["windows"])}
+    for row in found["rows"]:
+        shares[number[row["first_day"]]][row["string"]] = row["proportion"]
+    rows = [
+        {"string": row["string"], "before": shares[0][row["string"]],
+         "after": shares[1][row["string"]],
+         **{name: row[name] for name in COMPARISON.names[3:]}}
+        for row in found["changes"] if row["string"] in shares[0]
+    ]  # fmt: skip
+    named = ("metric", "windows", "level", "alpha", "warnings", "reason", "whole")
+    content = {name: found[name] for name in named} | {"rows": rows}
+    ranked = sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
+    table = COMPARISON.of_rows([[row[name] for name in COMPARISON.names] for row in rows])
+    summary = {name: value for name, value in series.summary.items() if name != "latest"}
+    return Result(
+        content,
+        summary | {"changes": ranked[:MAX_LISTED]},
+        (table, *series.tables[2:]),
+        manifest=series.manifest,
+        notes=series.notes,
+        files=series.files,
+        printed=(COMPARISON.of_rows([[row[name] for name in COMPARISON.names] for row in ranked]),),
+    )
+
+
+def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
+    """The page of a series: a panel for each quantity."""
+    view = series_view(stored.json(), query)
+    lead = f"{view['ends'][0]} to {view['ends'][1]}, {len(view['names'])} windows"
+    return PageParts("result_series.html.j2", view, lead)
+
+
+def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
+    """The page of a comparison: differences, grouped by what changed."""
+    view = compare_view(stored.json(), query)
+    before, after = (days(one["first_day"], one["last_day"]) for one in view["windows"])
+    return PageParts("result_compare.html.j2", view, f"{after} compared with {before}")
+
+
+def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, last: str) -> bytes:
+    """The numbers of a chart as CSV, with the columns of series.csv.
+
+    Args:
+        content: of results.json of a series.
+        values: those that are drawn.
+        first: ISO day of the first window, "" for no end.
+        last: ISO day of the last window, "" for no end.
+    """
+    ends = ("first_day", "last_day")
+    wanted = {tuple(map(one.get, ends)) for _, one in windows_between(content, first, last)}
+    rows = [row for row in content["rows"]
+            if row["string"] in values and tuple(map(row.get, ends)) in wanted]  # fmt: skip
+    return to_csv(_series_table(rows).to_arrow())

@@ -1,0 +1,204 @@
+"""The kind pair: two values together, and a test of independence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decoder.kinds.interface import (
+    MANIFEST,
+    KindDecoder,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+)
+from decoder.kinds.manifest import manifest_of
+from decoder.options import DecodeOptions
+from decoder.output.joint_view import joint_view
+from decoder.pairs.decoding import decode_pairs
+from decoder.pairs.table import JointTable
+from decoder.progress import Note, Progress
+from decoder.sources.windows import sum_of
+from decoder.tables.format import count, days, p_text
+from decoder.tables.paging import TableQuery
+from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.typing import Floats
+from rappor_core.aggregate import Aggregate
+
+_SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
+_CELLS = (
+    Column("estimate", _SHARE, "Unbiased share of all reports.", "share", shown=True),
+    Column("std_error", _SHARE, "Standard error of `estimate`."),
+    Column("low", _SHARE, "Lower end of the interval of the share.", shown=True),
+    Column("high", _SHARE, "Upper end of the interval of the share.", shown=True),
+    Column("fitted", _SHARE, "Share in the nearest table without negative shares."),
+    Column("shrunk", _SHARE, "Share drawn towards independence as far as evidence is weak."),
+    Column("of_first", _SHARE, "Share among the reports with this first value.", shown=True),
+    Column("of_first_low", _SHARE, "Lower end of its interval."),
+    Column("of_first_high", _SHARE, "Upper end of its interval."),
+    Column("of_second", _SHARE, "Share among the reports with this second value."),
+    Column("of_second_low", _SHARE, "Lower end of its interval."),
+    Column("of_second_high", _SHARE, "Upper end of its interval."),
+)
+CELLS = TableSchema(
+    "joint",
+    "Pairs of values",
+    (
+        Column("first", _TEXT, "Value of the first side.", shown=True),
+        Column("second", _TEXT, "Value of the second side.", shown=True),
+        *_CELLS,
+    ),
+)
+MARGINS = TableSchema(
+    "margins",
+    "Values of each side",
+    (
+        Column("side", _TEXT, "Name of the side.", shown=True),
+        Column("value", _TEXT, "The value.", shown=True),
+        Column("estimate", _SHARE, "Unbiased share of all reports.", "share", shown=True),
+        Column("std_error", _SHARE, "Standard error of `estimate`."),
+        Column("low", _SHARE, "Lower end of the interval.", shown=True),
+        Column("high", _SHARE, "Upper end of the interval.", shown=True),
+    ),
+)
+MAX_LISTED = 20  # cells in a summary
+
+
+class Pairs(KindDecoder):
+    """The decoder of pairs of values."""
+
+    title = "Two values together"
+    purpose = "two values of a pair metric together, and a test of independence"
+    main_table = CELLS.name
+    no_candidates = "a pair metric declares its values"
+
+    def decode(
+        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode the sum of the counts; see `KindDecoder.decode`."""
+        del note
+        window = sum_of(counts)
+        table = decode_pairs(window, question.options)
+        progress("pairs", 1, 1)
+        return joint_result(table, window, question.options)
+
+    def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
+        """A heat map, the table of cells, and the margins."""
+        found, manifest = stored.json(), stored.json(MANIFEST)
+        window = days(manifest["first_day"], manifest["last_day"])
+        lead = f"{' and '.join(found['of'])}: {count(found['reports'])} reports, {window}"
+        return PageParts("result_pair.html.j2", joint_view(found, query), lead)
+
+
+KIND = Pairs()
+
+
+def joint_result(table: JointTable, counts: Aggregate, options: DecodeOptions) -> Result:
+    """The result of a joint table. counts, options: that it was made of."""
+    covariance = table.covariance
+    content = joint_content(table)
+    return Result(
+        content,
+        _summary(content),
+        (CELLS.of_rows(_cell_rows(table)), MARGINS.of_rows(_margin_rows(table))),
+        manifest=manifest_of(counts, table.num_reports, options),
+        notes=(_independence_text(table), *table.warnings),
+        files={} if covariance is None else {"covariance.npy": partial(_write_array, covariance)},
+        printed=_printed(table),
+    )
+
+
+def joint_content(table: JointTable) -> dict[str, Any]:
+    """The contents of results.json for a joint table, as plain values (unknown as null)."""
+    test = table.independence
+    return {
+        "metric": table.metric,
+        "of": list(table.of),
+        "reports": table.num_reports,
+        "first_day": table.first_day and table.first_day.isoformat(),
+        "last_day": table.last_day and table.last_day.isoformat(),
+        "level": table.level,
+        "independence": {
+            "statistic": test.statistic,
+            "degrees_of_freedom": test.freedom,
+            "p_value": test.p_value,
+            "alpha": test.level,
+            "refuted": test.rejected,
+        },
+        "cells": CELLS.of_rows(_cell_rows(table)).records(),
+        "margins": MARGINS.of_rows(_margin_rows(table)).records(),
+        "warnings": list(table.warnings),
+    }
+
+
+def _summary(content: dict[str, Any]) -> dict[str, Any]:
+    """The test of independence, and the largest cells."""
+    cells = sorted(content["cells"], key=lambda cell: -cell["fitted"])
+    names = ("first", "second", "estimate", "low", "high")
+    outcome = "rejected" if content["independence"]["refuted"] else "not rejected"
+    return {
+        "num_reports": content["reports"],
+        "of": content["of"],
+        "num_cells": len(cells),
+        "independence": content["independence"],
+        "headline": f"{len(cells):,} cells; independence {outcome}",
+        "top": [{name: cell[name] for name in names} for cell in cells[:MAX_LISTED]],
+        "warnings": content["warnings"],
+    }
+
+
+def _independence_text(table: JointTable) -> str:
+    test = table.independence
+    return (
+        f"{table.num_reports:,} reports. Independence of {table.of[0]} and {table.of[1]} is "
+        f"{'rejected' if test.rejected else 'not rejected'}: chi-squared {test.statistic:.1f} with "
+        f"{test.freedom:,} degrees of freedom, p {p_text(test.p_value)}"
+    )
+
+
+def _printed(table: JointTable) -> tuple[Table, ...]:
+    """Cells and margins, the largest first."""
+    cells = sorted(_cell_rows(table), key=lambda row: -row[6])
+    margins = sorted(_margin_rows(table), key=lambda row: (row[0] != table.of[0], -row[2]))
+    title = f"{table.metric}: {' and '.join(table.of)}"
+    return CELLS.of_rows(cells, title), MARGINS.of_rows(margins)
+
+
+def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
+    """A row for each cell, the second side running fastest."""
+    parts: list[Floats | None] = [*table.cells, table.fitted, table.shrunk]
+    for given in (table.conditional(0), table.conditional(1)):
+        parts += [None] * 3 if given is None else [given.estimate, given.low, given.high]
+    return [
+        (row, column, *(None if part is None else _plain(part[i, j]) for part in parts))
+        for i, row in enumerate(table.rows)
+        for j, column in enumerate(table.columns)
+    ]
+
+
+def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
+    """A row for each value of each side."""
+    rows: list[tuple[Any, ...]] = []
+    for side, values in enumerate((table.rows, table.columns)):
+        margin = table.margin(side)
+        if margin is not None:
+            rows += [
+                (table.of[side], value, *(_plain(part[i]) for part in margin))
+                for i, value in enumerate(values)
+            ]
+    return rows
+
+
+def _plain(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _write_array(values: Floats, path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, values, allow_pickle=False)

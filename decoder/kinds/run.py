@@ -1,0 +1,184 @@
+"""From counts to a result and its folder: what the command line and the service both run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decoder.errors import DecodeError
+from decoder.files import claim_folder, finite, make_folder, write_files
+from decoder.kinds.interface import (
+    MANIFEST,
+    PAGE,
+    RESULTS,
+    KindDecoder,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+    decoder_of,
+    kinds_with,
+)
+from decoder.kinds.over_time import comparison_page, series_page
+from decoder.output.jinja import page_template
+from decoder.tables.paging import TableQuery
+
+if TYPE_CHECKING:
+    from decoder.options import Operation
+    from decoder.progress import Note, Progress
+    from rappor_core.aggregate import Aggregate
+
+MAX_PAGE_ROWS = 1_000  # of a page that is a file
+
+
+def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
+    """The decoder of counts; of those without a definition, such as google/rappor's, of strings.
+
+    Raises DecodeError where there are no counts, and for a kind without a decoder.
+    """
+    if not counts:
+        raise DecodeError("there are no counts to decode; choose other days or files")
+    return decoder_of(counts[0].definition.get("kind", "string"))
+
+
+def decode_counts(
+    operation: Operation,
+    counts: Sequence[Sequence[Aggregate]],
+    question: Question,
+    progress: Progress,
+    note: Note,
+) -> Result:
+    """Decode by the decoder of the metric's kind.
+
+    Args:
+        operation: `decode`, of one group of counts; `series`, of one group with an aggregate for
+            each window; `compare`, of the groups of the earlier and the later window.
+        counts: the groups.
+        question: what is wanted.
+        progress: called with (stage, done, total).
+        note: called with a sentence on what was left out or taken.
+
+    Raises:
+        RapporError: what the counts, a file or the decoder refuse.
+    """
+    kind = kind_of(counts[0])
+    if operation not in kind.operations:
+        name, having = counts[0][0].definition.get("kind"), ", ".join(kinds_with(operation))
+        raise DecodeError(
+            f"a metric of kind {name!r} has no {operation}, only {having}: decode one window"
+        )
+    kind.check(question)
+    if operation == "compare":
+        before, after = counts
+        return kind.compare(before, after, question, progress, note)
+    if operation == "series":
+        return kind.series(counts[0], question, progress, note)
+    return kind.decode(counts[0], question, progress, note)
+
+
+def claim(folder: Path, kind: KindDecoder) -> None:
+    """Make a folder for a result, and refuse one that holds files of somebody else.
+
+    Raises OutputError.
+    """
+    names = (RESULTS, PAGE, MANIFEST, *(f"{kind.table_of(one)}.csv" for one in kind.operations))
+    claim_folder(folder, names, RESULTS)
+    make_folder(folder)
+
+
+def write_result(
+    result: Result, kind: KindDecoder, operation: Operation, folder: Path, progress: Progress
+) -> tuple[Path, ...]:
+    """Write the files of a result, all or none; return their paths.
+
+    Tables are CSV and Parquet. Files that an earlier result left there and this one does not have
+    are deleted. Nothing depends on the clock or the machine: the same input gives the same bytes.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    stored = in_memory(result, operation)
+
+    def write_page(path: Path) -> None:
+        path.write_text(render_page(kind, stored), encoding="utf-8")
+
+    files: dict[str, Callable[[Path], object]] = {
+        **_tables(result),
+        **{
+            name: partial(_write_json, one, None if name in result.documents else 2)
+            for name, one in stored.documents.items()
+        },
+        **result.files,
+        PAGE: write_page,
+    }
+    before = _listed(folder / MANIFEST)
+    paths = write_files(folder, files, progress)
+    for name in before - stored.files:
+        (folder / name).unlink(missing_ok=True)
+    return paths
+
+
+def in_memory(result: Result, operation: Operation) -> StoredResult:
+    """A result as its page reads it, without files."""
+    names = frozenset({*_tables(result), *result.documents, *result.files, RESULTS, MANIFEST, PAGE})
+    manifest = finite(result.manifest | {"operation": operation, "files": sorted(names)})
+    documents = {RESULTS: result.content, MANIFEST: manifest, **result.documents}
+    tables = {f"{table.name}.parquet": table for table in result.tables}
+
+    def read(name: str) -> bytes:
+        return tables[name].to_parquet()
+
+    return StoredResult(operation, names, read, documents=documents)
+
+
+def _tables(result: Result) -> dict[str, Callable[[Path], object]]:
+    tables: dict[str, Callable[[Path], object]] = {}
+    for table in result.tables:
+        tables[f"{table.name}.csv"] = table.write_csv
+        tables[f"{table.name}.parquet"] = table.write_parquet
+    return tables
+
+
+def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> PageParts:
+    """The parts of the page of a stored result."""
+    if stored.operation == "series" and "series" in kind.operations:
+        return series_page(stored, query)
+    if stored.operation == "compare" and "series" in kind.operations:
+        return comparison_page(stored, query)
+    return kind.page(stored, query)
+
+
+def render_page(kind: KindDecoder, stored: StoredResult) -> str:
+    """Render report.html: one page, self-contained, that can be shown to a customer."""
+    parts = page_parts(kind, stored, TableQuery(rows=MAX_PAGE_ROWS))
+    manifest = stored.json(MANIFEST)
+    return page_template("report.html.j2").render(
+        metric=stored.json()["metric"],
+        title=kind.title,
+        description=manifest["definition"].get("description"),
+        manifest=manifest,
+        view=parts,
+        query=None,
+        own=False,
+        **parts.variables,
+    )
+
+
+def _write_json(content: dict[str, Any], indent: int | None, path: Path) -> None:
+    """Write JSON in ASCII, so that no text of a stranger steers a terminal; without an indent
+    without blanks."""
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(content, indent=indent, separators=separators, allow_nan=False, default=str)
+    path.write_text(text.replace("\x7f", "\\u007f") + "\n", encoding="ascii")
+
+
+def _listed(path: Path) -> set[str]:
+    """The files of an earlier result; none where its manifest does not say."""
+    try:
+        listed = json.loads(path.read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in listed if isinstance(name, str) and Path(name).name == name}

@@ -1,0 +1,363 @@
+"""The kinds string, category and boolean: which values of a list are how frequent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from decoder.candidates.files import column_taken
+from decoder.candidates.lists import Candidates, metric_candidates
+from decoder.files import finite
+from decoder.formats.google_rappor import read_map
+from decoder.kinds.interface import (
+    MANIFEST,
+    RESULTS,
+    KindDecoder,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+)
+from decoder.kinds.manifest import manifest_of
+from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.run import write_result
+from decoder.options import DecodeOptions
+from decoder.output.decoding_view import decoding_view
+from decoder.pipeline import decode
+from decoder.progress import Note, Progress, silent
+from decoder.results.tables import NOTES, Decoding
+from decoder.series.series import Series, decode_over_time
+from decoder.sources.windows import sum_of
+from decoder.tables.format import count, days
+from decoder.tables.paging import TableQuery, page_of, page_of_parquet
+from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+from rappor_core.text import counted
+
+if TYPE_CHECKING:
+    from decoder.comparison.windows import ShareChange
+
+_NUMBER, _SHARE, _P_VALUE = ColumnType.NUMBER, ColumnType.SHARE, ColumnType.P_VALUE
+# google/rappor's seven columns, then the p-values.
+DETECTED = TableSchema(
+    "results",
+    "Values detected",
+    (
+        Column("string", ColumnType.TEXT, "The value, as text.", "value", shown=True),
+        Column("estimate", _NUMBER, "Reports that hold the value.", unit="reports"),
+        Column("std_error", _NUMBER, "Standard error of `estimate`.", unit="reports"),
+        Column("proportion", _SHARE, "Share of the reports, shrunken.", "share", shown=True),
+        Column("prop_std_error", _SHARE, "Standard error of `proportion`."),
+        Column("prop_low_95", _SHARE,
+               "Lower end of the interval after selection, at the decoding's level.",
+               shown=True),
+        Column("prop_high_95", _SHARE,
+               "Upper end of the interval after selection, at the decoding's level.",
+               shown=True),
+        Column("p_value", _P_VALUE, "Of the test that nobody holds the value."),
+        Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
+               "corrected p", shown=True),
+    ),
+)  # fmt: skip
+CANDIDATES = TableSchema(
+    "candidates",
+    "Every candidate",
+    (
+        Column("value", ColumnType.TEXT, "The candidate.", shown=True),
+        Column("estimate", _SHARE, "Unbiased share of the reports.", "share", shown=True),
+        Column("std_error", _SHARE, "Standard error of `estimate`."),
+        Column("low", _SHARE, "Lower end of the interval of the estimate.", shown=True),
+        Column("high", _SHARE, "Upper end of the interval of the estimate.", shown=True),
+        Column("shrunken", _SHARE, "Posterior mean of the share: the best single guess."),
+        Column("z", _NUMBER, "Score of the test that nobody holds the value."),
+        Column("local_fdr", _P_VALUE, "Probability that nobody holds the value."),
+        Column("p_value", _P_VALUE, "Of the test that nobody holds the value."),
+        Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
+               "corrected p", shown=True),
+        Column("weight", _NUMBER, "What the p-value was divided by; absent without weights."),
+        Column("detected", ColumnType.FLAG, "Whether the correction detects the value."),
+        Column("selected_low", _SHARE,
+               "Lower end of the interval after selection; empty if not detected."),
+        Column("selected_high", _SHARE,
+               "Upper end of the interval after selection; empty if not detected."),
+        Column("same_bits_as", ColumnType.TEXT,
+               "The first candidate that sets the same bits; empty if it is this one."),
+        Column("forged", _SHARE,
+               "Smallest share of all reports that, forged, would explain the estimate."),
+        Column("forged_low", _SHARE,
+               "The same, for what of the estimate is above `selected_low`."),
+        Column("forged_shift", _SHARE,
+               "Largest change of the estimate by forged reports of 1 %."),
+        Column("note", ColumnType.TEXT, "Why the interval of a detected value reaches 0."),
+    ),
+    exact=True,
+)  # fmt: skip
+PRINTED = TableSchema(
+    "results",
+    "Values detected",
+    (
+        DETECTED.columns[0],
+        Column("true_share", _SHARE, "The true share, where it is known.", "true", shown=True),
+        *DETECTED.columns[3:],
+        Column("forged", _SHARE,
+               "Forgers who hold this part of the reports could explain the estimate.",
+               "forgers", shown=True),
+        Column("note", ColumnType.TEXT, "Why the interval reaches 0."),
+    ),
+)  # fmt: skip
+MAX_LISTED = 20  # values in a summary
+MAX_MARKS = 60  # values of the page's picture
+
+
+class Values(KindDecoder):
+    """The decoder of strings, categories and booleans."""
+
+    title = "Frequencies"
+    purpose = "which values are how frequent in one window"
+    members = frozenset({"candidates", "weights"})
+    option_names = frozenset({"method", "correction", "largest_p", "full_fit"})
+    operations = ("decode", "series", "compare")
+    main_table = DETECTED.name
+    published = (RESULTS, MANIFEST, "candidates.csv")
+
+    def decode(
+        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode the sum of the counts; see `KindDecoder.decode`."""
+        # The list is in no variable here: it would be held while files are written.
+        window = sum_of(counts)
+        return decoding_result(
+            decode(window, chosen_candidates(window, question, note), question.options, progress)
+        )
+
+    def series(
+        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+    ) -> Result:
+        """Decode all windows together, and the detected values in each."""
+        candidates = chosen_candidates(windows[0], question, note)
+        found = decode_over_time(windows, candidates, question.options, progress)
+        return values_series(found, question.options)
+
+    def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
+        """Detected values with a picture, or every candidate; what the fit says of itself."""
+        found, manifest = stored.json(), stored.json(MANIFEST)
+        if query.all and stored.own:
+            page = page_of_parquet(stored.read("candidates.parquet"), query, CANDIDATES.names[:10])
+            page = replace(page, rows=[row | {"share": row["estimate"]} for row in page.rows])
+        else:
+            page = page_of(found["detected"], "value", replace(query, all=False))
+        first, last = manifest["first_day"], manifest["last_day"]
+        window = f", {days(first, last)}" if first and last else ""
+        params = RapporParams.from_dict(manifest["params"])
+        return PageParts(
+            "result_decode.html.j2",
+            {**decoding_view(found, manifest, page), "params": params, "source": manifest},
+            f"Frequencies recovered from {count(manifest['num_reports'])} randomized "
+            f"reports{window}",
+        )
+
+
+KIND = Values()
+
+
+def values_series(found: Series, options: DecodeOptions) -> Result:
+    """The result of a series of shares."""
+    return series_result(decoding_result(found.whole), _windows(found), options)
+
+
+def decoding_result(decoding: Decoding) -> Result:
+    """The result of a decoding of a list."""
+    content = decoding_content(decoding)
+    return Result(
+        content,
+        _summary(content),
+        (_detected_table(decoding), _candidate_table(decoding)),
+        manifest=_manifest(decoding),
+        notes=_notes(decoding),
+        printed=(_printed_table(decoding),),
+    )
+
+
+def write_outputs(
+    decoding: Decoding, directory: str | Path, progress: Progress = silent
+) -> tuple[Path, ...]:
+    """Write all files of a decoding into a directory, made if needed; return their paths.
+
+    Raises OutputError.
+    """
+    return write_result(decoding_result(decoding), KIND, "decode", Path(directory), progress)
+
+
+def decoding_content(decoding: Decoding) -> dict[str, Any]:
+    """The contents of results.json: values detected, summary, diagnostics, warnings (NaN and
+    infinity as null)."""
+    content = {
+        "metric": decoding.metric,
+        "summary": asdict(decoding.summary),
+        "diagnostics": asdict(decoding.diagnostics)
+        | {"cohort_z": decoding.diagnostics.cohort_z.tolist()},
+        "warnings": list(decoding.warnings),
+        "reason": decoding.reason,
+        "candidates_read": decoding.notes,
+        "detected": [asdict(row) for row in decoding.detected],
+    }
+    return {name: finite(value) for name, value in content.items()}
+
+
+def _summary(content: dict[str, Any]) -> dict[str, Any]:
+    keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
+    numbers = ("num_candidates", "num_detected", "num_reports", "detectable_share")
+    summary = {name: content["summary"][name] for name in numbers}
+    return {
+        **summary,
+        "warnings": content["warnings"],
+        "reason": content["reason"],
+        "headline": f"{summary['num_detected']:,} of {summary['num_candidates']:,} found",
+        "top": [{key: row[key] for key in keys} for row in content["detected"][:MAX_LISTED]],
+    }
+
+
+def _detected_table(decoding: Decoding) -> Table:
+    total = decoding.summary.num_reports
+    return DETECTED.of_rows(
+        [
+            (row.value, row.share * total, row.std_error * total, row.share, row.std_error,
+             row.low, row.high, row.p_value, row.p_adjusted)
+            for row in decoding.detected
+        ]
+    )  # fmt: skip
+
+
+def _notes(decoding: Decoding) -> tuple[str, ...]:
+    """Warnings, why nothing was detected, and why an interval reaches 0."""
+    said = dict.fromkeys(f"{row.value}: {row.note}" for row in decoding.detected if row.note)
+    return (*decoding.warnings, *([decoding.reason] if decoding.reason else []), *said)
+
+
+def _printed_table(decoding: Decoding) -> Table:
+    rows = decoding.detected
+    names = {"string": "value", "proportion": "share", "prop_std_error": "std_error",
+             "prop_low_95": "low", "prop_high_95": "high"}  # fmt: skip
+    data = {name: [getattr(row, names.get(name, name)) for row in rows] for name in PRINTED.names}
+    if decoding.options.true_shares is None:
+        del data["true_share"]
+    return PRINTED.table(data, f"{decoding.metric}: {counted(len(rows), 'value')} found")
+
+
+def _candidate_table(decoding: Decoding) -> Table:
+    """Every candidate, in the order of the list; shares to seven significant digits."""
+    table = decoding.candidates
+    columns: dict[str, Any] = {name: getattr(table, name, None) for name in CANDIDATES.names}
+    for name, values in columns.items():
+        if isinstance(values, np.ndarray) and values.dtype == float and name not in _EXACT:
+            columns[name] = values.astype(np.float32)
+    columns["value"] = table.values
+    columns["same_bits_as"] = _same_bits_as(decoding)
+    columns["note"] = pa.DictionaryArray.from_arrays(table.note, list(NOTES)).cast(pa.string())
+    return CANDIDATES.table({name: one for name, one in columns.items() if one is not None})
+
+
+_EXACT = ("p_value", "p_adjusted", "weight")  # they may be below what single precision holds
+
+
+def _same_bits_as(decoding: Decoding) -> Any:
+    """The first candidate with the same bits, where that is another one."""
+    table, total = decoding.candidates, len(decoding.candidates.values)
+    others = np.flatnonzero(table.group != np.arange(total))
+    names = dict(zip(others.tolist(), (table.values[i] for i in table.group[others]), strict=True))
+    if not names:
+        return pa.nulls(total, pa.string())
+    return pa.array([names.get(i) for i in range(total)], pa.string())
+
+
+def _manifest(decoding: Decoding) -> dict[str, Any]:
+    summary, options = decoding.summary, decoding.options
+    return manifest_of(
+        decoding,
+        summary.num_reports,
+        options,
+        num_candidates=summary.num_candidates,
+        candidates_sha256=_digest(decoding.candidates.values),
+        method=decoding.diagnostics.method,
+        full_fit=options.full_fit,
+        correction=options.correction,
+        largest_p=options.largest_p,
+        weights=_weights(decoding),
+        repeats=summary.repetition,
+        target="population: the interval allows for the reporters being a sample of it",
+    )
+
+
+def _weights(decoding: Decoding) -> dict[str, Any] | None:
+    """The weights declared: their digest, and the least and largest of a candidate (1: even)."""
+    weights, table = decoding.options.weights, decoding.candidates
+    if weights is None or table.weight is None:
+        return None
+    least, most = float(table.weight.min()), float(table.weight.max())
+    return {"sha256": weights.digest, "least": least, "most": most}
+
+
+def _digest(values: Sequence[str]) -> str:
+    """SHA-256 of the distinct candidates in their order, one a line, UTF-8."""
+    digest = sha256()
+    for value in values:
+        digest.update(f"{value}\n".encode())
+    return digest.hexdigest()
+
+
+def chosen_candidates(counts: Aggregate, question: Question, note: Note) -> Candidates:
+    """The list that was chosen, or the metric's own values. Raises CandidatesError."""
+    choice = question.candidates
+    if choice.map_file:
+        return read_map(choice.map_file, counts.params)
+    if choice.file:
+        listed = Candidates.from_file(choice.file, choice.column)
+        taken = column_taken(choice.file, choice.column)
+        if taken:
+            note(taken)
+        return listed
+    if choice.numbers is not None:
+        return Candidates.numbers(*choice.numbers)
+    if choice.dates is not None:
+        return Candidates.dates(*choice.dates)
+    return metric_candidates(counts)
+
+
+def _windows(series: Series) -> Windows:
+    windows = [
+        {"first_day": str(first), "last_day": str(last), "reports": reports}
+        for (first, last), reports in zip(series.windows, series.reports, strict=True)
+    ]
+    rows = [
+        {**window, "string": value, "proportion": float(series.shares[w, i]),
+         "std_error": float(series.std_errors[w, i]), "low": float(series.low[w, i]),
+         "high": float(series.high[w, i])}
+        for w, window in enumerate(windows) for i, value in enumerate(series.values)
+    ]  # fmt: skip
+    changes = [row for one in series.changes for row in _changes(series, one)]
+    return Windows(windows, rows, changes)
+
+
+def _changes(series: Series, change: ShareChange) -> list[dict[str, Any]]:
+    """The change of each value between two windows, with its interval."""
+    low, high = change.interval(series.whole.options.level)
+    columns = {
+        "difference": change.difference,
+        "std_error": change.std_error,
+        "low": low,
+        "high": high,
+        "p_value": change.p_value,
+        "p_adjusted": change.p_adjusted,
+    }
+    return [
+        {"first": change.first, "second": change.second, "string": value}
+        | {name: float(column[i]) for name, column in columns.items()}
+        for i, value in enumerate(series.values)
+    ]

@@ -1,0 +1,1 @@
+"""Tables of results: columns declared once, written as CSV, Parquet, JSON, text and HTML."""

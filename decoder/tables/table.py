@@ -1,0 +1,317 @@
+"""`Table`: a table of results, whose columns are declared once and whose data are columns.
+
+Files, pages, the console and the reference page of columns are made from the declaration. A table
+is written as CSV for people and spreadsheets, as Parquet with types and meanings, and as rows of
+plain values for JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decoder.tables.format import count, p_text, percent, points
+from rappor_core.text import FORMULA_CHARACTERS, without_formula
+
+GEOMETRY = "geometry"  # the column of shapes in GeoParquet
+MAX_DIGITS = 6  # of a number that is printed
+
+
+class ColumnType(StrEnum):
+    """What the values of a column are, which decides how they are stored and printed."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    SHARE = "share"  # a fraction of 1; printed in percent
+    POINTS = "points"  # a difference of shares; printed in points
+    P_VALUE = "p-value"
+    DAY = "day"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    name: in files, stable.  meaning: one sentence for the reference page.  title: on pages and on
+    the console, the name if empty.  unit: of the values, if they have one.  shown: whether pages
+    and the console show the column.
+    """
+
+    name: str
+    type: ColumnType
+    meaning: str
+    title: str = ""
+    unit: str = ""
+    shown: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The heading of the column on pages and on the console."""
+        return self.title or self.name.replace("_", " ")
+
+    def text(self, value: Any) -> str:
+        """Format a value for people; an unknown one is empty."""
+        if value is None or (isinstance(value, float) and not np.isfinite(value)):
+            return ""
+        if self.type is ColumnType.FLAG:
+            return "yes" if value else "no"
+        writer = _WRITERS.get(self.type)
+        return str(value) if writer is None else writer(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.{MAX_DIGITS}g}"
+
+
+_WRITERS = {
+    ColumnType.INTEGER: count,
+    ColumnType.NUMBER: _number,
+    ColumnType.SHARE: percent,
+    ColumnType.POINTS: points,
+    ColumnType.P_VALUE: p_text,
+}
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The declaration of a table: its name in files, a title for people, and its columns.
+
+    exact: texts in its CSV stay as they are, because programs read it again.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    exact: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def table(self, data: Mapping[str, Any], title: str = "") -> Table:
+        """Make a table of columns by name; a declared column without data is left out.
+
+        Raises KeyError for a column that is not declared.
+        """
+        declared = {column.name: column for column in self.columns}
+        columns = tuple(declared[name] for name in data)
+        return Table(self.name, title or self.title, columns, data, self.exact)
+
+    def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
+        """Make a table of rows, each with a value for every column, in order."""
+        data = {name: [row[i] for row in rows] for i, name in enumerate(self.names)}
+        return self.table(data, title)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results.
+
+    name: of its files, without an ending.  data: by the name of a column, arrays, sequences or
+    Arrow arrays of one length; None and NaN are unknown.  geometries: of GeoJSON, one a row, where
+    rows have a place.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    data: Mapping[str, Any]
+    exact: bool = False
+    geometries: Sequence[Mapping[str, Any] | None] | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.data.values()), ()))
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows as plain values; unknown numbers are None."""
+        return zip(*(_plain(values) for values in self.data.values()), strict=True)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as plain values by the name of the column, for JSON."""
+        return [dict(zip(self.data, row, strict=True)) for row in self.rows()]
+
+    def shown(self, most: int) -> tuple[list[str], list[tuple[str, ...]]]:
+        """Headings and formatted rows for the console, the first ones.
+
+        Columns `low` and `high` that follow each other are one column, `interval`.
+        """
+        columns = [column for column in self.columns if column.shown]
+        values = {one.name: [one.text(v) for v in _plain(self.data[one.name][:most])]
+                  for one in columns}  # fmt: skip
+        headings, cells = list[str](), list[list[str]]()
+        for before, column in zip([None, *columns], columns, strict=False):
+            low_name = column.name.replace("high", "low")
+            if before is not None and before.name == low_name != column.name:
+                headings[-1] = "interval"
+                ends = zip(cells[-1], values[column.name], strict=True)
+                cells[-1] = [f"{low.removesuffix(' %').removesuffix(' points')} to {high}"
+                             for low, high in ends]  # fmt: skip
+            else:
+                headings.append(column.heading)
+                cells.append(values[column.name])
+        return headings, list(zip(*cells, strict=True))
+
+    def to_arrow(self) -> Any:
+        """The table as a pyarrow.Table with types; names, units and meanings are its metadata."""
+        import pyarrow as pa  # a tenth of a second, which a table on the console need not take
+
+        fields, arrays = [], []
+        for column in self.columns:
+            array = _arrow(self.data[column.name], column.type)
+            about = {"meaning": column.meaning, "unit": column.unit, "type": str(column.type),
+                     "title": column.title, "shown": "yes" * column.shown}  # fmt: skip
+            fields.append(pa.field(column.name, array.type, metadata=about))
+            arrays.append(array)
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields, {"table": self.title}))
+
+    def write_csv(self, path: Path) -> None:
+        """Write UTF-8 with a header; numbers in full, unknown ones as empty cells.
+
+        Unless the table is `exact`, a text that a spreadsheet would compute gets an apostrophe
+        before it, if it is not a finite number. Parquet and JSON hold the text as it is.
+        """
+        from pyarrow import csv
+
+        table = self.to_arrow()
+        with path.open("wb") as file:
+            csv.write_csv(table if self.exact else without_formulas(table), file)
+
+    def to_parquet(self) -> bytes:
+        """The bytes of `write_parquet`, without shapes."""
+        from pyarrow import parquet
+
+        buffer = io.BytesIO()
+        parquet.write_table(self.to_arrow(), buffer)
+        return buffer.getvalue()
+
+    def write_parquet(self, path: Path) -> None:
+        """Write Parquet with types, units and meanings; GeoParquet where rows have a place."""
+        from pyarrow import parquet
+
+        from decoder.tables.geo_files import write_geoparquet
+
+        if self.geometries is None:
+            parquet.write_table(self.to_arrow(), path)
+        else:
+            write_geoparquet(path, self.to_arrow(), self.geometries)
+
+
+def read_schema(content: bytes) -> Any:
+    """The pyarrow.Schema of a Parquet file that `Table.write_parquet` made."""
+    from pyarrow import parquet
+
+    return parquet.read_schema(io.BytesIO(content))
+
+
+def columns_of(schema: Any) -> tuple[Column, ...]:
+    """The declarations of the columns of a schema that `read_schema` read."""
+    found = []
+    for one in schema:
+        about = {key.decode(): value.decode() for key, value in (one.metadata or {}).items()}
+        kind = ColumnType(about["type"])
+        found.append(Column(one.name, kind, about["meaning"], about["title"], about["unit"],
+                            bool(about["shown"])))  # fmt: skip
+    return tuple(found)
+
+
+def csv_of_parquet(content: bytes) -> bytes:
+    """A Parquet file as CSV in which no text is a formula; without a geometry."""
+    from pyarrow import parquet
+
+    table = parquet.read_table(io.BytesIO(content))
+    return to_csv(table.drop_columns([GEOMETRY]) if GEOMETRY in table.column_names else table)
+
+
+def csv_of_texts(content: bytes, num_columns: int) -> bytes:
+    """A CSV file of texts, with or without a header, in which no text is a formula."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = [f"f{number}" for number in range(num_columns)]
+    table = csv.read_csv(
+        io.BytesIO(content),
+        csv.ReadOptions(column_names=names),
+        csv.ParseOptions(newlines_in_values=True),
+        csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )
+    buffer = io.BytesIO()
+    csv.write_csv(without_formulas(table), buffer, csv.WriteOptions(include_header=False))
+    return buffer.getvalue()
+
+
+def to_csv(table: Any) -> bytes:
+    """The bytes that `Table.write_csv` would write of a pyarrow.Table."""
+    from pyarrow import csv
+
+    buffer = io.BytesIO()
+    csv.write_csv(without_formulas(table), buffer)
+    return buffer.getvalue()
+
+
+# As `rappor_core.text.without_formula` finds them, in the syntax of RE2.
+_COMPUTED = '(^|[;|\\t\\n])[\\s"]*[' + FORMULA_CHARACTERS + "]"
+_FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def without_formulas(table: Any) -> Any:
+    """A pyarrow.Table in which no text is a formula that a spreadsheet computes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for number, name in enumerate(table.column_names):
+        texts = table[name]
+        if not pa.types.is_string(texts.type) or not pc.any(_suspicious(texts)).as_py():
+            continue
+        cells = [_safe(text) for text in texts.to_pylist()]
+        table = table.set_column(number, table.schema.field(number), pa.array(cells, pa.string()))
+    return table
+
+
+def _suspicious(texts: Any) -> Any:
+    """Which texts a spreadsheet would compute, numbers among them, as a boolean array."""
+    import pyarrow.compute as pc
+
+    return pc.match_substring_regex(texts, _COMPUTED)
+
+
+def _safe(text: str | None) -> str | None:
+    return text if text is None or _FINITE.fullmatch(text) else without_formula(text)
+
+
+def _arrow(values: Any, kind: ColumnType) -> Any:
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return pa.array(values, mask=~np.isfinite(values))
+    if isinstance(values, np.ndarray):
+        return pa.array(values)
+    return pa.array(_plain(values), _types()[kind])
+
+
+def _types() -> dict[ColumnType, Any]:
+    import pyarrow as pa
+
+    others = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
+              ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
+    return dict.fromkeys(ColumnType, pa.float64()) | others
+
+
+def _plain(values: Any) -> list[Any]:
+    """Values as plain Python objects; None for numbers that are not finite."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    elif hasattr(values, "to_pylist"):
+        values = values.to_pylist()
+    return [None if isinstance(v, float) and not np.isfinite(v) else v for v in values]

@@ -1,1 +1,0 @@
-"""Whole jobs, from a source of aggregates to files, without a command line."""

@@ -1,1 +1,0 @@
-"""The kinds of jobs, one a module, with the templates of their results."""

@@ -1,0 +1,455 @@
+"""`rappor decode`, `density`, `flows`, `discover`, `compare`: from counts to results.
+
+Each command is its options and one call: the decoder of the metric's kind decodes, and writes and
+prints what it found.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from decoder.density.cells import location_of
+from decoder.files import replacing
+from decoder.formats.analyst_tables import read_weights
+from decoder.formats.google_rappor import write_metrics_json
+from decoder.kinds.interface import Question
+from decoder.kinds.run import claim, decode_counts, kind_of, write_result
+from decoder.options import (
+    DEFAULT_ALPHA,
+    DEFAULT_AREA_NAME,
+    DEFAULT_CROWD,
+    DEFAULT_LEVEL,
+    DEFAULT_MIN_KM,
+    DEFAULT_TOP,
+    CandidateChoice,
+    DecodeOptions,
+    FlowOptions,
+    MapOptions,
+    Operation,
+)
+from decoder.sources.aggregates import (
+    AggregateFiles,
+    AggregateSource,
+    CollectorWindow,
+    GoogleTables,
+    check_metric,
+)
+from decoder.sources.density_windows import SplitName
+from decoder.sources.windows import Each
+from privacy_audit.findings import trackability_text
+from rappor_cli import options as shared
+from rappor_cli.numbers import number, read_day
+from rappor_cli.options import bounded_repeats
+from rappor_cli.progress import stage_bars
+from rappor_cli.results import print_result
+from rappor_cli.store import StoredWindow, need_one
+from rappor_cli.text import print_note
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import shown
+
+
+class HashName(StrEnum):
+    """Names of the hash families (`--hash`)."""
+
+    MMH3 = "mmh3"
+    MD5 = "md5"
+
+
+MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
+MetricArgument = Annotated[str, typer.Argument(help="Its declared name.")]
+ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
+CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.csv.", exists=True)]
+MapFile = Annotated[
+    Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
+]
+Hash = Annotated[HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")]
+CandidatesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|RANGE",
+        help="Values to look for: txt, csv, Parquet, gz or not; numbers FIRST:LAST[:STEP] or days "
+        "FIRST:LAST.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="level: of the intervals, .95; repeats: of a device, sum r^2 / sum r; largest_p: "
+        "accept no larger one; without_cohorts: such as 3,7; weights: CSV of value,weight, "
+        "declared before the data (`,1`: others); column: of a table of candidates.",
+    ),
+]
+EachOption = Annotated[
+    Each | None,
+    typer.Option(help="A series by day or week: of the days that are served, or several files."),
+]
+BaseFile = Annotated[
+    Path | None,
+    typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
+]
+CellsFile = Annotated[
+    Path | None,
+    typer.Option(help="Show only these cells: one a line, or a column `cell`.", exists=True),
+]
+RegionFile = Annotated[
+    Path | None, typer.Option(help="GeoJSON polygon: show only cells in it.", exists=True)
+]
+PointsFile = Annotated[
+    Path | None, typer.Option(help="CSV with latitude and longitude, to be marked.", exists=True)
+]
+AreasFile = Annotated[
+    Path | None,
+    typer.Option(help="GeoJSON of named areas, as districts: shares with intervals.", exists=True),
+]
+KnownFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="CSV of a known matrix: origin,destination,count, such as the last census.",
+        exists=True,
+    ),
+]
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_NUMBER = "-?[0-9]{1,18}"
+_RANGE = re.compile(f"(?P<days>{_DAY}:{_DAY})|{_NUMBER}:{_NUMBER}(:{_NUMBER})?")
+
+
+def decode(
+    aggregate: shared.AggregateFiles = None,
+    collector: shared.Collector = None,
+    metric: MetricOption = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    params: ParamsFile = None,
+    counts: CountsFile = None,
+    map_file: MapFile = None,
+    hash_name: Hash = HashName.MD5,
+    candidates: CandidatesOption = None,
+    method: shared.Method = shared.MethodName.CAVITY,
+    correction: shared.Correction = shared.CorrectionName.FDR,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
+    each: EachOption = None,
+    settings: Settings = None,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Recover frequencies from an aggregate, with a report that can be shown."""
+    question = _question(candidates, settings, map_file, method, correction, alpha)
+    if params or counts:
+        if aggregate or collector or first or last:
+            raise typer.BadParameter(
+                "give one of --aggregate, --collector and --params with --counts"
+            )
+        if not (params and counts):
+            raise typer.BadParameter("--params and --counts go together")
+        tables = GoogleTables(params, counts, hash_name.value)
+        _run(tables, question, output, each=each, as_json=as_json)
+        return
+    if metric and not collector:
+        raise typer.BadParameter("--metric goes with --collector")
+    if not (aggregate or collector):
+        raise typer.BadParameter(
+            "give --aggregate FILE, or --collector URL --metric NAME, or --params with --counts"
+        )
+    source = _source(metric, aggregate, collector, None, first, last)
+    _run(source, question, output, each=each, as_json=as_json)
+
+
+def compare(
+    metric: Annotated[str, typer.Argument(help="Its declared name.")],
+    before: Annotated[
+        list[str], typer.Option(metavar="FILE|DAYS", help="Earlier window: FIRST:LAST, or a file.")
+    ],
+    after: Annotated[
+        list[str], typer.Option(metavar="FILE|DAYS", help="Later window: FIRST:LAST, or a file.")
+    ],
+    collector: shared.Collector = None,
+    candidates: CandidatesOption = None,
+    method: shared.Method = shared.MethodName.CAVITY,
+    correction: shared.Correction = shared.CorrectionName.FDR,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
+    settings: Settings = None,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Compare two windows of a metric: differences with their own intervals.
+
+    rappor compare page --collector URL --before 2026-11-01:2026-11-07 --after 2026-11-08:2026-11-14
+    """
+    question = _question(candidates, settings, None, method, correction, alpha)
+    sources = [_window(metric, words, collector) for words in (before, after)]
+    groups = [source.read(print_note) for source in sources]
+    _decode("compare", groups, metric, question, output, as_json)
+
+
+def density(
+    metric: MetricArgument,
+    aggregate: shared.AggregateFiles = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    split: Annotated[SplitName, typer.Option("--by", help="One map a part.")] = SplitName.WHOLE,
+    slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
+    method: shared.MapMethod = shared.MapMethodName.FIELD,
+    level: shared.Level = DEFAULT_LEVEL,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
+    repeats: shared.Repeats = None,
+    cells: CellsFile = None,
+    region: RegionFile = None,
+    points: PointsFile = None,
+    base: BaseFile = None,
+    areas: AreasFile = None,
+    area_name: Annotated[
+        str, typer.Option(help="Property of --areas that names them.")
+    ] = DEFAULT_AREA_NAME,
+    output: shared.OutputFolder = None,
+    every_window: Annotated[
+        bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
+    if every_window and not output:
+        raise typer.BadParameter("--every-window goes with -o DIR")
+    if area_name != DEFAULT_AREA_NAME and not areas:
+        raise typer.BadParameter("--area-name goes with --areas FILE")
+    if split is not SplitName.WHOLE and aggregate:
+        raise typer.BadParameter("--by asks a collector; each file is a window of its own")
+    if cells and region:
+        raise typer.BadParameter("give one of --cells and --region")
+    maps = MapOptions(method.value, tuple(slot or ()), cells, region, points, base, areas,
+                      area_name, every_window)  # fmt: skip
+    options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
+    counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
+    tracked = trackability_text(location_of(counts[0])[0])
+    question = Question(options=options, maps=maps, notes=(tracked,))
+    _decode("decode", [counts], metric, question, output, as_json)
+
+
+def flows(
+    metric: MetricArgument,
+    aggregate: shared.AggregateFiles = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    prior: KnownFile = None,
+    min_km: Annotated[
+        float, typer.Option(min=0, help="Show no flow between centers nearer than that.")
+    ] = DEFAULT_MIN_KM,
+    top: Annotated[
+        int, typer.Option(min=0, help="Show so many flows besides those detected.")
+    ] = DEFAULT_TOP,
+    base: BaseFile = None,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
+    level: shared.Level = DEFAULT_LEVEL,
+    repeats: shared.Repeats = None,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Flows between usual cells: tables, GeoJSON lines, a page with a map.
+
+    rappor flows commute --collector URL --from 2026-11-01 --to 2027-10-31 -o out
+
+    rappor flows commute --aggregate FILE --prior census.csv --min-km 1 --top 50 -o out
+    """
+    options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
+    question = Question(options=options, flows=FlowOptions(min_km, top, base, prior))
+    source = _source(metric, aggregate, collector, database, first, last)
+    _run(source, question, output, metric, as_json=as_json)
+
+
+def discover(
+    metric: Annotated[str | None, typer.Argument(help="Metric to fetch from a collector.")] = None,
+    aggregate: shared.AggregateFiles = None,
+    collector: shared.Collector = None,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
+    level: shared.Level = DEFAULT_LEVEL,
+    crowd: Annotated[
+        int, typer.Option(min=1, help="Name no string with fewer estimated reports.")
+    ] = DEFAULT_CROWD,
+    repeats: shared.Repeats = None,
+    approved: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write the candidates file -o of the rows that a person approved in "
+            "DIR/discovered.csv, and find nothing.",
+            exists=True,
+        ),
+    ] = None,
+    output: shared.OutputFolder = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Find frequent strings in the reports of a metric of kind 'discover'."""
+    if approved:
+        _write_approved(approved, output)
+        return
+    if bool(aggregate) == bool(collector):
+        raise typer.BadParameter("give METRIC with --collector URL, or --aggregate FILE")
+    source = _source(metric, aggregate, collector, None, first, last)
+    options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
+    _run(source, Question(options=options, crowd=crowd), output, as_json=as_json)
+
+
+def _run(
+    source: AggregateSource,
+    question: Question,
+    output: Path | None,
+    metric: str | None = None,
+    *,
+    each: Each | None = None,
+    as_json: bool,
+) -> None:
+    """Read the counts, decode, write and print."""
+    started = time.monotonic()
+    counts = source.windows(each, print_note) if each else source.read(print_note)
+    operation: Operation = "series" if each else "decode"
+    summary = _decode(operation, [counts], metric, question, output, as_json)
+    if output and isinstance(source, GoogleTables):
+        write_metrics_json(summary, time.monotonic() - started, output / "metrics.json")
+
+
+def _decode(
+    operation: Operation,
+    groups: Sequence[Sequence[Aggregate]],
+    metric: str | None,
+    question: Question,
+    output: Path | None,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Decode, write and print; return the summary in results.json, if there is one."""
+    kind = kind_of(groups[0])
+    for counts in groups:
+        if metric is not None:
+            check_metric(counts, metric)
+    if output:
+        claim(output, kind)
+    with stage_bars() as progress:
+        result = decode_counts(operation, groups, question, progress, print_note)
+        written = write_result(result, kind, operation, output, progress) if output else ()
+    print_result(result, kind, written, as_json=as_json)
+    summary: dict[str, Any] = result.content.get("summary", {})
+    return summary
+
+
+def _source(
+    metric: str | None,
+    aggregate: list[Path] | None,
+    collector: str | None,
+    database: str | None,
+    first: str | None,
+    last: str | None,
+    split: SplitName | None = None,
+) -> AggregateSource:
+    """Files, or the days of a collector or its database; without days all that it serves."""
+    need_one(collector, database, aggregate or ())
+    days = read_day(first), read_day(last)
+    if aggregate:
+        if any(days):
+            raise typer.BadParameter("--from and --to ask a collector; a file is its own window")
+        return AggregateFiles(tuple(aggregate))
+    if days[0] and days[1] and days[0] > days[1]:
+        raise typer.BadParameter(f"--from {days[0]} is after --to {days[1]}")
+    if metric is None:
+        raise typer.BadParameter("--collector needs --metric NAME")
+    if collector:
+        return CollectorWindow(collector, metric, *days, split)
+    return StoredWindow(str(database), metric, *days, split)
+
+
+def _window(metric: str, words: list[str], collector: str | None) -> AggregateSource:
+    """A window of a comparison: files, or days of a collector."""
+    found = _RANGE.fullmatch(words[0])
+    if len(words) == 1 and found is not None and found["days"]:
+        if not collector:
+            raise typer.BadParameter(f"the days {words[0]} need --collector URL")
+        first, last = map(read_day, words[0].split(":"))
+        return CollectorWindow(collector, metric, first, last)
+    missing = [word for word in words if not Path(word).exists()]
+    if missing:
+        raise typer.BadParameter(f"{shown(missing[0])} is neither a file nor days FIRST:LAST")
+    return AggregateFiles(tuple(map(Path, words)))
+
+
+def _question(
+    candidates: str | None,
+    settings: list[str] | None,
+    map_file: Path | None,
+    method: shared.MethodName,
+    correction: shared.CorrectionName,
+    alpha: float,
+) -> Question:
+    """What is asked of a list of candidates."""
+    given = dict(map(_setting, settings or ()))
+    choice = _candidates(candidates, given.pop("column", None), map_file)
+    options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha, **given)
+    return Question(choice, options)
+
+
+def _candidates(text: str | None, column: str | None, map_file: Path | None) -> CandidateChoice:
+    """Make the choice of candidates: a file, a range of numbers or days, or google's map."""
+    if text is not None and map_file is not None:
+        raise typer.BadParameter("give one of --candidates and --map")
+    found = None if text is None or Path(text).exists() else _RANGE.fullmatch(text)
+    if column and (text is None or found is not None):
+        raise typer.BadParameter("column goes with --candidates FILE")
+    if found is None or text is None:
+        return CandidateChoice(file=Path(text) if text else None, column=column, map_file=map_file)
+    if found["days"]:
+        return CandidateChoice(dates=tuple(map(read_day, text.split(":"))))
+    return CandidateChoice(numbers=tuple(map(int, text.split(":"))))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE of --set."""
+    name, _, value = text.partition("=")
+    if name not in _SETTINGS:
+        raise typer.BadParameter(f"--set {shown(text)}: the names are {', '.join(_SETTINGS)}")
+    return name, _SETTINGS[name](value)
+
+
+def _from_0_to_1(text: str) -> float:
+    found = number(text)
+    if not 0 <= found <= 1:
+        raise typer.BadParameter(f"{shown(text)} is not from 0 to 1")
+    return found
+
+
+def _cohorts(text: str) -> tuple[int, ...]:
+    words = text.split(",")
+    if not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
+        raise typer.BadParameter(f"{shown(text)} is not a list of cohorts such as 3,7")
+    return tuple(sorted(set(map(int, words))))
+
+
+_SETTINGS: dict[str, Callable[[str], Any]] = {
+    "level": _from_0_to_1,
+    "repeats": lambda text: bounded_repeats(number(text)),
+    "largest_p": _from_0_to_1,
+    "without_cohorts": _cohorts,
+    "weights": lambda text: read_weights(Path(text)),
+    "column": str,
+}
+
+
+def _write_approved(folder: Path, output: Path | None) -> None:
+    from decoder.kinds.discover import approved_strings  # needs libraries that others do without
+
+    if output is None:
+        raise typer.BadParameter("--approved needs -o FILE for the candidates")
+    strings = approved_strings(folder)
+    with replacing(output) as part:
+        part.write_text("".join(f"{string}\n" for string in strings), encoding="utf-8")
+    print(f"{len(strings)} approved strings in {output}, for rappor decode --candidates")

@@ -1,0 +1,55 @@
+"""Pages and files of maps as `rappor density -o` writes them, from maps in memory."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from decoder.density.areas import AreaShares
+from decoder.density.maps import Density
+from decoder.kinds.interface import MANIFEST, RESULTS, Question, StoredResult
+from decoder.kinds.location import KIND, MAP, Maps, map_result
+from decoder.kinds.run import render_page, write_result
+from decoder.output.base_layer import BaseLayer
+from decoder.output.density_html import map_data
+from decoder.progress import silent
+from rappor_core.aggregate import Aggregate
+from rappor_core.grid.box import Point
+from rappor_core.metrics.metric import Metric
+
+
+def render_maps(
+    maps: Sequence[Density],
+    points: Sequence[Point] = (),
+    notes: Sequence[str] = (),
+    base: BaseLayer | None = None,
+    areas: Sequence[AreaShares] = (),
+) -> str:
+    """The page of maps. Arguments as of `map_data`."""
+    return render_drawn(maps[0].metric, map_data(maps, points, notes, base, areas))
+
+
+def render_drawn(metric: Metric, drawn: dict[str, Any]) -> str:
+    """The page of what `map_data` gives."""
+    return render_page(KIND, stored_map(metric, drawn))
+
+
+def stored_map(metric: Metric, drawn: dict[str, Any], address: str = "") -> StoredResult:
+    """The result of what `map_data` gives; address: of a service that serves its data."""
+    documents = {
+        RESULTS: {"metric": metric.base_name, "num_reports": 1, "warnings": []},
+        MANIFEST: {"definition": metric.to_dict(), "params_id": metric.params_id},
+        MAP: drawn,
+    }
+    return StoredResult("decode", frozenset(documents), lambda _: b"", False, address, documents)
+
+
+def write_maps(
+    maps: Sequence[Density], folder: Path, areas: Sequence[AreaShares] = ()
+) -> tuple[Path, ...]:
+    """Write the files of maps; the tables first."""
+    metric = maps[0].metric
+    cohorts, bits = metric.params.num_cohorts, metric.params.num_bits
+    counts = Aggregate(metric.name, metric.params, (0,) * cohorts, ((0,) * bits,) * cohorts,
+                       definition=metric.to_dict())  # fmt: skip
+    result = map_result(Maps(list(maps), {}, areas=list(areas)), Question(), counts)
+    return write_result(result, KIND, "decode", folder, silent)
