@@ -31,7 +31,7 @@ from metric_design.metric_table import Labels, merged_periods, metric_table
 from metric_design.noise import LARGEST, Noise, noises
 from metric_design.population import ExpectedShares
 from metric_design.request import DEFAULTS, LIMITS, MAX_BYTES, POWER, PlanRequest, Unknown
-from rappor_core.encodings.interface import encoding_named
+from rappor_core.encodings import encoding_named
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import kind_named
 from rappor_core.params import RapporParams

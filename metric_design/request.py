@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from decoder.errors import PlanError
 from metric_design.kinds import LISTED
-from rappor_core.encodings.interface import Encoding, encoding_named
+from rappor_core.encodings import Encoding, encoding_named
 from rappor_core.metrics.kinds import kind_named
 
 Period = Literal["day", "week", "month"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
-from rappor_core.encodings.interface import Encoding, encoding_named
+from rappor_core.encodings import Encoding, encoding_named
 from rappor_core.errors import ParameterError, check_whole
 from rappor_core.frozen import Frozen
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
@@ -16,8 +16,6 @@ HashFamily = Literal["mmh3", "md5"]
 MAX_BITS = 1 << 16
 MAX_HASHES = 64
 MAX_COHORTS = 1 << 16
-MD5_MAX_BITS = 256  # a position is one byte of the digest
-MD5_MAX_HASHES = 16  # a digest has 16 bytes
 LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rappor_core.encodings.interface import encoding_named
+from rappor_core.encodings import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, shown, toml_problem
 from rappor_core.metrics.kinds import kind_named, kind_names
 from rappor_core.metrics.metric import Metric

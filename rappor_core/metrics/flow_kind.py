@@ -1,11 +1,10 @@
-"""The kind `flow`: a pair of usual cells, of which a device answers one question; its encoding."""
+"""The kind `flow`: a pair of usual cells, of which a device answers one question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.encodings.interface import Encoding, check_symbols
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import NO_DATA, OTHER, RESERVED
 from rappor_core.grid.grid import PAIR_SEPARATOR
@@ -15,8 +14,6 @@ from rappor_core.metrics.flow import (
     MAX_SYMBOLS,
     Flow,
     as_bands,
-    flow_symbol,
-    question_of,
 )
 from rappor_core.metrics.kinds import Kind, refuse_field
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, Slot
@@ -193,34 +190,3 @@ def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
         refuse(name, "num_cohorts", cohorts, why)
     mechanism = TwoRoundMechanism.one_symbol(symbols, positive(name, table, "epsilon"))
     return RapporParams(symbols, 1, cohorts, mechanism, "flow_symbol")
-
-
-class FlowSymbol(Encoding):
-    """The encoding of a pair of usual cells (`rappor_core.metrics.flow`): a cohort asks one
-    question."""
-
-    name = "flow_symbol"
-    symbols = True
-    one_entry = True
-
-    def check(self, params: RapporParams) -> None:
-        """Require one hash, of family mmh3, and probabilities that add up. Raises
-        ParameterError."""
-        super().check(params)
-        check_symbols(params)
-
-    def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The symbol of a pair, as one set bit. Raises ValueRefusedError."""
-        flow, question = metric.details, question_of(cohort)
-        pair = flow.split(metric.rules.index(metric, value))
-        return 1 << flow_symbol(metric.params, question, flow.class_of(question, *pair), cohort)
-
-    def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Refuse: which symbol a pair has depends on the question of the cohort."""
-        del params, num_values
-        raise ParameterError(
-            "a metric of flows has a matrix, not a list of candidates: use rappor flows"
-        )
-
-
-ENCODINGS = {"flow_symbol": FlowSymbol()}

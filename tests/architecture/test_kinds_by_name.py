@@ -9,7 +9,7 @@ import pytest
 
 from decoder.workflows.kinds import decoder_kind_names
 from decoder_service.jobs.kinds import job_kinds
-from rappor_core.encodings.interface import encoding_named
+from rappor_core.encodings import encoding_named
 from rappor_core.metrics.kinds import kind_named, kind_names
 
 ROOT = Path(__file__).parents[2]
