@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from rappor_core.errors import ParameterError, shown
-from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 
 DELTA = 1e-6  # chance with which the bound may fail

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from metric_design.kinds import KindDesign, Level, numbers_of_cohorts, whole_of
-from rappor_core.metrics.discover_kind import NUM_COHORTS
+from rappor_core.metrics.discover_kind import DEFAULT_NUM_COHORTS
 from rappor_core.metrics.metric import Metric
 
 USUAL_LEVELS = 4
@@ -32,7 +32,7 @@ class DiscoverDesign(KindDesign):
     ) -> Iterator[Mapping[str, Any]]:
         """As many cohorts as have a crowd."""
         step = whole_of(given, "num_levels", USUAL_LEVELS) + 1
-        for cohorts in numbers_of_cohorts(devices, step, NUM_COHORTS):
+        for cohorts in numbers_of_cohorts(devices, step, DEFAULT_NUM_COHORTS):
             yield {"epsilon_infinity": epsilon, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:

@@ -13,7 +13,7 @@ from metric_design.metric_plan import toml_key
 from metric_design.noise import Noise
 from metric_design.request import PlanRequest
 from metric_design.review import reports_of_cohorts
-from rappor_core.metrics.metric import (
+from rappor_core.metrics.keys import (
     DEFAULT_MIN_REPORTS,
     DEFAULT_MIN_REPORTS_PER_COHORT,
 )

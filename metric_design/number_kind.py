@@ -10,8 +10,8 @@ from typing import Any
 from metric_design.kinds import KindDesign, Level
 from metric_design.metric_plan import rounded_down
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import table_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.number_kind import number_metric
 
 Z = 1.96
 STRATA = 8, 4, 16, 32  # of a mean
@@ -221,7 +221,7 @@ def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _fewer_cohorts(table: Mapping[str, Any]) -> Iterator[int]:
     """Fewer cohorts than the usual ones; none of a table that is no metric."""
     with suppress(MetricsFileError):
-        metric = number_metric("planned", table)
+        (metric,) = table_metrics("planned", table)
         step = metric.rules.cohort_step(metric)
         yield from (each * step for each in FEWER if each * step < metric.params.num_cohorts)
 

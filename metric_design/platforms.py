@@ -74,7 +74,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
         try:
             added, declared = _for_browsers(name, table, tables, today)
         except MetricsFileError as error:
-            declared = tuple(table_metrics(name, table, tables))
+            declared = table_metrics(name, table, tables)
             said.append(f"a browser cannot run {name}: {error}")
         else:
             if added:
@@ -105,9 +105,9 @@ def _for_browsers(
         days = max(0, (table["expires"] - today).days)
         added["lives"] = min(LIVES, days // SAFARI_DAYS + 1)
     try:
-        return added, tuple(table_metrics(name, {**table, **added}, tables))
+        return added, table_metrics(name, {**table, **added}, tables)
     except MetricsFileError:
         if "max_reports" in table:
             raise
     added["max_reports"] = 1
-    return added, tuple(table_metrics(name, {**table, **added}, tables))
+    return added, table_metrics(name, {**table, **added}, tables)

@@ -12,7 +12,8 @@ from metric_design.kinds import Level, kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import WEB
 from rappor_core.risk import (

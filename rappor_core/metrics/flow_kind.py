@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.errors import ParameterError, ValueRefusedError, check_whole
 from rappor_core.grid.box import NO_DATA, OTHER, RESERVED
 from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.mechanism import TwoRoundMechanism
@@ -15,21 +15,74 @@ from rappor_core.metrics.flow import (
     Flow,
     as_bands,
 )
+from rappor_core.metrics.keys import ALWAYS, EPSILON, NUM_COHORTS, NUMBERS, TEXT, WHOLE, Key
 from rappor_core.metrics.kinds import Kind, refuse_field
-from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, Slot
-from rappor_core.metrics.location_kind import PATIENT_DAYS, read_grid
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.tables import (
-    needed,
-    positive,
-    read_common,
-    refuse,
-    refused,
+from rappor_core.metrics.location import Slot
+from rappor_core.metrics.location_kind import (
+    GRID_KEYS,
+    MAX_GAP,
+    PATIENT_DAYS,
+    PATIENT_PERIODS,
+    WINDOW,
+    read_grid,
 )
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
+
+FLOW_KEYS = (
+    *GRID_KEYS,
+    Key("from", TEXT, None, "The slot of the first usual cell, as of `slots`.", ALWAYS),
+    Key(
+        "to",
+        TEXT,
+        None,
+        "The slot of the second one, without a common hour; or the same slot, with `lag`.",
+        ALWAYS,
+    ),
+    Key(
+        "lag",
+        WHOLE,
+        0,
+        "Periods between the two of one slot, 1 to 60: moves. The device keeps its first usual "
+        "cell for so long.",
+    ),
+    Key(
+        "bands_km",
+        NUMBERS,
+        None,
+        "Rising upper edges of distance bands; own cell, beyond the last edge, and `other` with "
+        "`no_data` are bands, too: no more of them than symbols.",
+        ALWAYS,
+    ),
+    Key(
+        "mode",
+        TEXT,
+        None,
+        "`once` (one answer for life, about one period of `spread`) or `window` (one answer in "
+        "each `window` periods, and `max_reports` for life).",
+        ALWAYS,
+    ),
+    WINDOW,
+    Key("spread", WHOLE, 1, "Of mode `once`: over how many periods devices spread their answer."),
+    MAX_GAP,
+    EPSILON.replace(
+        meaning="Nats of one answer: both cells, whether they are one, and that there is no data."
+    ),
+    Key(
+        "num_symbols",
+        WHOLE,
+        None,
+        "How many symbols classes are hashed to, 2 to 64; round(e^epsilon + 1) detects flows best.",
+        ALWAYS,
+    ),
+    NUM_COHORTS.replace(
+        meaning="Groups that are asked different questions; public. A multiple of 10."
+    ),
+    Key("no_data", TEXT, NO_DATA, "It need not be declared, and has no other name."),
+)
 
 
 class FlowKind(Kind):
@@ -40,14 +93,34 @@ class FlowKind(Kind):
 
     name = "flow"
     encodings = ("flow_symbol",)
+    keys = FLOW_KEYS
     has_details = True
-    takes_no_data = True
+    client_part = "flows"
     reserved = RESERVED
     takes_fixes = True
 
-    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
-        """Read a whole `[metrics.NAME]` table."""
-        return (flow_metric(name, table),)
+    def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
+        """Yield the fields of the metric."""
+        declared = table.declared()
+        if table["period"] in PATIENT_PERIODS:
+            declared.setdefault("accept_days", PATIENT_DAYS)
+        if table["mode"] == "once":
+            if table.get("max_reports") not in (None, 1):
+                table.refuse("max_reports", "must be 1 for mode 'once'")
+            declared["max_reports"] = 1
+        if table["no_data"] != NO_DATA:
+            table.refuse("no_data", f"is not {NO_DATA!r}, its name for a flow")
+        fixed = {"max_memoized_values": 1, "fallback": OTHER, "no_data": NO_DATA}
+        yield {**declared, **fixed, "params": _params(table), "details": _flow(table)}
+
+    def turns(self, metric: Metric) -> int:
+        """Periods over which answers are spread."""
+        return int(metric.details.window or metric.details.spread)
+
+    def part_options(self, metric: Metric) -> tuple[str, ...]:
+        """The library of its grid, if there is one."""
+        library: str = metric.details.grid.library
+        return (library,) if library else ()
 
     def details_from_dict(self, fields: Mapping[str, Any]) -> Flow:
         """Read the `Flow` of a metric's definition."""
@@ -131,62 +204,33 @@ class FlowKind(Kind):
         return f"{pair}. A device says one of these, by chance: {said}", ()
 
 
-FLOW = FlowKind()
-
-_FLOW_KEYS = {"grid", "box", "levels", "rows", "columns", "from", "to", "bands_km", "mode"}
-_FLOW_KEYS |= {"spread", "window", "lag", "max_gap_minutes", "epsilon", "num_symbols"}
-_FLOW_KEYS |= {"num_cohorts", "no_data"}
-
-
-def flow_metric(name: str, table: Mapping[str, Any]) -> Metric:
-    """Make a metric of kind `flow` from its `[metrics.NAME]` table. Raises MetricsFileError that
-    names the metric, the key and the value."""
-    common = read_common(name, table, _FLOW_KEYS)
-    if table.get("period") in ("week", "month"):
-        common.setdefault("accept_days", PATIENT_DAYS)
-    if table.get("mode") == "once":
-        if table.get("max_reports", 1) != 1:
-            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
-        common["max_reports"] = 1
-    if table.get("no_data", NO_DATA) != NO_DATA:
-        refuse(name, "no_data", table["no_data"], f"is not {NO_DATA!r}, its name for a flow")
-    try:
-        return Metric(name=name, params=_params(name, table), details=_flow(name, table),
-                      max_memoized_values=1, fallback=OTHER, no_data=NO_DATA,
-                      **common)  # fmt: skip
-    except (ParameterError, TypeError) as error:
-        raise refused(name, table, error) from error
-
-
-def _flow(name: str, table: Mapping[str, Any]) -> Flow:
+def _flow(table: MetricTable) -> Flow:
+    keys = ("mode", "spread", "window", "lag", "max_gap_minutes")
     return Flow(
-        grid=read_grid(name, table),
-        origin=_slot(name, table, "from"),
-        destination=_slot(name, table, "to"),
-        bands_km=as_bands(needed(name, table, "bands_km")),
-        mode=needed(name, table, "mode"),
-        spread=table.get("spread", 1),
-        window=table.get("window", 0),
-        lag=table.get("lag", 0),
-        max_gap_minutes=table.get("max_gap_minutes", DEFAULT_GAP_MINUTES),
+        grid=read_grid(table),
+        origin=_slot(table, "from"),
+        destination=_slot(table, "to"),
+        bands_km=as_bands(table["bands_km"]),
+        **{key: table[key] for key in keys},
     )
 
 
-def _slot(name: str, table: Mapping[str, Any], key: str) -> Slot:
+def _slot(table: MetricTable, key: str) -> Slot:
     try:
-        return Slot.parse(needed(name, table, key))
+        return Slot.parse(table[key])
     except ParameterError as error:
         raise ParameterError(f"{key}: {error}") from error
 
 
-def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
+def _params(table: MetricTable) -> RapporParams:
     """So many symbols and cohorts, and k-ary randomised response with the whole epsilon."""
-    symbols = needed(name, table, "num_symbols")
-    if type(symbols) is not int or not 2 <= symbols <= MAX_SYMBOLS:
-        refuse(name, "num_symbols", symbols, f"is not a whole number from 2 to {MAX_SYMBOLS}")
-    cohorts = needed(name, table, "num_cohorts")
+    symbols, cohorts = table["num_symbols"], table["num_cohorts"]
+    check_whole("num_symbols", symbols, 2, MAX_SYMBOLS)
     if type(cohorts) is not int or cohorts % COHORT_STEP:
         why = f"is not a multiple of {COHORT_STEP}, of which each set asks all questions"
-        refuse(name, "num_cohorts", cohorts, why)
-    mechanism = TwoRoundMechanism.one_symbol(symbols, positive(name, table, "epsilon"))
+        table.refuse("num_cohorts", why)
+    mechanism = TwoRoundMechanism.one_symbol(symbols, table.positive("epsilon"))
     return RapporParams(symbols, 1, cohorts, mechanism, "flow_symbol")
+
+
+FLOW = FlowKind()

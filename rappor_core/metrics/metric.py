@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 from rappor_core.errors import MetricsFileError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import canonical
-from rappor_core.metrics.kinds import Kind, kind_named, kind_names
+from rappor_core.metrics.keys import (
+    DEFAULT_ACCEPT_DAYS,
+    DEFAULT_MIN_REPORTS,
+    DEFAULT_MIN_REPORTS_PER_COHORT,
+)
+from rappor_core.metrics.kinds import KINDS, Kind, kind_named
 from rappor_core.metrics.validation import APP, WEB, Period, Platform, check_definition
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from rappor_core.metrics.location import Location
 
-DEFAULT_MIN_REPORTS = 1_000
-DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
-DEFAULT_ACCEPT_DAYS = 7
 MEANING_VERSION = 1
 _OPTIONAL = {
     "no_data",
@@ -212,7 +214,7 @@ class Metric(Frozen):
         """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
         expected = set(cls.field_names)
         kind = definition.get("kind")
-        if kind not in kind_names() or not kind_named(kind).located:
+        if kind not in KINDS or not kind_named(kind).located:
             expected.remove("location")
         expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import canonical
-from rappor_core.metrics.kinds import Kind, refuse_field, wrong_type
-from rappor_core.metrics.tables import listed_shape, needed, refuse
+from rappor_core.metrics.keys import (
+    ALWAYS,
+    NO_DATA_KEY,
+    NOISE_KEYS,
+    NUM_BITS,
+    NUM_COHORTS,
+    TEXTS,
+    VALUE_KEYS,
+    Key,
+)
+from rappor_core.metrics.kinds import KINDS, Kind, kind_named, refuse_field, wrong_type
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
 
 MAX_ONE_HOT = 256  # pairs with a bit each; more are hashed
 _MOST_LISTED = 12  # values of a side that are named one by one
@@ -25,16 +35,36 @@ class PairKind(Kind):
 
     name = "pair"
     encodings = (_ONE_HOT, _BLOOM)
-    keys = frozenset({"of", "values"})
+    keys = (
+        Key(
+            "of",
+            TEXTS,
+            None,
+            "The names of the two sides, in the order in which values are recorded.",
+            ALWAYS,
+        ),
+        Key(
+            "values",
+            "table of two lists",
+            None,
+            "Each list of text without `\\|`, or `[false, true]`. A side that it lacks is the "
+            "`category` or `boolean` metric of that name in this file: its list is copied.",
+            "a side is not a metric of this file",
+        ),
+        NUM_BITS.replace(
+            meaning="Bits into which pairs are hashed; each pair has a bit where it is not given.",
+            needed_when=f"more than {MAX_ONE_HOT} pairs",
+        ),
+        NUM_COHORTS.replace(needed_when="`num_bits` is given"),
+        *NOISE_KEYS,
+        *VALUE_KEYS,
+        NO_DATA_KEY,
+    )
+    fixed_keys = ("num_hashes", "hash")
     has_details = True
-    takes_no_data = True
+    client_part = "pairs"
 
-    def completed(
-        self,
-        name: str,  # noqa: ARG002
-        table: Mapping[str, Any],
-        tables: Mapping[str, Any],
-    ) -> Mapping[str, Any]:
+    def completed(self, table: Mapping[str, Any], tables: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take a list that `values` does not hold from the metric of that name, in this file."""
         names, lists = table.get("of"), table.get("values", {})
         if not isinstance(names, list) or not isinstance(lists, dict):
@@ -42,9 +72,9 @@ class PairKind(Kind):
         found = {side: _declared(tables.get(side)) for side in names if isinstance(side, str)}
         return {**table, "values": {k: v for k, v in found.items() if v is not None} | lists}
 
-    def read_details(self, name: str, table: Mapping[str, Any]) -> Pair:  # noqa: ARG002
+    def read_details(self, table: MetricTable) -> Pair:
         """Read the lists of both sides, in the order of `of`."""
-        names, lists = table.get("of"), table.get("values")
+        names, lists = table["of"], table.get("values")
         if not isinstance(names, list) or len(names) != 2:
             raise ParameterError(f"of = {shown(names)} is not a list of two names")
         if not isinstance(lists, dict):
@@ -53,7 +83,7 @@ class PairKind(Kind):
         if missing:
             raise ParameterError(
                 f"of names {shown(missing[0])}, which is neither a list of `values` nor a metric "
-                "of kind 'category' or 'boolean' in this file"
+                "with a list of values (kind 'category' or 'boolean') in this file"
             )
         unknown = sorted(set(lists) - set(names))
         if unknown:
@@ -64,26 +94,28 @@ class PairKind(Kind):
         """Read the `Pair` of a metric's definition."""
         return Pair.from_dict(fields)
 
-    def encoding(self, table: Mapping[str, Any]) -> str:
+    def encoding(self, table: MetricTable) -> str:
         """The encoding: a Bloom filter where `num_bits` is declared, else one bit a pair."""
         return _BLOOM if "num_bits" in table else _ONE_HOT
 
-    def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    def shape(self, table: MetricTable) -> dict[str, Any]:
         """The shape of a report: one bit for each pair, or one hash into `num_bits` bits."""
-        pairs = self.read_details(name, table).num_pairs
-        if self.encoding(table) == _ONE_HOT:
+        pairs, bits, cohorts = (
+            self.read_details(table).num_pairs,
+            table.get("num_bits"),
+            table.get("num_cohorts"),
+        )
+        if bits is None:
             if pairs > MAX_ONE_HOT:
                 raise MetricsFileError(
-                    f"metric {name!r}: num_bits is missing: {pairs:,} pairs are more than the "
-                    f"{MAX_ONE_HOT} that may have a bit each; declare num_bits and num_cohorts, "
-                    "such as 128 and 32"
+                    f"metric {table.name!r}: num_bits is missing: {pairs:,} pairs are more than "
+                    f"the {MAX_ONE_HOT} that may have a bit each; declare num_bits and "
+                    "num_cohorts, such as 128 and 32"
                 )
-            return listed_shape(name, table, pairs)
-        for key in ("num_hashes", "hash"):
-            if key in table:
-                refuse(name, key, table[key], "is fixed by kind = 'pair'; leave it out")
-        cohorts = needed(name, table, "num_cohorts")
-        return {"num_bits": table["num_bits"], "num_hashes": 1, "num_cohorts": cohorts}
+            bits, cohorts = pairs, 1 if cohorts is None else cohorts
+        elif cohorts is None:
+            raise MetricsFileError(f"metric {table.name!r}: num_cohorts is missing")
+        return {"num_bits": bits, "num_hashes": 1, "num_cohorts": cohorts}
 
     def check(self, metric: Metric) -> None:
         """Require two lists, and as many bits as pairs where each pair has a bit of its own."""
@@ -150,6 +182,11 @@ class PairKind(Kind):
                 )
         return found[0], found[1]
 
+    def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
+        """The lists of both sides."""
+        lists: tuple[Sequence[object], ...] = metric.details.values
+        return lists
+
     def all_values(self, metric: Metric) -> Sequence[object]:
         """Every pair, as text."""
         texts: list[str] = metric.details.texts()
@@ -170,11 +207,9 @@ class PairKind(Kind):
 
 def _declared(table: Any) -> Any:
     """The list of a metric that has one, as declared; None for any other."""
-    if not isinstance(table, dict):
+    if not isinstance(table, dict) or table.get("kind") not in KINDS:
         return None
-    return {"category": table.get("categories"), "boolean": [False, True]}.get(
-        str(table.get("kind"))
-    )
+    return kind_named(table["kind"]).declared_values(table)
 
 
 PAIR = PairKind()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from rappor_core.errors import MetricsFileError
 from rappor_core.hashing import canonical
-from rappor_core.metrics.kinds import kind_names, refuse_field
+from rappor_core.metrics.kinds import KINDS, refuse_field
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -52,7 +52,7 @@ def _check_name(metric: Metric) -> None:
 
 
 def _check_choices(metric: Metric) -> None:
-    for key, choices in (("kind", kind_names()), ("period", get_args(Period))):
+    for key, choices in (("kind", tuple(KINDS)), ("period", get_args(Period))):
         if getattr(metric, key) not in choices:
             refuse_field(metric, key, f"is not one of {', '.join(choices)}")
     for key in ("description", "owner"):
@@ -95,7 +95,7 @@ def _check_cohort_floor(metric: Metric) -> None:
 
 
 def _check_kind(metric: Metric) -> None:
-    if metric.categories and not metric.rules.has_categories:
+    if metric.categories and not metric.rules.has_key("categories"):
         refuse_field(metric, "categories", "goes with kind = 'category' only")
     if (metric.location is not None) != metric.rules.located:
         refuse_field(metric, "location", "goes with kind = 'location', which needs it")
@@ -135,7 +135,7 @@ def _check_lifetime(metric: Metric) -> None:
 def _check_no_data(metric: Metric) -> None:
     if metric.no_data is None:
         return
-    if type(metric.no_data) is not str or not metric.rules.takes_no_data:
+    if type(metric.no_data) is not str or not metric.rules.has_key("no_data"):
         why = "is not a string, or its kind takes none"
         refuse_field(metric, "no_data", why)
     metric.rules.check_no_data(metric)

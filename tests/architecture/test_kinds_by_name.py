@@ -10,10 +10,10 @@ import pytest
 from decoder.workflows.kinds import decoder_kind_names
 from decoder_service.jobs.kinds import job_kinds
 from rappor_core.encodings import encoding_named
-from rappor_core.metrics.kinds import kind_named, kind_names
+from rappor_core.metrics.kinds import KINDS, kind_named
 
 ROOT = Path(__file__).parents[2]
-ENCODINGS = {name for kind in map(kind_named, kind_names()) for name in kind.encodings}
+ENCODINGS = {name for kind in map(kind_named, KINDS) for name in kind.encodings}
 CORE = ["rappor_core", "client_sdk", "collector", "decoder", "metric_design", "simulations"]
 JOBS = [f"decoder_service/{part}" for part in ("jobs", "worker", "results", "releases")]
 
@@ -29,7 +29,7 @@ def nodes(folder: str) -> list[tuple[str, ast.AST]]:
 
 @pytest.mark.parametrize("folder", [*CORE, "rappor_cli"])
 def test_no_module_compares_a_kind_or_an_encoding_with_a_name(folder: str) -> None:
-    words = ENCODINGS | set(kind_names())
+    words = ENCODINGS | set(KINDS)
     assert {encoding_named(name).name for name in ENCODINGS} == ENCODINGS
     found = []
     for place, node in nodes(folder):

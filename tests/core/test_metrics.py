@@ -173,7 +173,7 @@ def test_bad_files_name_key_and_value(text: str, message: str) -> None:
     ("text", "message"),
     [
         (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
-        (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its kind"),
+        (BOOLEAN + 'no_data = "x"\n', "unknown key no_data = 'x'; known are"),
         (
             STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
             + 'no_data = "none"\n',

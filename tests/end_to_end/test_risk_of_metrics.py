@@ -30,7 +30,7 @@ from rappor_cli.main import main
 from rappor_cli.metric_rows import metric_rows
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.kinds import kind_names
+from rappor_core.metrics.kinds import KINDS
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.risk import Risk, belief_text, believed, percent_up, rise_text, risk_of
@@ -157,7 +157,7 @@ def test_five_places_say_the_same_of_a_metric(
 
 def test_the_files_are_of_every_kind() -> None:
     kinds = {parse_metrics(text).declared[0].kind for text in CASES.values()}
-    assert kinds == set(kind_names())
+    assert kinds == set(KINDS)
 
 
 def test_metrics_of_four_values_tell_of_four() -> None:
