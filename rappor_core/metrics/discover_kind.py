@@ -75,6 +75,7 @@ class Discover(Kind):
     )
     fixed_keys = ("num_hashes", "hash")
     has_details = True
+    free_text = True
     client_part = "discover"
     in_words = (
         "a text that no list holds: a device sends a code of its beginning or of all of it, from "

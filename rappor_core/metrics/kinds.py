@@ -50,7 +50,7 @@ class Kind:
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
     takes_fixes: what a device answers is made of the places where it was.
-    takes_numbers: whether its values are numbers.
+    takes_numbers, free_text: whether its values are numbers, or any text.
     in_words: what is asked, for the public dictionary.
     client_part: the module of the TypeScript client with the kind, which exports a function of the
         same name; "" where its core has the kind.
@@ -66,6 +66,7 @@ class Kind:
     collected = False
     takes_fixes = False
     takes_numbers = False
+    free_text = False
     in_words = ""
     client_part = ""
 

@@ -38,6 +38,7 @@ class String(Kind):
     name = "string"
     encodings = ("bloom",)
     keys = (NUM_BITS, NUM_HASHES, NUM_COHORTS, HASH, *NOISE_KEYS, *VALUE_KEYS, NO_DATA_KEY)
+    free_text = True
     in_words = "a text"
 
     def shape(self, table: MetricTable) -> dict[str, Any]:

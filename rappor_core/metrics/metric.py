@@ -18,7 +18,7 @@ from rappor_core.metrics.keys import (
     DEFAULT_MIN_REPORTS,
     DEFAULT_MIN_REPORTS_PER_COHORT,
 )
-from rappor_core.metrics.kinds import KINDS, Kind, kind_named
+from rappor_core.metrics.kinds import Kind, kind_named
 from rappor_core.metrics.validation import APP, WEB, Period, Platform, check_definition
 from rappor_core.params import RapporParams
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MEANING_VERSION = 1
 _OPTIONAL = {
+    "location",
     "no_data",
     "min_reports_per_cohort",
     "details",
@@ -197,9 +198,7 @@ class Metric(Frozen):
         definition["expires"] = self.expires.isoformat()
         definition["categories"] = list(self.categories)
         definition["params"] = self.params.to_dict()
-        if self.location is None:
-            del definition["location"]
-        else:
+        if self.location is not None:
             definition["location"] = self.location.to_dict()
         if self.details is not None:
             definition["details"] = self.details.to_dict()
@@ -213,9 +212,6 @@ class Metric(Frozen):
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
         """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
         expected = set(cls.field_names)
-        kind = definition.get("kind")
-        if kind not in KINDS or not kind_named(kind).located:
-            expected.remove("location")
         expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))

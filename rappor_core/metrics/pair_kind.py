@@ -18,7 +18,7 @@ from rappor_core.metrics.keys import (
     VALUE_KEYS,
     Key,
 )
-from rappor_core.metrics.kinds import KINDS, Kind, kind_named, refuse_field, wrong_type
+from rappor_core.metrics.kinds import Kind, kind_named, refuse_field, wrong_type
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -207,9 +207,10 @@ class PairKind(Kind):
 
 def _declared(table: Any) -> Any:
     """The list of a metric that has one, as declared; None for any other."""
-    if not isinstance(table, dict) or table.get("kind") not in KINDS:
+    try:
+        return kind_named(table["kind"]).declared_values(table)
+    except (ParameterError, LookupError, TypeError):  # no metric, or not one of a known kind
         return None
-    return kind_named(table["kind"]).declared_values(table)
 
 
 PAIR = PairKind()
