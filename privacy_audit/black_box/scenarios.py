@@ -28,7 +28,8 @@ GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life t
 TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
 MAX_FILLERS = 40  # values recorded to reach the cap
 MAX_CELLS = 60
-TEXTS = tuple(
+POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
+STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
 )  # that differ in their first letters, by which a prefix code tells them apart
 ODD = (
@@ -108,7 +109,7 @@ def scenarios(metric: Metric) -> Iterator[Scenario]:
 def values_of(metric: Metric) -> tuple[Value, ...]:
     """List values to record for a metric: all of its list, or some strings, numbers or cells."""
     if metric.rules.free_text:
-        return TEXTS
+        return POOL if hashes_text(metric) else STARTS
     if metric.rules.takes_numbers:
         return _numbers(metric.details)
     if metric.location is not None:

@@ -21,7 +21,6 @@ JOBS = [f"decoder_service/{part}" for part in ("jobs", "worker", "results", "rel
 # Not done yet: comparisons with a kind that is asked for, by another name than `kind`.
 STILL_COMPARED = {
     "decoder/flows/decoding.py": "metrics of flows are read from definitions",
-    "metric_design/kinds.py": "kinds that are planned from a list",
     "decoder_service/metrics/page.py": "jobs of a metric with parts",
     "rappor_cli/experiments.py": "the flows of a file",
     "rappor_cli/quickstart.py": "commands by kind",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from metric_design.review import check_metrics, reports_to_serve
+from metric_design.cohorts import reports_to_serve
+from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
