@@ -52,7 +52,7 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
         metric: whose counts are published.
         devices: that report in a period.
     """
-    if metric.location is not None or metric.rules.has_details:
+    if metric.location is not None or metric.rules.details is not None:
         return ["no claim about published counts: none is known for this kind"]
     if metric.params.scheme.symbols:
         return ["no claim about published counts: counters of symbols have none"]

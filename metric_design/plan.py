@@ -294,7 +294,7 @@ def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -
 
 def merged_sentence(metric: Metric, devices: float) -> str | None:
     """Say how many periods are served as one; None where each is served by itself."""
-    if metric.max_reports == 1 and metric.location is None and not metric.rules.has_details:
+    if metric.max_reports == 1 and metric.location is None and metric.rules.details is None:
         return None  # one report in the life of a device: it is no series
     needed, each = reports_to_serve(metric), devices / metric.rules.turns(metric)
     together = -int(-needed // each)

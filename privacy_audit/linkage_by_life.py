@@ -68,7 +68,7 @@ def _values_are_scored(metric: Metric) -> bool:
     """Whether reports are attacked by what they say; else by their dates alone."""
     params = metric.params
     return (
-        (metric.rules.takes_numbers or not metric.rules.has_details)
+        (metric.rules.takes_numbers or metric.rules.details is None)
         and not params.scheme.single_bit
         and params.mechanism.has_permanent_round
     )

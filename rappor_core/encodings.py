@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rappor_core import privacy
 from rappor_core.errors import ParameterError
 from rappor_core.hashing import bloom_bits, mmh3_positions, normalise
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -56,32 +55,6 @@ class Encoding:
             raise ParameterError(
                 f"num_hashes = {params.num_hashes}: encoding {self.name!r} sets one bit, use 1"
             )
-
-    def epsilon_infinity(self, params: RapporParams) -> float:
-        """Bound of all reports of one memoised value, for life, nats."""
-        return privacy.epsilon_infinity(
-            params.mechanism, params.num_hashes, single_bit=self.single_bit, symbol=self.symbols
-        )
-
-    def epsilon_n(self, params: RapporParams, num_reports: int) -> float:
-        """Bound of `num_reports` reports of one memoised value, nats."""
-        return privacy.epsilon_n(
-            params.mechanism,
-            params.num_hashes,
-            num_reports,
-            single_bit=self.single_bit,
-            symbol=self.symbols,
-        )
-
-    def epsilon_per_report(self, params: RapporParams, num_reports: int) -> float:
-        """Nats that each of `num_reports` reports of a life counts, whatever their values."""
-        return privacy.epsilon_per_report(
-            params.mechanism,
-            params.num_hashes,
-            num_reports,
-            single_bit=self.single_bit,
-            symbol=self.symbols,
-        )
 
     def max_permanent_responses(self, params: RapporParams, max_values: int) -> int:  # noqa: ARG002
         """Number of permanent responses that a device with `max_values` values can come to hold."""

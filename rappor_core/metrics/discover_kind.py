@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rappor_core.codes.prefix_code import packaged_code, read_code
@@ -12,7 +11,6 @@ from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.keys import (
     NO_DATA_KEY,
     NOISE_KEYS,
-    NUM_COHORTS,
     TEXT,
     VALUE_KEYS,
     WHOLE,
@@ -34,47 +32,18 @@ class Discover(Kind):
     name = "discover"
     encodings = ("coded_prefix",)
     keys = (
-        Key(
-            "code",
-            TEXT,
-            "domains",
-            "A code table of the package: names of internet hosts, lower case. Any other byte "
-            "takes about 20 of the 64 bits: a string with two characters outside ASCII is found by "
-            "its beginning alone, if at all. Train a code for such strings.",
-        ),
-        Key(
-            "code_table",
-            TEXT,
-            None,
-            "The text of your own table, as `rappor metrics train-code LIST` prints it.",
-        ),
-        Key(
-            "num_levels",
-            WHOLE,
-            4,
-            "Groups of cohorts that hash the first 1, 2, ... parts of the code; one group more "
-            "counts.",
-        ),
-        Key(
-            "bits_per_level",
-            WHOLE,
-            16,
-            "Bits of a part; `num_levels * bits_per_level` is 64 at most. Strings with longer "
-            "codes are found as far as 64 bits go.",
-        ),
+        Key("code", TEXT, "domains", "A code table of the package: names of internet hosts."),
+        Key("code_table", TEXT, None, "Your own table, as `rappor metrics train-code` prints it."),
+        Key("num_levels", WHOLE, 4, "Groups of cohorts for parts of the code; one more counts."),
+        Key("bits_per_level", WHOLE, 16, "Bits of a part; 64 at most in all."),
         Key("num_bits", WHOLE, 1_024, "Buckets into which a prefix is hashed."),
-        NUM_COHORTS.replace(
-            default=DEFAULT_NUM_COHORTS,
-            meaning="Groups that hash parts of different lengths; public. A multiple of "
-            "`num_levels + 1`.",
-            needed_when="",
-        ),
+        Key("num_cohorts", WHOLE, DEFAULT_NUM_COHORTS, "A multiple of `num_levels + 1`."),
         *NOISE_KEYS,
         *VALUE_KEYS,
         NO_DATA_KEY,
     )
     fixed_keys = ("num_hashes", "hash")
-    has_details = True
+    details = PrefixGroups
     free_text = True
     client_part = "discover"
     in_words = (
@@ -118,10 +87,6 @@ class Discover(Kind):
         levels, bits = table["num_levels"], table["bits_per_level"]
         return PrefixGroups(table_code, levels, bits, packaged=text is None)
 
-    def details_from_dict(self, fields: Mapping[str, Any]) -> PrefixGroups:
-        """Read the groups of prefixes from a metric's definition."""
-        return PrefixGroups.from_dict(fields)
-
     def part_options(self, metric: Metric) -> tuple[str, ...]:
         """`domains`, the packaged code table of domain names, where it makes the code."""
         return ("domains",) if metric.details.packaged else ()
@@ -138,8 +103,6 @@ class Discover(Kind):
     def check(self, metric: Metric) -> None:
         """Require equal groups of cohorts, and one report only where a second one would repeat
         its bits."""
-        if not isinstance(metric.details, PrefixGroups):
-            raise MetricsFileError(f"metric {metric.name!r}: details is missing")
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

@@ -20,10 +20,8 @@ from rappor_core.metrics.kinds import Kind, refuse_field
 from rappor_core.metrics.location import Slot
 from rappor_core.metrics.location_kind import (
     GRID_KEYS,
-    MAX_GAP,
     PATIENT_DAYS,
     PATIENT_PERIODS,
-    WINDOW,
     read_grid,
 )
 from rappor_core.params import RapporParams
@@ -34,53 +32,15 @@ if TYPE_CHECKING:
 
 FLOW_KEYS = (
     *GRID_KEYS,
-    Key("from", TEXT, None, "The slot of the first usual cell, as of `slots`.", ALWAYS),
-    Key(
-        "to",
-        TEXT,
-        None,
-        "The slot of the second one, without a common hour; or the same slot, with `lag`.",
-        ALWAYS,
-    ),
-    Key(
-        "lag",
-        WHOLE,
-        0,
-        "Periods between the two of one slot, 1 to 60: moves. The device keeps its first usual "
-        "cell for so long.",
-    ),
-    Key(
-        "bands_km",
-        NUMBERS,
-        None,
-        "Rising upper edges of distance bands; own cell, beyond the last edge, and `other` with "
-        "`no_data` are bands, too: no more of them than symbols.",
-        ALWAYS,
-    ),
-    Key(
-        "mode",
-        TEXT,
-        None,
-        "`once` (one answer for life, about one period of `spread`) or `window` (one answer in "
-        "each `window` periods, and `max_reports` for life).",
-        ALWAYS,
-    ),
-    WINDOW,
-    Key("spread", WHOLE, 1, "Of mode `once`: over how many periods devices spread their answer."),
-    MAX_GAP,
-    EPSILON.replace(
-        meaning="Nats of one answer: both cells, whether they are one, and that there is no data."
-    ),
-    Key(
-        "num_symbols",
-        WHOLE,
-        None,
-        "How many symbols classes are hashed to, 2 to 64; round(e^epsilon + 1) detects flows best.",
-        ALWAYS,
-    ),
-    NUM_COHORTS.replace(
-        meaning="Groups that are asked different questions; public. A multiple of 10."
-    ),
+    Key("from", TEXT, None, "The slot of the first usual cell.", ALWAYS),
+    Key("to", TEXT, None, "The slot of the second one; or the same slot, with `lag`.", ALWAYS),
+    Key("lag", WHOLE, 0, "Periods between the two of one slot, 1 to 60: moves."),
+    Key("bands_km", NUMBERS, None, "Rising upper edges of distance bands.", ALWAYS),
+    Key("mode", TEXT, None, "`once` (one answer for life) or `window` (one in each).", ALWAYS),
+    Key("spread", WHOLE, 1, "Of mode `once`: periods over which devices spread their answer."),
+    EPSILON,
+    Key("num_symbols", WHOLE, None, "2 to 64; round(e^epsilon + 1) detects flows best.", ALWAYS),
+    NUM_COHORTS.replace(meaning="Groups that are asked different questions; a multiple of 10."),
     Key("no_data", TEXT, NO_DATA, "It need not be declared, and has no other name."),
 )
 
@@ -94,7 +54,7 @@ class FlowKind(Kind):
     name = "flow"
     encodings = ("flow_symbol",)
     keys = FLOW_KEYS
-    has_details = True
+    details = Flow
     client_part = "flows"
     reserved = RESERVED
     takes_fixes = True
@@ -122,10 +82,6 @@ class FlowKind(Kind):
         library: str = metric.details.grid.library
         return (library,) if library else ()
 
-    def details_from_dict(self, fields: Mapping[str, Any]) -> Flow:
-        """Read the `Flow` of a metric's definition."""
-        return Flow.from_dict(fields)
-
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
         """Number that `num_cohorts` must be a multiple of: so many ask all questions."""
         return COHORT_STEP
@@ -134,8 +90,6 @@ class FlowKind(Kind):
         """Require fresh reports, one a period, a symbol for each band, and cohorts that ask all
         questions."""
         flow = metric.details
-        if not isinstance(flow, Flow):
-            refuse_field(metric, "details", "are not those of a flow")
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one answer a period")
         if flow.mode == "once" and metric.max_reports != 1:
@@ -161,9 +115,6 @@ class FlowKind(Kind):
         if params.num_cohorts % COHORT_STEP:
             why = f"have num_cohorts = {params.num_cohorts}, which is no multiple of {COHORT_STEP}"
             refuse_field(metric, "params", why)
-
-    def check_fallback(self, metric: Metric) -> None:
-        """Nothing more: `check` has seen to it."""
 
     def num_values(self, metric: Metric) -> int | None:
         """Number of pairs, `other` and `no_data` among both sides."""

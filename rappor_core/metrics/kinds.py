@@ -45,7 +45,7 @@ class Kind:
 
     name: as in `metrics.toml`.  encodings: those that go with it, the usual one first.
     keys: of `metrics.toml`, beside the common ones.  fixed_keys: those that follow from the kind.
-    located, has_details: whether `location`, `details` belong to it.
+    located: whether `location` belongs to it.  details: the type of `Metric.details`, if any.
     reserved: names that are none of its values.
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
@@ -61,7 +61,7 @@ class Kind:
     keys: tuple[Key, ...]
     fixed_keys: tuple[str, ...] = ()
     located = False
-    has_details = False
+    details: type[Frozen] | None = None
     reserved: tuple[str, ...] = ()
     collected = False
     takes_fixes = False
@@ -135,21 +135,8 @@ class Kind:
         """
         return None
 
-    def details_from_dict(self, fields: Mapping[str, Any]) -> Frozen:
-        """The inverse of `to_dict()` of what `read_details` returns. Raises ParameterError."""
-        raise ParameterError(f"kind {self.name!r} has no details: {shown(fields)}")
-
     def check(self, metric: Metric) -> None:
         """Check the rules that this kind alone has. Raises MetricsFileError."""
-
-    def check_fallback(self, metric: Metric) -> None:
-        """Check a declared fallback. Raises MetricsFileError."""
-
-    def check_cap(self, metric: Metric) -> None:
-        """Check `max_memoized_values`, given the other keys. Raises MetricsFileError."""
-
-    def check_no_data(self, metric: Metric) -> None:
-        """Check a declared `no_data`, of a kind that takes one. Raises MetricsFileError."""
 
     def jittered(self, metric: Metric) -> bool:  # noqa: ARG002
         """Whether devices draw a secret constant in [0, 1) that enters the bits of their values."""

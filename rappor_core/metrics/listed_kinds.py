@@ -80,24 +80,16 @@ class Category(Kind):
         return {"num_bits": len(listed), "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
     def check(self, metric: Metric) -> None:
-        """Require two or more different categories, as many as bits."""
+        """Require two or more different categories, as many as bits; reserved values among them."""
         if len(metric.categories) < 2 or len(set(metric.categories)) != len(metric.categories):
             refuse_field(metric, "categories", "needs two or more different strings")
         if len(metric.categories) != metric.params.num_bits:
             why = f"does not fit num_bits = {metric.params.num_bits}"
             refuse_field(metric, "categories", why)
-
-    def check_fallback(self, metric: Metric) -> None:
-        """Require the fallback to be one of the categories."""
-        self._check_listed(metric, "fallback")
-
-    def check_no_data(self, metric: Metric) -> None:
-        """Require the value for no data to be one of the categories."""
-        self._check_listed(metric, "no_data")
-
-    def _check_listed(self, metric: Metric, key: str) -> None:
-        if canonical(getattr(metric, key)) not in metric.categories:
-            refuse_field(metric, key, "is not one of the categories")
+        for key in ("fallback", "no_data"):
+            value = getattr(metric, key)
+            if value is not None and canonical(value) not in metric.categories:
+                refuse_field(metric, key, "is not one of the categories")
 
     def num_values(self, metric: Metric) -> int | None:
         """Number of categories."""
@@ -137,13 +129,12 @@ class Boolean(Kind):
         """The shape of a report: one bit."""
         return {"num_bits": 1, "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
-    def check_fallback(self, metric: Metric) -> None:
-        """Refuse a fallback, which would never be sent."""
-        why = "has no use: a boolean has two values, both may be memoised"
-        refuse_field(metric, "fallback", why)
-
-    def check_cap(self, metric: Metric) -> None:
-        """Require `max_memoized_values` to be 2, so that both values are memoised."""
+    def check(self, metric: Metric) -> None:
+        """Require a cap of 2, so that both values are memoised, and no fallback, which would never
+        be sent."""
+        if metric.fallback is not None:
+            why = "has no use: a boolean has two values, both may be memoised"
+            refuse_field(metric, "fallback", why)
         if metric.max_memoized_values != 2:
             refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")
 

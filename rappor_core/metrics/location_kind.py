@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rappor_core.encodings import Encoding, encoding_named
 from rappor_core.grid.box import NO_DATA, OTHER, RESERVED, Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import TwoRoundMechanism
@@ -45,92 +46,30 @@ NOISE_NAMES = sorted(key.name for key in NOISE_KEYS)
 
 GRID_KEYS = (
     Key("grid", TEXT, None, "`quadkey`, `geohash`, `square` or `h3`.", ALWAYS),
-    Key(
-        "box",
-        NUMBERS,
-        None,
-        "`[south, west, north, east]`, degrees; a place outside is `other`, and so is a slot "
-        "without a fix unless `no_data` is declared.",
-        ALWAYS,
-    ),
-    Key(
-        "levels",
-        WHOLES,
-        None,
-        "Of the grid, coarse to fine; each device of a `location` answers at one of them, a `flow` "
-        "has two, of zones and of cells.",
-        ALWAYS,
-    ),
-    Key("rows", WHOLE, 0, "Of the coarsest level.", 'grid = "square"'),
-    Key("columns", WHOLE, 0, "Of the coarsest level.", 'grid = "square"'),
+    Key("box", NUMBERS, None, "`[south, west, north, east]` in degrees.", ALWAYS),
+    Key("levels", WHOLES, None, "Of the grid, coarse to fine.", ALWAYS),
+    Key("rows", WHOLE, 0, "Of the coarsest level of a `square` grid.", "a `square` grid"),
+    Key("columns", WHOLE, 0, "Of the coarsest level of a `square` grid.", "a `square` grid"),
+    Key("window", WHOLE, 0, "Periods of a window, 2 to 1,000.", "mode `window`"),
+    Key("max_gap_minutes", WHOLE, DEFAULT_GAP_MINUTES, "The longest time that one fix counts for."),
 )
-MAX_GAP = Key(
-    "max_gap_minutes",
-    WHOLE,
-    DEFAULT_GAP_MINUTES,
-    "The longest time that one fix counts for, 1 to 1,440.",
-)
-WINDOW = Key("window", WHOLE, 0, "Periods of a window, 2 to 1,000.", "mode `window`")
 LOCATION_KEYS = (
     *GRID_KEYS,
-    Key(
-        "slots",
-        TEXTS,
-        list(DEFAULT_SLOTS),
-        "Parts of a day: a name, hours, and `weekdays` or `weekends`.",
-    ),
-    Key(
-        "mode",
-        TEXT,
-        None,
-        "`memo` (a permanent response, a report each period), `window` (a fresh report in each "
-        "window) or `once` (one for life).",
-        ALWAYS,
-    ),
-    WINDOW,
-    Key(
-        "turn",
-        TEXT,
-        "fixed",
-        "Of mode `window`: `fresh` draws anew in each block of `window` periods when a device "
-        "answers, `fixed` once for life.",
-    ),
-    Key(
-        "hold",
-        WHOLE,
-        0,
-        "For so many periods, 60 at most and fewer than `window`, [the last known "
-        "cell](location.md#last-known-cells) answers without a fix; of mode `memo` 1 or more.",
-    ),
+    Key("slots", TEXTS, list(DEFAULT_SLOTS), "Parts of a day: a name, hours, days."),
+    Key("mode", TEXT, None, "`memo`, `window` or `once`.", ALWAYS),
+    Key("turn", TEXT, "fixed", "When a device answers is drawn once, or in each window: `fresh`."),
+    Key("hold", WHOLE, 0, "Periods for which the last known cell answers without a fix."),
     Key("pairs", FLAG, False, "Values are trips, origin and destination."),
-    MAX_GAP,
     EPSILON.replace(needed_when="mode `window` or `once`"),
-    Key(
-        "encoding",
-        TEXT,
-        "bloom",
-        "`bloom`, `one_hot` (a bit for each cell) or `symbol` (one of a few).",
-    ),
-    Key(
-        "num_symbols",
-        WHOLE,
-        None,
-        "How many symbols cells are hashed to.",
-        'encoding = "symbol"',
-    ),
-    NUM_BITS.replace(needed_when='encoding = "bloom"'),
-    NUM_HASHES.replace(
-        meaning="Bits that a value sets; 1 where it is not given. The epsilons grow with it.",
-        needed_when="",
-    ),
-    NUM_COHORTS.replace(needed_when='encoding = "bloom" or "symbol"'),
+    Key("encoding", TEXT, "bloom", "`bloom`, `one_hot` (a bit a cell) or `symbol`."),
+    Key("num_symbols", WHOLE, None, "Symbols that cells are hashed to.", "encoding `symbol`"),
+    NUM_BITS.replace(needed_when="encoding `bloom`"),
+    NUM_HASHES.replace(needed_when="", meaning="Bits that a value sets; 1 if not given."),
+    NUM_COHORTS.replace(needed_when="encoding `bloom` or `symbol`"),
     HASH,
     *NOISE_KEYS,
     MAX_MEMOIZED_VALUES.replace(needed_when="mode `memo`, but for symbols"),
-    NO_DATA_KEY.replace(
-        meaning='`"no_data"`: a slot and period without a fix has an answer of its own, apart '
-        "from `other` ([reserved values](location.md#reserved-values))."
-    ),
+    NO_DATA_KEY.replace(meaning='`"no_data"`: a slot without a fix has its own answer.'),
 )
 
 
@@ -182,6 +121,8 @@ class LocationKind(Kind):
         if metric.max_reports_per_period != 1:
             why = "is not 1: one report a slot and period"
             refuse_field(metric, "max_reports_per_period", why)
+        if metric.no_data not in (None, NO_DATA):
+            refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
         if location.rules.memoises != metric.params.mechanism.has_permanent_round:
             why = "do not go with its mode: only 'memo' has a permanent response"
             refuse_field(metric, "params", why)
@@ -195,11 +136,6 @@ class LocationKind(Kind):
         location = metric.location
         assert location is not None  # noqa: S101 (`check_definition` has seen to it)
         return (location.grid.library,) if location.grid.library else ()
-
-    def check_no_data(self, metric: Metric) -> None:
-        """Require the name `no_data`, the only one that this kind has."""
-        if metric.no_data != NO_DATA:
-            refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
 
     def num_values(self, metric: Metric) -> int | None:
         """Number of cells and reserved values, where each has a bit of its own; else None."""
@@ -231,7 +167,7 @@ def _caps(table: MetricTable, mode: PlaceMode) -> dict[str, int]:
                 "the last known cell is repeated, or take mode = 'window'",
             )
         cap = table.get("max_memoized_values")
-        if cap is None and table["encoding"] in _BY_SYMBOLS:
+        if cap is None and _encoding(table).symbols:
             cap = table["num_symbols"]
         return {"max_memoized_values": table["max_memoized_values"] if cap is None else cap}
     table.refuse_any(
@@ -263,73 +199,62 @@ def read_grid(table: MetricTable) -> Grid:
     return Grid(table["grid"], Box(*box), levels, table["rows"], table["columns"])
 
 
+def _encoding(table: MetricTable) -> Encoding:
+    if table["encoding"] not in LOCATION.encodings:
+        table.refuse("encoding", f"is not one of {LOCATION.encodings}")
+    return encoding_named(table["encoding"])
+
+
 def _params(table: MetricTable, location: Location) -> RapporParams:
     """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
-    encoding = table["encoding"]
-    if encoding not in tuple(_SHAPES):
-        table.refuse("encoding", f"is not one of {tuple(_SHAPES)}")
-    if encoding not in _BY_SYMBOLS:
+    encoding = _encoding(table)
+    if not encoding.symbols:
         table.refuse_any(("num_symbols",), "goes with encoding = 'symbol'")
     elif not location.rules.memoises:
         table.refuse("encoding", "goes with mode = 'memo'")
-    shape = _SHAPES[encoding](table, location)
-    shape["hash"] = table["hash"]
-    mechanism = _noise(table, location, shape)
-    return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
+    shape = _shape(table, location, encoding) | {"hash": table["hash"]}
+    mechanism = _noise(table, location, encoding, shape)
+    return RapporParams(mechanism=mechanism, encoding=encoding.name, **shape)
 
 
-def _bloom_shape(table: MetricTable, location: Location) -> dict[str, Any]:  # noqa: ARG001
-    """All declared, with one hash unless said otherwise."""
-    hashes = table.get("num_hashes")
-    return {
-        "num_bits": table["num_bits"],
-        "num_hashes": 1 if hashes is None else hashes,
-        "num_cohorts": table["num_cohorts"],
-    }
-
-
-def _one_hot_shape(table: MetricTable, location: Location) -> dict[str, Any]:
-    """One bit for each cell and reserved value, in one cohort unless said otherwise."""
-    if location.pairs:
-        table.refuse("pairs", "does not go with encoding 'one_hot'; use 'bloom' or 'symbol'")
-    cells, cohorts = len(location.domain_with(table.get("no_data"))), table.get("num_cohorts")
-    if cells > MAX_BITS:
-        table.refuse(
-            "encoding", f"would need {cells:,} bits at level {location.level}; use 'bloom'"
-        )
-    _refuse_fixed(table, "one_hot")
-    return {"num_bits": cells, "num_hashes": 1, "num_cohorts": 1 if cohorts is None else cohorts}
-
-
-def _symbol_shape(table: MetricTable, location: Location) -> dict[str, Any]:  # noqa: ARG001
-    """As many bits as symbols; the hash of a cohort says which."""
-    _refuse_fixed(table, "symbol")
-    symbols, cohorts = table["num_symbols"], table["num_cohorts"]
-    return {"num_bits": symbols, "num_hashes": 1, "num_cohorts": cohorts}
-
-
-def _refuse_fixed(table: MetricTable, encoding: str) -> None:
+def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[str, Any]:
+    """Bits, hashes and cohorts: of a Bloom filter as declared, with one hash unless said; of
+    symbols as many bits; or one bit for each cell and reserved value, in one cohort unless said."""
+    if not encoding.own_bits and not encoding.symbols:
+        hashes = table.get("num_hashes")
+        hashes = 1 if hashes is None else hashes
+        bits, cohorts = table["num_bits"], table["num_cohorts"]
+        return {"num_bits": bits, "num_hashes": hashes, "num_cohorts": cohorts}
+    if encoding.symbols:
+        bits, cohorts = table["num_symbols"], table["num_cohorts"]
+    else:
+        if location.pairs:
+            table.refuse("pairs", "does not go with encoding 'one_hot'; use 'bloom' or 'symbol'")
+        bits, cohorts = len(location.domain_with(table.get("no_data"))), table.get("num_cohorts")
+        if bits > MAX_BITS:
+            why = f"would need {bits:,} bits at level {location.level}; use 'bloom'"
+            table.refuse("encoding", why)
     fixed = "num_bits", "num_hashes", "hash"
-    table.refuse_any(fixed, f"is fixed by encoding = {encoding!r}; leave it out")
+    table.refuse_any(fixed, f"is fixed by encoding = {encoding.name!r}; leave it out")
+    return {"num_bits": bits, "num_hashes": 1, "num_cohorts": 1 if cohorts is None else cohorts}
 
 
-def _noise(table: MetricTable, location: Location, shape: Mapping[str, Any]) -> TwoRoundMechanism:
+def _noise(
+    table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
+) -> TwoRoundMechanism:
     """The rounds of a mode: one fresh one, or two where it memoises."""
-    encoding, hashes = table["encoding"], shape["num_hashes"]
+    hashes = shape["num_hashes"]
     if not location.rules.memoises:
         table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")
         table.check_hashes(hashes)
         return TwoRoundMechanism.one_shot(table.positive("epsilon") / hashes)
     table.refuse_any(("epsilon",), "is epsilon_infinity and epsilon_one here")
-    if encoding not in _BY_SYMBOLS:
+    if not encoding.symbols:
         return table.mechanism(hashes, single_bit=False)
     if table.given.get("mechanism", "loloha") != "loloha":
         table.refuse("mechanism", "is not 'loloha', the one for symbols")
     epsilons = table.positive("epsilon_infinity"), table.positive("epsilon_one")
     return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
 
-
-_BY_SYMBOLS = {"symbol"}  # encodings whose rounds draw symbols
-_SHAPES = {"bloom": _bloom_shape, "one_hot": _one_hot_shape, "symbol": _symbol_shape}
 
 LOCATION = LocationKind()

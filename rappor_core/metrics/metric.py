@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import MetricsFileError, shown
+from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import canonical
 from rappor_core.metrics.keys import (
@@ -154,7 +154,7 @@ class Metric(Frozen):
     @property
     def epsilon_per_report(self) -> float:
         """Nats that each of `max_reports` reports counts; `epsilon_one` without that limit."""
-        return self.params.scheme.epsilon_per_report(self.params, self.max_reports or 1)
+        return self.params.epsilon_per_report(self.max_reports or 1)
 
     @property
     def meaning(self) -> dict[str, Any]:
@@ -228,7 +228,16 @@ class Metric(Frozen):
 
                 known["location"] = Location.from_dict(definition["location"])
             if "details" in known:
-                known["details"] = kind_named(known["kind"]).details_from_dict(known["details"])
+                known["details"] = _details(known["kind"], known["details"])
         except (TypeError, ValueError, AttributeError) as error:
             raise MetricsFileError(f"metric {shown(definition['name'])}: {error}") from error
         return cls(**known)
+
+
+def _details(kind: object, fields: Mapping[str, Any]) -> Frozen:
+    """Read the details of a definition. Raises ParameterError."""
+    details: Any = kind_named(kind).details
+    if details is None:
+        raise ParameterError(f"kind {kind!r} has no details: {shown(fields)}")
+    read: Frozen = details.from_dict(fields)
+    return read

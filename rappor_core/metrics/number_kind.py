@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from rappor_core.errors import ParameterError, ValueRefusedError, check_whole, shown
@@ -31,7 +31,6 @@ from rappor_core.metrics.number import (
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
-    from rappor_core.frozen import Frozen
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.tables import MetricTable
 
@@ -51,68 +50,17 @@ DEFAULT_BINS = {"edges": 32, "mean": 8}
 DEFAULT_REPLICATES = 4  # cohorts of each question: two or more measure what memoised noise does
 SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # of mode `once`: up to so many nats
 EDGE_KEYS = {"scale", "from", "to", "bins"}
-SPREAD = Key("spread", WHOLE, 1, "Periods over which devices spread the one report of mode `once`.")
-MODE = Key(
-    "mode",
-    TEXT,
-    None,
-    "`memo` (a permanent response, a report each period) or `once` (one fresh report for life).",
-    ALWAYS,
-)
 NUMBER_KEYS = (
     Key("unit", TEXT, None, "For people: `ms`, `EUR`, `crashes`.", ALWAYS),
-    Key(
-        "of_period",
-        TEXT,
-        None,
-        "What a device makes of the numbers of a period: `sum` (`client.add` adds), `count` of "
-        "records, `mean`, `median`, `max`, `last`.",
-        ALWAYS,
-    ),
-    Key(
-        "edges",
-        NUMBERS,
-        None,
-        'A rising list, or `{ scale = "linear" or "log", from, to, bins }` with `bins` of 32 (8 '
-        "for means) unless given; logarithmic ones are rounded to six digits. Numbers below 0 are "
-        "refused unless an edge is below 0.",
-        ALWAYS,
-    ),
-    Key(
-        "whole",
-        FLAG,
-        None,
-        "Numbers are whole, which a `count` is always: edges are rounded up, others are refused.",
-    ),
-    Key(
-        "ask",
-        TEXT,
-        "edges",
-        "`edges` gives curve, quantiles and bounds of the mean; `mean` a mean without bias (of a "
-        "`log` scale the geometric one): each device moves its edge by a secret constant.",
-    ),
-    Key(
-        "none",
-        TEXT,
-        None,
-        'A period in which nothing was recorded is an answer `"apart"`, or the number `"zero"`; it '
-        "is reported in either case.",
-        ALWAYS,
-    ),
-    MODE,
-    SPREAD,
-    Key(
-        "num_symbols",
-        WHOLE,
-        None,
-        "Of mode `once`: how many answers there are; 4 up to 1.5 nats, 6 up to 3, 8 above, where "
-        "it is not given.",
-    ),
-    NUM_COHORTS.replace(
-        meaning="Groups that are asked different questions; public. Four for each set of "
-        "questions, where it is not given, and a multiple of their number.",
-        needed_when="",
-    ),
+    Key("of_period", TEXT, None, "`sum`, `count`, `mean`, `median`, `max` or `last`.", ALWAYS),
+    Key("edges", NUMBERS, None, "A rising list, or `{ scale, from, to, bins }`.", ALWAYS),
+    Key("whole", FLAG, None, "Numbers are whole, as those of a `count` always are."),
+    Key("ask", TEXT, "edges", "`edges` for curve and quantiles, `mean` for an exact mean."),
+    Key("none", TEXT, None, "A period without a number: `apart` or `zero`.", ALWAYS),
+    Key("mode", TEXT, None, "`memo` (a report each period) or `once` (one for life).", ALWAYS),
+    Key("spread", WHOLE, 1, "Of mode `once`: periods over which devices spread their report."),
+    Key("num_symbols", WHOLE, None, "Of mode `once`: answers; by the epsilon if not given."),
+    NUM_COHORTS.replace(meaning="A multiple of the sets of questions; four times.", needed_when=""),
     EPSILON.replace(needed_when="mode `once`"),
     *(key.replace(needed_when="mode `memo`") for key in EPSILON_KEYS),
 )
@@ -124,7 +72,7 @@ class NumberKind(Kind):
     name = "number"
     encodings = ("ordered",)
     keys = NUMBER_KEYS
-    has_details = True
+    details = Number
     collected = True
     takes_numbers = True
     client_part = "numbers"
@@ -144,20 +92,16 @@ class NumberKind(Kind):
         params = RapporParams(symbols, 1, cohorts, mechanism, "ordered")
         yield {**declared, "params": params, "details": number, "max_memoized_values": symbols}
 
-    def details_from_dict(self, fields: Mapping[str, Any]) -> Frozen:
-        """Read the `Number` of a metric's definition."""
-        return Number.from_dict(fields)
-
     def check(self, metric: Metric) -> None:
         """Require one report a period, cohorts that share the cuts evenly, and noise that fits
         the mode."""
         number = metric.details
-        if not isinstance(number, Number):
-            refuse_field(metric, "details", "are not those of a number")
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")
         if metric.fallback is not None:
             refuse_field(metric, "fallback", "has no use: the cap is never reached")
+        if metric.max_memoized_values != metric.params.num_bits:
+            refuse_field(metric, "max_memoized_values", "is not the number of symbols")
         self._check_noise(metric, number)
         stride, cohorts = self.cohort_step(metric), metric.params.num_cohorts
         if cohorts % stride:
@@ -202,12 +146,6 @@ class NumberKind(Kind):
     def sums(self, metric: Metric) -> bool:
         """Whether a period's number is a sum."""
         return bool(metric.details.of_period == "sum")
-
-    def check_cap(self, metric: Metric) -> None:
-        """Require `max_memoized_values` to be the number of symbols, so that every answer is
-        memoised."""
-        if metric.max_memoized_values != metric.params.num_bits:
-            refuse_field(metric, "max_memoized_values", "is not the number of symbols")
 
     def jittered(self, metric: Metric) -> bool:
         """Whether devices move their cuts by a secret constant: with `ask = "mean"`."""
