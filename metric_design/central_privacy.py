@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from rappor_core.errors import ParameterError, shown
-from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 
 DELTA = 1e-6  # chance with which the bound may fail
@@ -51,7 +52,7 @@ def claim_sentences(metric: Metric, devices: int) -> list[str]:
         metric: whose counts are published.
         devices: that report in a period.
     """
-    if metric.location is not None or metric.rules.has_details:
+    if metric.location is not None or metric.rules.details is not None:
         return ["no claim about published counts: none is known for this kind"]
     if metric.params.scheme.symbols:
         return ["no claim about published counts: counters of symbols have none"]

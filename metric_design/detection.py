@@ -16,7 +16,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.special import bdtr, bdtrc, factorial, ndtr, ndtri
@@ -28,10 +28,12 @@ from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.typing import Floats
 from metric_design.interference import fixed_point_sum
-from metric_design.request import PLANNED_CORRECTIONS, POWER, PlannedCorrection, PlanRequest
 from rappor_core.params import RapporParams
 from rappor_core.text import counted
 
+PlannedCorrection = Literal["fdr", "bh", "bonferroni"]
+
+PLANNED_CORRECTIONS: tuple[str, ...] = get_args(PlannedCorrection)
 LEAST_SHARE = 1e-12
 FEWEST = 2  # cohorts up to which predictions are rough
 COUNTED = 2_000  # values of a population that are looked at one by one
@@ -279,25 +281,6 @@ def floor_rank(setting: PlanSetting) -> int:
         return 2
     smallest = smallest_p_value(params.num_bits, params.num_hashes, params.num_cohorts)
     return int(smallest > _FAR_BELOW * setting.first_level)
-
-
-def why_nothing(request: PlanRequest, setting: PlanSetting | None) -> str:
-    """Say why no share is found.
-
-    Args:
-        request: with every number.
-        setting: of the best design; None where there is none.
-    """
-    if setting is not None and floor_rank(setting) > 1:
-        return (
-            f"no p-value can reach the {setting.first_level:.2g} that the list asks for in "
-            f"{counted(setting.params.num_cohorts, 'cohort')} of {setting.params.num_bits} bits; "
-            "use more cohorts (more devices) or fewer candidates"
-        )
-    return (
-        f"with {request.devices:,.0f} devices no share, not even 1, is found with power "
-        f"{POWER:g}: use more devices, more epsilon, or fewer candidates"
-    )
 
 
 def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from metric_design.kinds import KindDesign, Level, numbers_of_cohorts, whole_of
-from rappor_core.metrics.discover_kind import NUM_COHORTS
+from metric_design.cohorts import numbers_of_cohorts
+from metric_design.kind_design import KindDesign, Level, Question
+from rappor_core.metrics.discover_kind import DEFAULT_NUM_COHORTS
 from rappor_core.metrics.metric import Metric
 
-USUAL_LEVELS = 4
+DEFAULT_LEVELS = 4
 _ASCII = 128
 _OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter
 
@@ -19,21 +20,14 @@ _OF_TWO_BYTES = "\u00e9\u0645".encode()  # a Latin and an Arabic letter
 class DiscoverDesign(KindDesign):
     """A metric that finds strings."""
 
-    name, part = "discover", "discover"
     asks = "share"  # one report for life, sent as the permanent response
     usual = {"max_reports": 1, "max_memoized_values": 2, "fallback": "other"}  # noqa: RUF012
 
-    def designs(
-        self,
-        given: Mapping[str, Any],
-        epsilon: float,
-        devices: int,
-        periods: int,  # noqa: ARG002
-    ) -> Iterator[Mapping[str, Any]]:
+    def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """As many cohorts as have a crowd."""
-        step = whole_of(given, "num_levels", USUAL_LEVELS) + 1
-        for cohorts in numbers_of_cohorts(devices, step, NUM_COHORTS):
-            yield {"epsilon_infinity": epsilon, "num_cohorts": cohorts}
+        step = question.whole_of("num_levels", DEFAULT_LEVELS) + 1
+        for cohorts in numbers_of_cohorts(question.people, step, DEFAULT_NUM_COHORTS):
+            yield {"epsilon_infinity": question.life, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
         """The share of which nearly all strings are named, as the decoder predicts it."""
@@ -44,14 +38,11 @@ class DiscoverDesign(KindDesign):
         named = discovery.named_shares(noise, metric.details, options, reports, repeats)
         return float(named.most)
 
-    def finding(self, metric: Metric, precision: float) -> str:  # noqa: ARG002
+    def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
         """The smallest share."""
-        return (
-            f"find a string that {100 * precision:.3g} % of the devices hold, without a list, "
-            f"19 times in 20"
-        )
+        return _found(precision)
 
-    def supposed(self, metric: Metric) -> str:
+    def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """What is hashed of a string."""
         code = metric.details.code.name
         return (
@@ -68,7 +59,7 @@ class DiscoverDesign(KindDesign):
         if population:
             with suppress(ModuleNotFoundError):  # the check names what is missing
                 share = self.precision(metric, population)
-                yield "note", f"with {population:,} devices you {self.finding(metric, share)}"
+                yield "note", f"with {population:,} devices you {_found(share)}"
         groups = metric.details
         code, most = groups.code, groups.code_bits
         if max(code.symbols) >= _ASCII:
@@ -83,17 +74,12 @@ class DiscoverDesign(KindDesign):
             "them: rappor metrics train-code LIST",
         )
 
-    def value_type(self, metric: Metric) -> str:  # noqa: ARG002
-        """Any string."""
-        return "string"
 
-    def python_type(self, metric: Metric) -> str:  # noqa: ARG002
-        """Any string."""
-        return "str"
-
-    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
-        """`domains`, the packaged code table of domain names, where a metric is encoded by it."""
-        return ("domains",) if any(metric.details.packaged for metric in metrics) else ()
+def _found(share: float) -> str:
+    return (
+        f"find a string that {100 * share:.3g} % of the devices hold, without a list, 19 times in "
+        "20"
+    )
 
 
-KIND = DiscoverDesign()
+DISCOVER = DiscoverDesign()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from decoder.flows.detection import FOUND_OFTEN, reach
-from metric_design.kinds import KindDesign, Level, length_of, numbers_of_cohorts, whole_of
-from metric_design.review import reports_to_serve
+from metric_design.cohorts import numbers_of_cohorts, reports_to_serve
+from metric_design.kind_design import KindDesign, Level, Question
 from rappor_core.errors import InformationLostError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
@@ -115,7 +115,7 @@ def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
             f"num_cohorts = {few}",
         )
         return
-    turns = KIND.turns(metric)
+    turns = metric.rules.turns(metric)
     if population < reports_to_serve(metric) * turns:
         yield (
             "note",
@@ -128,7 +128,6 @@ def _cohorts(metric: Metric, population: int) -> Iterator[tuple[Level, str]]:
 class FlowDesign(KindDesign):
     """A metric of flows."""
 
-    name, part = "flow", "flows"
     asks = "share"
     usual = {  # noqa: RUF012 (never changed)
         "grid": "quadkey",
@@ -139,29 +138,19 @@ class FlowDesign(KindDesign):
         "mode": "once",
     }
 
-    def turns(self, metric: Metric) -> int:
-        """Periods over which answers are spread."""
-        return int(metric.details.window or metric.details.spread)
-
-    def designs(
-        self,
-        given: Mapping[str, Any],
-        epsilon: float,
-        devices: int,
-        periods: int,  # noqa: ARG002
-    ) -> Iterator[Mapping[str, Any]]:
+    def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """One number of symbols; many cohorts, which tell flows best, before few."""
-        each = epsilon / whole_of(given, "max_reports", 1)
-        bands = length_of(given, "bands_km") + OTHER_BANDS
+        each = question.life / question.whole_of("max_reports", 1)
+        bands = question.length_of("bands_km") + OTHER_BANDS
         for symbols in sorted({best_symbols(each, 2), best_symbols(each, bands)}):
-            for cohorts in numbers_of_cohorts(devices, COHORT_STEP):
+            for cohorts in numbers_of_cohorts(question.people, COHORT_STEP):
                 yield {"epsilon": each, "num_symbols": symbols, "num_cohorts": cohorts}
 
     def precision(self, metric: Metric, devices: float) -> float:
         """The smallest share of a flow that is detected."""
         return least_flow(metric, devices)
 
-    def finding(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
         """The smallest flow."""
         cells = len(metric.details.cells)
         return (
@@ -169,7 +158,7 @@ class FlowDesign(KindDesign):
             f"cells, from zero {10 * FOUND_OFTEN:.0f} times in 10"
         )
 
-    def supposed(self, metric: Metric) -> str:  # noqa: ARG002
+    def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """A flow that nothing else explains."""
         return (
             "the flow is detected by its own question alone, as one that distance does not "
@@ -189,14 +178,10 @@ class FlowDesign(KindDesign):
             )
         if population is None or not population:
             return
-        turns = self.turns(metric)
+        turns = metric.rules.turns(metric)
         over = f" over {turns:,} {metric.period}s" if turns > 1 else ""
         yield "note", f"{population:,} devices{over}: {_errors(metric, population)}"
         yield from _cohorts(metric, population)
 
-    def part_options(self, metrics: Iterable[Metric]) -> Sequence[str]:
-        """`h3`, which loads the library h3-js, where a grid consists of h3 cells."""
-        return ("h3",) if any(metric.details.grid.kind == "h3" for metric in metrics) else ()
 
-
-KIND = FlowDesign()
+FLOW = FlowDesign()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from decoder.grid_cells import num_cells
-from metric_design.kinds import KindDesign, Level, length_of, powers_of_cohorts
-from metric_design.metric_plan import rounded_down
+from metric_design.cohorts import powers_of_cohorts
+from metric_design.kind_design import KindDesign, Level, Question
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
 from rappor_core.sequence_risk import sequence_risk
@@ -96,42 +96,26 @@ def _binds(metric: Metric) -> bool:
     return params.mechanism.has_permanent_round and not all_fit
 
 
-_EXAMPLES = 8  # cells
-
-
 class LocationDesign(KindDesign):
     """A location metric."""
 
-    name = "location"
-    asks, asks_periods = "error", True
+    asks = "error"
+    options = ("periods",)
     usual = {"grid": "quadkey"}  # noqa: RUF012 (never changed)
 
-    def turns(self, metric: Metric) -> int:
-        """Pairs of period and slot of which a device answers one, times the levels."""
-        location = metric.location
-        assert location is not None  # noqa: S101 (of this kind)
-        return location.num_turns * len(location.grid.levels)
-
-    def designs(
-        self,
-        given: Mapping[str, Any],
-        epsilon: float,
-        devices: int,
-        periods: int,
-    ) -> Iterator[Mapping[str, Any]]:
+    def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """Every mode that is compared by the review, with several numbers of cohorts."""
         modes = import_module("decoder.density.modes").modes  # numpy: not for the review alone
-        levels = length_of(given, "levels")
-        budget = rounded_down(epsilon)
-        for cohorts in powers_of_cohorts(devices, levels):
-            for mode in modes(budget, periods, cohorts, "no_data" in given):
+        no_data = "no_data" in question.given
+        for cohorts in powers_of_cohorts(question.people, question.length_of("levels")):
+            for mode in modes(question.life, question.together, cohorts, no_data):
                 yield tomllib.loads(mode.keys)
 
     def precision(self, metric: Metric, devices: float) -> float:
         """Total variation of the map of one slot and period, of the finest level."""
-        return _map_error(metric, devices).total_variation
+        return map_error(metric, devices).total_variation
 
-    def finding(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
         """The map."""
         location = metric.location
         assert location is not None  # noqa: S101 (of this kind)
@@ -142,11 +126,11 @@ class LocationDesign(KindDesign):
             "variation"
         )
 
-    def supposed(self, metric: Metric) -> str:
+    def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """The reference map."""
         return (
             "the crowd is as uneven as the reference map of docs/method.md, of which a map without "
-            f"a report is {_map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "
+            f"a report is {map_error(metric, 1).even:.2f} off; the level is rough, maps of cities "
             "come out up to twice as far off"
         )
 
@@ -160,19 +144,22 @@ class LocationDesign(KindDesign):
         if metric.no_data is not None:
             yield "note", f"{_meaning(metric)}; {_cost(metric)}"
 
-    def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Cells in the middle of its grid; of pairs, trips between them."""
-        location = metric.location
-        assert location is not None  # noqa: S101 (of this kind)
-        cells = list(location.grid.cells(location.level))
-        middle = (cells[len(cells) // 2 :] + cells)[:_EXAMPLES]
-        return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
+def map_error(metric: Metric, population: float) -> MapError:
+    """Predict the map of one slot and period, of the finest level. Loads numpy.
 
-def _map_error(metric: Metric, devices: float) -> MapError:
-    """Predict a map; loads numpy, which the review alone does without."""
-    error: MapError = import_module("metric_design.map_findings").map_error(metric, devices)
+    Args:
+        metric: a location.
+        population: devices that report, each at one of the levels, of a slot and period in its
+            turn.
+    """
+    location = metric.location
+    assert location is not None  # noqa: S101 (of this kind)
+    devices = max(1, population // len(location.grid.levels))
+    cells = num_cells(location.grid, location.grid.finest)
+    predicted_error = import_module("decoder.density.predicted_error").predicted_error
+    error: MapError = predicted_error(metric.params, devices / location.num_turns, cells)
     return error
 
 
-KIND = LocationDesign()
+LOCATION = LocationDesign()

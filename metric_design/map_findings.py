@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 from decoder.density.modes import Predicted, modes, predict
-from decoder.density.predicted_error import MapError, predicted_error
+from decoder.density.predicted_error import MapError
 from decoder.grid_cells import num_cells
-from metric_design.metric_plan import rounded_down
+from metric_design.kind_design import rounded_down
+from metric_design.location_kind import map_error
 from metric_design.review import Finding
 from rappor_core.calendar import MEAN_DAYS
 from rappor_core.grid.grid import MAX_CELLS
@@ -45,18 +46,6 @@ def map_findings(
             asked = periods or max(1, round(left))
             yield Finding("note", metric.base_name,
                           _said(metric, cells, population, asked, places))  # fmt: skip
-
-
-def map_error(metric: Metric, population: float) -> MapError:
-    """Predict the map of one slot and period, of the finest level.
-
-    population: devices that report, each at one of the levels, of a slot and period in its turn.
-    """
-    location = metric.location
-    assert location is not None  # noqa: S101 (of location metrics alone)
-    devices = max(1, population // len(location.grid.levels))
-    cells = num_cells(location.grid, location.grid.finest)
-    return predicted_error(metric.params, devices / location.num_turns, cells)
 
 
 def _said(metric: Metric, cells: int, population: int, periods: int, places: int | None) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from metric_design.kinds import KindDesign, Level
-from metric_design.metric_plan import rounded_down
+from metric_design.kind_design import KindDesign, Level, Question, rounded_down
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import table_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.number_kind import number_metric
 
 Z = 1.96
 STRATA = 8, 4, 16, 32  # of a mean
@@ -94,26 +93,16 @@ def _mean(metric: Metric, reports: int) -> tuple[Level, str]:
 class NumberDesign(KindDesign):
     """A metric of numbers."""
 
-    name, part = "number", "numbers"
     asks = "error"
     usual = {"unit": "units", "of_period": "last", "none": "apart"}  # noqa: RUF012 (never changed)
 
-    def turns(self, metric: Metric) -> int:
-        """Periods over which the one report is spread."""
-        return int(metric.details.spread)
-
-    def designs(
-        self,
-        given: Mapping[str, Any],
-        epsilon: float,
-        devices: int,  # noqa: ARG002
-        periods: int,  # noqa: ARG002
-    ) -> Iterator[Mapping[str, Any]]:
+    def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """Symbols, strata and cohorts."""
-        half = rounded_down(epsilon / 2)  # two answers for life
+        given, life = question.given, question.life
+        half = rounded_down(life / 2)  # two answers for life
         dials = {"epsilon_infinity": half, "epsilon_one": rounded_down(SECOND_DIAL * half)}
         ways: list[dict[str, Any]] = [
-            {"mode": "once", "num_symbols": symbols, "epsilon": epsilon} for symbols in SYMBOLS
+            {"mode": "once", "num_symbols": symbols, "epsilon": life} for symbols in SYMBOLS
         ]
         for way in (*ways, {"mode": "memo", **dials}):
             for edges in _edges(given):
@@ -129,7 +118,7 @@ class NumberDesign(KindDesign):
             return of_the_range(metric, Z * mean_error(metric, reports, 0.5))
         return Z * curve_error(metric, reports)
 
-    def finding(self, metric: Metric, precision: float) -> str:
+    def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
         """The mean, or the shares above the edges."""
         number = metric.details
         span = f"numbers from {number.edges[0]:g} to {number.edges[-1]:g} {number.unit}"
@@ -147,7 +136,7 @@ class NumberDesign(KindDesign):
             f"tell the mean of {span} to {precision:.3g} {number.unit} either way, 19 times in 20"
         )
 
-    def supposed(self, metric: Metric) -> str:
+    def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """The worst shapes."""
         if metric.details.ask == "edges":
             return "half of the devices are above the edge, where its share is known worst"
@@ -190,23 +179,6 @@ class NumberDesign(KindDesign):
             message += "; use fewer edges, a larger epsilon, or a longer window"
         yield level, message
 
-    def value_type(self, metric: Metric) -> str:  # noqa: ARG002
-        """Any number."""
-        return "number"
-
-    def python_type(self, metric: Metric) -> str:  # noqa: ARG002
-        """Any number."""
-        return "float"
-
-    def examples(self, metric: Metric) -> Sequence[Hashable]:
-        """Its edges from the middle on, where most numbers are."""
-        edges = metric.details.edges
-        return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
-
-    def adds(self, metric: Metric) -> bool:
-        """Whether it is a sum."""
-        return bool(metric.details.of_period == "sum")
-
 
 def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The edges: as they are given; of a mean without `bins` with several numbers of them."""
@@ -221,9 +193,9 @@ def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _fewer_cohorts(table: Mapping[str, Any]) -> Iterator[int]:
     """Fewer cohorts than the usual ones; none of a table that is no metric."""
     with suppress(MetricsFileError):
-        metric = number_metric("planned", table)
+        (metric,) = table_metrics("planned", table)
         step = metric.rules.cohort_step(metric)
         yield from (each * step for each in FEWER if each * step < metric.params.num_cohorts)
 
 
-KIND = NumberDesign()
+NUMBER = NumberDesign()

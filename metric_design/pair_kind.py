@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from metric_design.kinds import KindDesign, Level, literal, union
+from metric_design.kind_design import KindDesign, Level
 from rappor_core.metrics.metric import Metric
 
 Z = 1.96
@@ -14,8 +14,6 @@ USELESS = 0.25  # half-width of the interval of a margin, above which the table 
 
 class PairDesign(KindDesign):
     """A pair metric."""
-
-    name, part = "pair", "pairs"
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
         """What the cap counts, what it costs beside other metrics, how well a cell is known."""
@@ -52,15 +50,5 @@ class PairDesign(KindDesign):
             message += "; use shorter lists, a larger epsilon, or a longer window"
         yield level, message
 
-    def value_type(self, metric: Metric) -> str:
-        """One value of each list."""
-        first, second = map(union, metric.details.values)
-        return f"readonly [{first}, {second}]"
 
-    def python_type(self, metric: Metric) -> str:
-        """One value of each list."""
-        first, second = map(literal, metric.details.values)
-        return f"tuple[{first}, {second}]"
-
-
-KIND = PairDesign()
+PAIR = PairDesign()

@@ -1,348 +1,320 @@
-"""`make_plan`: the answer to a request, with all that the page, the table and JSON show."""
+"""`make_plan`: the answer to a question, with all that the page, the table and JSON show."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
-from decoder.typing import Floats
-from metric_design.central_privacy import claim_sentences
-from metric_design.design import Design, best_design, solve
-from metric_design.detection import (
-    detectable_share,
-    detection,
-    half_width,
-    rough_sentence,
-    theory,
-)
-from metric_design.metric_plan import (
+from metric_design.cohorts import reports_to_serve
+from metric_design.kind_design import MAX_EPSILON, KindDesign, Question, rounded_down
+from metric_design.kinds import DESIGNS, kind_design
+from metric_design.search import (
     USUAL_LIFE,
+    DesignSearch,
     Review,
-    budget_of,
-    file_with,
-    objection,
+    Solution,
+    about,
     reviewed,
-    weak_sentence,
-    with_budget,
+    solve,
 )
-from metric_design.metric_table import Labels, merged_periods, metric_table
-from metric_design.plan_sentences import (
-    SolvedPlan,
-    answer_sentence,
-    because_sentence,
-    supposed_sentence,
-)
-from metric_design.population import ExpectedShares
-from metric_design.request import PERIODS_A_YEAR, POWER, Mode, PlanRequest, Unknown
-from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP
-from rappor_core.risk import Risk, risk_of
+from rappor_core.risk import risk_of
 from rappor_core.sequence_risk import risk_text, sequence_risk
+from rappor_core.text import counted
 
-POWERS = (0.5, 0.8, 0.9)
-POOLED = (7, 28)  # periods that are decoded together
+if TYPE_CHECKING:
+    from metric_design.list_forecast import ListForecast
+
+_CHOSEN_BY_THE_PLAN = {"epsilon", "epsilon_infinity", "epsilon_one", "prob_f"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of planning a metric. Shares are fractions of 1, epsilons in nats.
+    """The plan of one metric. Shares are fractions of 1, epsilons in nats.
 
-    answer: to what was asked, in one sentence; because: why this mode, what the other takes.
-    supposed: what the prediction rests on.  merged: periods that are served as one.
-    pooled: numbers of periods decoded together, with the smallest share found; () in mode `once`.
-    half_width: of a 95 % interval of the smallest value seen.
-    solved: the number that was not known.  table: for `metrics.toml`.
-    detectable: smallest share found with each of `POWERS`; None: none is.
-    expected, listed, unseen_values, unseen_share: of the population expected: how many are found
-    on average, of how many, how many have less than an even chance, and their share together.
-    rough: how far predictions may be off; None where simulations bear them out.
-    weak: that the epsilon of a life promises next to nothing, and what less would show; or None.
-    published: what readers of published counts learn, in sentences.
-    budget, spent, left: of a device, all metrics; None where no budget is known.
+    question: with every number.  solved: which number was not known.
+    metric, table: what is declared.  precision: that is reached, in the unit of the kind.
+    because: how often devices report, what other modes would take.
+    budget, spent, left: of a device, all metrics.
     """
 
-    request: PlanRequest
-    answer: str
-    because: str
-    supposed: str
-    merged: int
-    pooled: tuple[tuple[int, float | None], ...]
-    half_width: float
-    solved: Unknown
-    design: Design
-    labels: Labels
+    question: Question
+    solved: str
     metric: Metric
     table: str
-    detectable: tuple[float | None, ...]
-    expected: float
-    listed: int
-    unseen_values: int
-    unseen_share: float
-    rough: str | None
+    precision: float
+    because: str
     weak: str | None
-    epsilon_year: float
-    published: tuple[str, ...]
-    budget: float | None
+    budget: float
     spent: float
-    left: float | None
+    left: float
 
     @property
-    def risk(self) -> Risk:
-        """How much a device's reports can tell about it, as a Risk."""
-        return risk_of(self.metric)
+    def kind(self) -> KindDesign:
+        """What is planned of the kind of the metric."""
+        return kind_design(self.metric.kind)
 
     @property
-    def in_words(self) -> str:
-        """Say in words how much a device tells by one answer, in its life, and by the whole
-        sequence of answers."""
+    def answer(self) -> str:
+        """Answer the question in one sentence."""
+        question, life = self.question, risk_of(self.metric).for_life
+        devices = f"{about(question.people)} devices"
+        target = question.target
+        if target is None or self.solved == self.kind.asks:
+            target = self.precision
+        found = self.kind.finding(self.metric, target, question)
+        needs = {
+            "devices": f"with {life} you need {devices}",
+            "epsilon": f"with {devices} you need {life}",
+            "candidates": f"with {devices} and {life} look for {about(question.listed)} values at "
+            "most",
+            "periods": f"with {devices} and {life} decode "
+            f"{counted(question.together, self.metric.period)} together",
+        }
+        if self.solved in needs:
+            return f"To {found}, {needs[self.solved]}."
+        return f"With {devices} and {life} you will {found}."
+
+    @property
+    def supposed(self) -> str:
+        """Name the assumptions of the prediction."""
+        return f"Supposed: {self.kind.supposed(self.metric, self.question)}."
+
+    @property
+    def merged(self) -> str | None:
+        """Say how many periods are served as one; None where each is served by itself."""
+        return merged_sentence(self.metric, self.question.people)
+
+    @property
+    def risk(self) -> str:
+        """Say how much a device reveals by one answer, in its life, and by all answers."""
         return risk_text(self.metric)
 
     @property
-    def declared_budget(self) -> float:
-        """The budget of a file with this metric alone: that given, or what the metric costs."""
-        return budget_of(self.budget or self.risk.worst)
+    def epsilon(self) -> float:
+        """For life, in nats: what a budget counts, so over all lives of a browser's storage."""
+        return risk_of(self.metric).worst
 
     @property
     def file_text(self) -> str:
         """A `metrics.toml` with this metric alone."""
-        return f"budget = {self.declared_budget:g}\n\n{self.table}"
+        return f"budget = {self.budget:g}\n\n{self.table}"
+
+    @cached_property
+    def forecast(self) -> ListForecast | None:
+        """What will be found of a list; None where values are not looked for in one."""
+        if not self.kind.further:
+            return None
+        made: ListForecast = import_module("metric_design.list_forecast").forecast(
+            self.metric, self.question, self.precision
+        )
+        return made
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values, for JSON."""
-        params = self.metric.params
-        mechanism = params.to_dict()
-        names = ("encoding", "num_bits", "num_hashes", "num_cohorts")
+        """Return the plan as plain values, for JSON."""
         return {
             "version": 1,
+            "name": self.question.name,
             "answer": self.answer,
             "because": self.because,
             "supposed": self.supposed,
-            "mode": self.design.noise.mode,
-            "mechanism": self.design.noise.name,
-            "merged_periods": self.merged,
-            "pooled": [{"periods": number, "share": share} for number, share in self.pooled],
-            "half_width": self.half_width,
-            "request": asdict(self.request),
+            "merged": self.merged,
+            "weak": self.weak,
             "solved_for": self.solved,
+            "mode": self.kind.mode(self.metric.to_dict()) or self.question.mode,
+            "devices": self.question.people,
+            "candidates": self.question.candidates,
+            "periods": self.question.together,
+            "precision": self.precision,
+            "epsilon_report": risk_of(self.metric).report,
+            "epsilon_life": self.epsilon,
+            "epsilon_sequence": sequence_risk(self.metric).to_dict(),
+            "risk": self.risk,
             "metric": self.metric.to_dict(),
             "metrics_toml": self.file_text,
-            "design": {name: mechanism[name] for name in names}
-            | {"kind": self.metric.kind, "bytes": params.report_bytes},
-            "detectable_share": dict(zip(map(str, POWERS), self.detectable, strict=True)),
-            "expected_found": self.expected,
-            "expected_of": self.listed,
-            "unseen_values": self.unseen_values,
-            "unseen_share": self.unseen_share,
-            "rough": self.rough,
-            "weak": self.weak,
-            "epsilon_report": self.risk.report,
-            "epsilon_year_of_one_value": self.epsilon_year,
-            "epsilon_life": self.risk.life,
-            "epsilon_sequence": sequence_risk(self.metric).to_dict(),
-            "risk": self.in_words,
-            "published_counts": list(self.published),
             "budget": {"total": self.budget, "other_metrics": self.spent, "left": self.left},
+            **({} if self.forecast is None else self.forecast.to_dict()),
         }
 
 
-def make_plan(
-    request: PlanRequest,
-    population: ExpectedShares,
-    labels: Labels,
-    existing: MetricsFile | None = None,
-    progress: Progress = silent,
-    review: Review = reviewed,
-) -> Plan:
-    """Solve for the missing number, and work out all that follows for the metric: epsilons,
-    risks.
+def check_question(question: Question, target: dict[str, float | None]) -> Question:
+    """Check that the kind of a question has a use for what is given.
 
     Args:
-        request: with at most one deciding number missing.
-        population: the shares expected, from the number of candidates.
-        labels: for `metrics.toml`.
-        existing: metrics that the device has already, and its budget.
-        progress: called with (stage, done, total) now and then.
-        review: of the whole file, asked of a mode before it is recommended.
+        question: with the table's keys, `kind` among them.
+        target: `share` and `error` as they were given.
+
+    Returns:
+        The question with its target.
 
     Raises:
-        PlanError: where nothing will do, with what bounds it.
-        MetricsFileError: a name that no metric has.
+        PlanError: If the kind is not planned, or something has no use for it.
     """
-    choice = choose(request, population, labels, existing, progress, review)
-    chosen, other, table, metric = choice.chosen, choice.other, choice.table, choice.metric
-    request, design, solved = chosen
-    setting, given = design.setting, design.theory
-    shares = population(setting.candidates)
-    chances = detection(setting, shares, given)
-    detectable = tuple(detectable_share(setting, power, given) for power in POWERS)
-    unseen = chances < 0.5
-    budget = None if existing is None else existing.budget
-    spent = 0.0 if existing is None else existing.lifetime_epsilon
-    memo = design.noise.mode == "memo"
-    merged = merged_periods(setting.devices, metric.params.num_cohorts) if memo else 1
-    seen = int((shares >= (design.share or 1.0) * (1 - 1e-9)).sum())
-    return Plan(
-        request=request,
-        answer=answer_sentence(chosen, metric, seen),
-        because=because_sentence(chosen, other, metric, choice.warned),
-        supposed=supposed_sentence(request, population),
-        merged=merged,
-        pooled=_pooled(chosen, merged, shares) if memo else (),
-        half_width=half_width(setting, design.share or 1.0, given),
-        solved=solved,
-        design=design,
-        labels=labels,
-        metric=metric,
-        table=table,
-        detectable=detectable,
-        expected=float(chances.sum()),
-        listed=min(len(shares), setting.candidates),
-        unseen_values=int(unseen.sum()),
-        unseen_share=float(shares[unseen].sum()),
-        rough=rough_sentence(setting),
-        weak=_weak(request, metric, population),
-        epsilon_year=metric.params.epsilon_n(PERIODS_A_YEAR[request.period])
-        if memo
-        else metric.lifetime_epsilon,
-        published=tuple(claim_sentences(metric, int(setting.devices))),
-        budget=budget,
-        spent=spent,
-        left=_left(budget, existing, metric),
-    )
-
-
-class Choice(NamedTuple):
-    """What is recommended, its table and metric; the solution in the other mode, if there is one.
-
-    warned: what the review warns of in that other, where it would be the cheaper one; else None.
-    """
-
-    chosen: SolvedPlan
-    other: SolvedPlan | None
-    table: str
-    metric: Metric
-    warned: str | None = None
-
-
-def choose(
-    request: PlanRequest,
-    population: ExpectedShares,
-    labels: Labels,
-    existing: MetricsFile | None = None,
-    progress: Progress = silent,
-    review: Review = reviewed,
-) -> Choice:
-    """Solve in each mode that is allowed; take the cheapest that the review warns of nothing of.
-
-    A mode that is asked for is taken without the review. Raises PlanError as `make_plan`.
-    """
-    choices = _choices(request, population, labels, progress)
-    if request.mode != "auto":
-        return choices[0]
-    warnings = list[str]()
-    for one in choices:
-        devices = int(one.chosen.design.setting.devices)
-        file = MetricsFile({} if existing is None else existing.metrics)
-        file = with_budget(MetricsFile({**file.metrics, one.metric.name: one.metric}))
-        told = objection(file, one.metric.name, devices, review)
-        if told is None:
-            return one._replace(warned=warnings[0] if warnings else None)
-        warnings.append(told)
-    mode = choices[0].chosen.design.noise.mode
-    raise PlanError(
-        f"`rappor metrics check` warns of every plan: {warnings[0]}; --mode {mode} plans it all "
-        "the same"
-    )
-
-
-def _choices(
-    request: PlanRequest, population: ExpectedShares, labels: Labels, progress: Progress
-) -> list[Choice]:
-    """The solutions in the modes that are allowed, the cheapest first."""
-    modes: tuple[Mode, ...] = ("once", "memo") if request.mode == "auto" else (request.mode,)
-    found, refused = [], list[PlanError]()
-    for mode in modes:
-        try:
-            found.append(SolvedPlan(*solve(replace(request, mode=mode), population, progress)))
-        except PlanError as error:
-            refused.append(error)
-    if not found:
-        raise refused[0]
-    found.sort(key=lambda one: one.cost)
-    others = [found[1], found[0]] if len(found) > 1 else [None]
-    choices = []
-    for one, other in zip(found, others, strict=True):
-        design = one.design
-        table = metric_table(labels, one.request, design.kind, design.setting, design.noise)
-        metric = next(iter(parse_metrics(table).metrics.values()))
-        choices.append(Choice(one, other, table, metric))
-    return choices
-
-
-def _pooled(
-    chosen: SolvedPlan, merged: int, shares: Floats
-) -> tuple[tuple[int, float | None], ...]:
-    """What one block shows, and what several of them together."""
-    setting = chosen.design.setting
-    told = []
-    for number in sorted({merged, *(days for days in POOLED if days > merged)}):
-        several = replace(setting, reports_each=number)
-        told.append((number, detectable_share(several, POWER, theory(several, shares))))
-    return tuple(told)
-
-
-def _weak(request: PlanRequest, metric: Metric, population: ExpectedShares) -> str | None:
-    """Say that an epsilon protects hardly at all, and what a usual one would show."""
-    said = weak_sentence(metric.lifetime_epsilon)
-    if said is None:
-        return None
-    usual = replace(request, epsilon_life=USUAL_LIFE, share=None)
-    design = best_design(usual, population)
-    share = None if design is None else design.share
-    seen = "no share" if share is None else f"{100 * share:.3g} % or more"
-    return (
-        f"{said} With --epsilon {USUAL_LIFE:g} the same devices show {seen}; more devices, "
-        "fewer candidates or more periods show smaller shares at the same epsilon."
-    )
-
-
-def _left(budget: float | None, existing: MetricsFile | None, metric: Metric) -> float | None:
-    """What the new metric leaves of a budget. Raises PlanError where it does not hold it."""
-    if budget is None:
-        return None
-    left = budget - file_with(existing, [metric]).lifetime_epsilon
-    if left < 0:
-        if existing is not None and existing.lifetime_epsilon > budget:
-            raise PlanError(
-                f"budget = {budget:g}: other metrics take {existing.lifetime_epsilon:.3g} already; "
-                "retire one, or raise the budget"
-            )
-        spent = 0.0 if existing is None else existing.lifetime_epsilon_on(APP)
+    kind, name = question.given["kind"], question.name
+    if kind not in DESIGNS or kind_design(kind).asks is None:
+        planned = ", ".join(one for one in DESIGNS if kind_design(one).asks)
         raise PlanError(
-            f"budget = {budget:g}: other metrics take {spent:.3g} in an app, and {metric.name!r} "
-            f"would cost {metric.lifetime_epsilon:.3g}; give --epsilon "
-            f"{max(budget - spent, 0):.3g} or less, or retire a metric, or raise the budget "
+            f"kind = {kind!r} is not planned; planned are {planned}. Metrics that a device has "
+            "already are given with --metrics"
+        )
+    design = kind_design(kind)
+    for key, value in target.items():
+        if value is not None and key != design.asks:
+            raise PlanError(
+                f"{name}: {key} = {value!r} is not asked of kind {kind!r}; give {design.asks}"
+            )
+    for key in ("candidates", "periods", "expected"):
+        if getattr(question, key) is not None and key not in design.options:
+            value = getattr(question, key)
+            raise PlanError(f"{name}: {key} = {value!r} has no use for kind {kind!r}")
+    for key in _CHOSEN_BY_THE_PLAN & question.given.keys():
+        value = question.given[key]
+        raise PlanError(f"{name}: {key} = {value!r} is chosen by the plan: give --epsilon")
+    return replace(question, target=target.get(str(design.asks)))
+
+
+def make_plan(
+    question: Question,
+    existing: MetricsFile | None = None,
+    review: Review = reviewed,
+    progress: Progress = silent,
+) -> Plan:
+    """Plan a metric within the budget of a device.
+
+    With devices and a target the metric takes what it needs; else all that is left of the budget.
+
+    Args:
+        question: about it, with at most one deciding number missing.
+        existing: metrics that the device has already, and its budget.
+        review: the whole of `rappor metrics check`, asked of what is recommended.
+        progress: called with (stage, done, total) now and then.
+
+    Raises:
+        PlanError: If the question cannot be answered, or the budget does not hold the metric.
+        MetricsFileError: A key or a name that no such metric has.
+    """
+    known = MetricsFile({}) if existing is None else existing
+    if question.name in {metric.base_name for metric in known.declared}:
+        raise PlanError(f"metric {question.name!r} is in the file already; choose another name")
+    kind = kind_design(question.given["kind"])
+    spent = float(known.lifetime_epsilon)
+    budget = known.budget
+    if question.epsilon is not None:
+        budget = min(question.epsilon + spent, math.inf if budget is None else budget)
+    open_numbers = [name for name in kind.further if getattr(question, name) is None]
+    is_asked = question.devices is not None and question.target is not None
+    if not is_asked or (question.epsilon is not None and open_numbers):
+        question = replace(question, epsilon=_room(question, budget, known))
+    else:
+        question = replace(question, epsilon=None)
+    solved, (chosen, *others) = solve(kind, question, review, progress)
+    metric = chosen[0].found.metric
+    whole = file_with(known, [metric]).lifetime_epsilon
+    if budget is not None and whole > budget * (1 + 1e-9):
+        raise PlanError(
+            f"budget = {budget:g}: the metrics take {whole:.3g} ({question.name} "
+            f"{risk_of(metric).worst:.3g}; others {spent:.3g}); ask for less, or raise the budget "
             "(devices that began with a smaller one keep it without new consent)"
         )
-    return left
+    budget = _rounded_up(budget or whole)
+    parts = [_often(metric), *(_other(kind, solved, *one) for one in others)]
+    return Plan(
+        question=chosen[0].question,
+        solved=solved,
+        metric=metric,
+        table=chosen[0].found.table,
+        precision=chosen[0].precision,
+        because=f"{'; '.join(parts)}.",
+        weak=_weak(kind, chosen[0]),
+        budget=budget,
+        spent=spent,
+        left=budget - whole,
+    )
 
 
-def curve(plan: Plan, factors: Floats) -> list[tuple[float, float | None]]:
-    """Numbers of devices with the smallest share seen at each, with the power asked for: for a
-    picture."""
-
-    given = plan.design.theory
-    points = []
-    for devices in (plan.design.setting.devices * factors).tolist():
-        setting = replace(plan.design.setting, devices=max(devices, 1.0))
-        points.append((devices, detectable_share(setting, POWER, given)))
-    return points
+def file_with(existing: MetricsFile, planned: Iterable[Metric]) -> MetricsFile:
+    """The metrics that a device has, and those that are planned: what a budget must hold."""
+    return MetricsFile(dict(existing.metrics) | {metric.name: metric for metric in planned})
 
 
-FACTORS = np.logspace(-2, 2, 33)
+def _room(question: Question, budget: float | None, known: MetricsFile) -> float:
+    """Return what is left of the budget on the platform with the least."""
+    if budget is None:
+        asks = kind_design(question.given["kind"]).asks
+        missing = {asks: question.target, "devices": question.devices}
+        absent = [str(name) for name, value in missing.items() if value is None]
+        raise PlanError(
+            f"{' and '.join([*absent, 'epsilon'])} are not known for {question.name}: give "
+            f"--epsilon for the life of a device, or --devices and --{asks}"
+        )
+    room = min(budget - known.lifetime_epsilon_on(p) for p in question.platforms or (APP,))
+    if room <= 0:
+        raise PlanError(
+            f"budget = {budget:g}: other metrics take {budget - room:.3g}, and nothing is left for "
+            f"{question.name}"
+        )
+    return rounded_down(room)
+
+
+def _rounded_up(epsilon: float) -> float:
+    """The `budget` of a file that costs so many nats."""
+    return math.ceil(1e3 * epsilon - 1e-6) / 1e3
+
+
+def _often(metric: Metric) -> str:
+    """How often devices report."""
+    if metric.max_reports == 1:
+        return "Each device reports once in its life, so that this report has the whole epsilon"
+    if metric.params.mechanism.has_permanent_round:
+        return f"Each device reports every {metric.period}, from a permanent response"
+    return f"Each device sends a fresh report now and then, {metric.max_reports} at most"
+
+
+def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -> str:
+    """What another mode would take, and whether the check warns of it."""
+    metric, question = other.found.metric, other.question
+    takes = {
+        "devices": f"takes {about(question.people)} devices",
+        "epsilon": f"takes {risk_of(metric).for_life}",
+        "candidates": f"allows {about(question.listed)} candidates",
+        "periods": f"takes {counted(question.together, metric.period)}",
+    }.get(solved, f"would {kind.finding(metric, other.precision, question)}")
+    said = "" if warned is None else f", and `rappor metrics check` warns of it: {warned}"
+    series = ", as a series over time needs," if metric.max_reports != 1 else ""
+    return f"mode = {question.mode!r}{series} {takes}{said}"
+
+
+def merged_sentence(metric: Metric, devices: float) -> str | None:
+    """Say how many periods are served as one; None where each is served by itself."""
+    if metric.max_reports == 1 and metric.location is None and metric.rules.details is None:
+        return None  # one report in the life of a device: it is no series
+    needed, each = reports_to_serve(metric), devices / metric.rules.turns(metric)
+    together = -int(-needed // each)
+    if together <= 1:
+        return None
+    return (
+        f"{counted(together, metric.period)} are served as one: {devices:,.0f} devices send "
+        f"{each:,.0f} reports in each, and it takes about {needed:,} until all "
+        f"{metric.params.num_cohorts} cohorts hold min_reports_per_cohort = {metric.cohort_floor}"
+    )
+
+
+def _weak(kind: KindDesign, chosen: Solution) -> str | None:
+    """Say that an epsilon protects hardly at all, and what a usual one would show."""
+    epsilon = risk_of(chosen.found.metric).worst
+    if epsilon <= MAX_EPSILON:
+        return None
+    said = f"An epsilon of {epsilon:.3g} a life promises next to nothing."
+    usual = DesignSearch(kind, chosen.question).solution(epsilon=USUAL_LIFE)
+    if usual is None or not math.isfinite(usual.precision):
+        return f"{said} With --epsilon {USUAL_LIFE:g} the same devices show nothing."
+    found = kind.finding(usual.found.metric, usual.precision, usual.question)
+    return f"{said} With --epsilon {USUAL_LIFE:g} the same devices {found}."

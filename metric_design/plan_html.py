@@ -8,8 +8,9 @@ from typing import Any
 
 from decoder.output.jinja import page_template
 from decoder.tables.format import percent
-from metric_design.plan import FACTORS, POWERS, Plan, curve
-from rappor_core.risk import believed, percent_up
+from metric_design.list_forecast import POWERS, ListForecast
+from metric_design.plan import Plan
+from rappor_core.risk import believed, percent_up, risk_of
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 260, 70, 40
 RIGHT = 50  # half of the widest number below the plot
@@ -34,35 +35,37 @@ def number(value: float) -> str:
 
 
 def _context(plan: Plan) -> dict[str, Any]:
-    params, risk = plan.metric.params, plan.risk
+    forecast, metric = plan.forecast, plan.metric
+    assert forecast is not None  # noqa: S101 (lists alone have a page)
+    risk = risk_of(metric)
     epsilons = [("the one report of a life", risk.life)]
-    if plan.pooled:
+    if forecast.pooled:
         epsilons = [
             ("one report", risk.report),
-            (f"a year of reports of one value (one a {plan.request.period})", plan.epsilon_year),
-            (f"a life, all {plan.request.held} values", risk.life),
+            (f"a year of reports of one value (one a {metric.period})", forecast.epsilon_year),
+            (f"a life, all {metric.max_memoized_values} values", risk.life),
         ]
     return {
         "plan": plan,
-        "metric": plan.metric,
-        "params": params,
-        "powers": list(zip(POWERS, plan.detectable, strict=True)),
+        "forecast": forecast,
+        "metric": metric,
+        "params": metric.params,
+        "powers": list(zip(POWERS, forecast.detectable, strict=True)),
         "epsilons": [
             (what, value, believed(value), believed(value, 0.5)) for what, value in epsilons
         ],
-        "picture": _picture(plan),
+        "picture": _picture(forecast, plan.precision),
         "width": WIDTH,
         "height": HEIGHT,
-        "mechanism": plan.design.noise.name,
     }
 
 
-def _picture(plan: Plan) -> dict[str, Any]:
+def _picture(forecast: ListForecast, share: float) -> dict[str, Any]:
     """Smallest share against devices, both logarithmic, as SVG coordinates."""
-    points = [(n, share) for n, share in curve(plan, FACTORS) if share is not None and n >= 1]
+    points = [(n, share) for n, share in forecast.curve() if share is not None and n >= 1]
     shares = [share for _, share in points] or [1.0]
     low = math.floor(math.log10(min(shares)))
-    devices = plan.design.setting.devices
+    devices = forecast.setting.devices
     first, last = math.log10(devices) - 2, math.log10(devices) + 2
 
     def x(value: float) -> float:
@@ -77,7 +80,7 @@ def _picture(plan: Plan) -> dict[str, Any]:
         "path": path,
         "x_ticks": [(x(n), number(n)) for n in ticks],
         "y_ticks": [(y(10.0**e), percent(10.0**e)) for e in range(min(low, -1), 1)],
-        "here": None if plan.detectable[1] is None else (x(devices), y(plan.design.share or 1)),
+        "here": (x(devices), y(share)),
         "left": LEFT,
         "right": WIDTH - RIGHT,
         "bottom": HEIGHT - BOTTOM,

@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from metric_design.kinds import kind_design
 from metric_design.review import SAFARI_DAYS
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import COMPILED_ENDING, load_metrics
@@ -74,7 +73,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
         try:
             added, declared = _for_browsers(name, table, tables, today)
         except MetricsFileError as error:
-            declared = tuple(table_metrics(name, table, tables))
+            declared = table_metrics(name, table, tables)
             said.append(f"a browser cannot run {name}: {error}")
         else:
             if added:
@@ -89,7 +88,7 @@ def advice(document: Mapping[str, Any], today: date) -> str:
         said.append(f"{_SILENT.format(names=', '.join(blocks))}\n\n{text}\n")
     if phones := [name for name, one in tables.items() if APP not in one.get("platforms", [APP])]:
         said.append(_PHONE.format(names=", ".join(phones)))
-    if parts := [m.base_name for m in file.declared if m.location or kind_design(m.kind).part]:
+    if parts := [m.base_name for m in file.declared if m.location or m.rules.client_part]:
         said.append(_PARTS.format(names=", ".join(parts)))
     return "\n".join(said)
 
@@ -105,9 +104,9 @@ def _for_browsers(
         days = max(0, (table["expires"] - today).days)
         added["lives"] = min(LIVES, days // SAFARI_DAYS + 1)
     try:
-        return added, tuple(table_metrics(name, {**table, **added}, tables))
+        return added, table_metrics(name, {**table, **added}, tables)
     except MetricsFileError:
         if "max_reports" in table:
             raise
     added["max_reports"] = 1
-    return added, tuple(table_metrics(name, {**table, **added}, tables))
+    return added, table_metrics(name, {**table, **added}, tables)

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ def given_population(shares: Floats, words: str = "the shares given") -> Expecte
     return ExpectedShares(lambda candidates: np.asarray(shares[:candidates]), words)
 
 
+@lru_cache(maxsize=32)  # a plan asks for the same again and again
 def zipf_shares(exponent: float, num_values: int) -> Floats:
     """Shares proportional to 1 / rank ** exponent, the largest first, (num_values,) or fewer."""
     _check_exponent(exponent)
@@ -55,7 +57,9 @@ def zipf_shares(exponent: float, num_values: int) -> Floats:
     if num_values > MOST_VALUES:  # the rest, by the integral
         ends = np.linspace(np.log(MOST_VALUES), np.log(num_values), 10_000)
         total += float(np.trapezoid(np.exp(ends * (1 - exponent)), ends))
-    return np.asarray(weights / total)
+    shares = np.asarray(weights / total)
+    shares.flags.writeable = False
+    return shares
 
 
 def _check_exponent(exponent: object) -> None:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import date
 
 from decoder.grid_cells import num_cells
-from metric_design.kinds import Level, kind_design
+from metric_design.cohorts import reports_to_serve
+from metric_design.kind_design import Level
+from metric_design.kinds import kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
-from rappor_core.metrics.metric import DEFAULT_MIN_REPORTS_PER_COHORT, Metric
+from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import WEB
 from rappor_core.risk import (
@@ -185,24 +188,6 @@ def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
     yield Finding("warning", "", message)
 
 
-def reports_to_serve(metric: Metric) -> int:
-    """Expected number of reports that a block needs until each cohort holds `cohort_floor`.
-
-    The least of m Poisson counts of mean x is near x - sqrt(2 x ln m); x is solved for.
-    """
-    return reports_of_cohorts(metric.params.num_cohorts, metric.cohort_floor, metric.min_reports)
-
-
-def reports_of_cohorts(cohorts: int, floor: int, least: int) -> int:
-    """`reports_to_serve` of a metric with so many cohorts.
-
-    floor: `min_reports_per_cohort`.  least: `min_reports`.
-    """
-    spread = math.sqrt(2 * math.log(cohorts))
-    mean = (spread / 2 + math.sqrt(spread**2 / 4 + floor)) ** 2
-    return max(least, math.ceil(cohorts * mean))
-
-
 def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
     """Warn of cohorts of few reports, and of days that would wait long for their cohorts."""
     floor = metric.cohort_floor
@@ -215,7 +200,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
         yield Finding("warning", metric.base_name, message)
     if population is None:
         return
-    turns = kind_design(metric.kind).turns(metric) * PERIOD_DAYS[metric.period]
+    turns = metric.rules.turns(metric) * PERIOD_DAYS[metric.period]
     a_day = population * metric.max_reports_per_period / turns
     needed = reports_to_serve(metric)
     ever = population * (metric.max_reports or math.inf)

@@ -9,14 +9,98 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from keyword import iskeyword
+from typing import NamedTuple
 
-from metric_design.kinds import KindDesign, kind_design, kind_designs
 from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.kinds import KINDS, kind_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
+
+
+class Language(NamedTuple):
+    """How a language writes types and methods.
+
+    choice: the type of one of some values; pair: of one value from each of two lists.
+    methods: by what an app records, with {name} and {type}.
+    """
+
+    text: str
+    number: str
+    choice: Callable[[Iterable[object]], str]
+    pair: str
+    methods: Mapping[str, str]
+
+    def type_of(self, metric: Metric) -> str:
+        """The type of what a metric takes."""
+        if metric.rules.takes_numbers:
+            return self.number
+        chosen = [self.choice(values) for values in metric.rules.takes(metric)]
+        if len(chosen) > 1:
+            return self.pair.format(*chosen)
+        return chosen[0] if chosen else self.text
+
+    def methods_of(self, metric: Metric) -> list[str]:
+        """The methods of a metric's accessor."""
+        if metric.location is not None and metric.location.pairs:
+            recorded = ["trip"]
+        elif metric.rules.takes_fixes:
+            recorded = ["fix"]
+        else:
+            recorded = ["value", "amount"] if metric.rules.sums(metric) else ["value"]
+        name, type_ = json.dumps(metric.base_name), self.type_of(metric)
+        return [self.methods[one].format(name=name, type=type_) for one in recorded]
+
+
+def _python_choice(values: Iterable[object]) -> str:
+    listed = list(values)
+    return "bool" if listed == [False, True] else f"Literal[{', '.join(map(ascii, listed))}]"
+
+
+_PYTHON_METHOD = """
+    def {method}(self, {taken}) -> bool:
+        return self._client.{method}({{name}}, {given})
+"""
+PYTHON = Language(
+    text="str",
+    number="float",
+    choice=_python_choice,
+    pair="tuple[{}, {}]",
+    methods={
+        recorded: _PYTHON_METHOD.format(method=method, taken=taken, given=given)
+        for recorded, method, taken, given in (
+            ("value", "record", "value: {type}", "value"),
+            ("amount", "add", "amount: float = 1", "amount"),
+            (
+                "fix",
+                "record_location",
+                "latitude: float, longitude: float, at: At = None",
+                "latitude, longitude, at",
+            ),
+            (
+                "trip",
+                "record_trip",
+                "origin: Point, destination: Point, at: At = None",
+                "origin, destination, at",
+            ),
+        )
+    },
+)
+TYPESCRIPT = Language(
+    text="string",
+    number="number",
+    choice=lambda values: " | ".join(map(json.dumps, values)),
+    pair="readonly [{}, {}]",
+    methods={
+        "value": "record: (value: {type}): Promise<boolean> => client.record({name}, value)",
+        "amount": "add: (amount?: number): Promise<boolean> => client.add({name}, amount)",
+        "fix": "recordLocation: (latitude: number, longitude: number, at?: LocalTime): "
+        "Promise<boolean> =>\n      client.recordLocation({name}, latitude, longitude, at)",
+        "trip": "recordTrip: (origin: Point, destination: Point, at?: LocalTime): "
+        "Promise<boolean> =>\n      client.recordTrip({name}, origin, destination, at)",
+    },
+)
 
 _PYTHON_HEAD = '''\
 """Typed metrics. Written by `rappor metrics compile --python`; do not edit."""
@@ -53,7 +137,7 @@ _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 def python_text(file: MetricsFile) -> str:
     """A Python module, in ASCII, with the class `Metrics`: an attribute for each declared metric.
 
-    What `record` takes is what the kind of the metric says (`KindDesign.python_type`): any string,
+    `record` takes any string,
     one of its categories, true or false, a number (and `add` of a sum); a metric of places takes
     fixes (`record_location`) or, with `pairs`, trips (`record_trip`). A character of a name that
     Python has not in names becomes `_`.
@@ -85,32 +169,12 @@ def _class_name(attribute: str) -> str:
 
 def _python_class(attribute: str, metric: Metric) -> str:
     said = ascii(" ".join(metric.description.split()))
-    methods = "".join(_python_methods(metric))
+    methods = "".join(PYTHON.methods_of(metric))
     return f"\n\nclass {_class_name(attribute)}(_Metric):\n    {said}\n{methods}"
 
 
-def _python_methods(metric: Metric) -> Iterator[str]:
-    name = f'"{metric.base_name}"'
-    if metric.location is None:
-        kind = kind_design(metric.kind)
-        yield _python_method("record", f"value: {kind.python_type(metric)}", f"{name}, value")
-        if kind.adds(metric):
-            yield _python_method("add", "amount: float = 1", f"{name}, amount")
-    elif metric.location.pairs:
-        taken = "origin: Point, destination: Point, at: At = None"
-        yield _python_method("record_trip", taken, f"{name}, origin, destination, at")
-    else:
-        taken = "latitude: float, longitude: float, at: At = None"
-        yield _python_method("record_location", taken, f"{name}, latitude, longitude, at")
-
-
-def _python_method(method: str, taken: str, given: str) -> str:
-    call = f"return self._client.{method}({given})"
-    return f"\n    def {method}(self, {taken}) -> bool:\n        {call}\n"
-
-
 _PACKAGE = "rappor-telemetry-client"
-_H3 = "h3"  # as in `grid = "h3"`: the library h3-js, which a part is given under this name
+_LIBRARIES = {"h3": "h3-js"}  # that a part is given, by the name of the option
 _TYPESCRIPT_HEAD = """\
 // Written by `rappor metrics compile --typescript`; do not edit.
 
@@ -121,8 +185,6 @@ _TYPESCRIPT_TYPES = """\
 export const metricsOf = (client: Client) => ({
 """
 _PARTS = "/** What these metrics need: `openClient({ ...parts(), metrics, ... })`. */\n"
-_FIX = "(latitude: number, longitude: number, at?: LocalTime): Promise<boolean> =>"
-_TRIP = "(origin: Point, destination: Point, at?: LocalTime): Promise<boolean> =>"
 
 
 def typescript_text(file: MetricsFile) -> str:
@@ -132,80 +194,72 @@ def typescript_text(file: MetricsFile) -> str:
     pair one value of each of its lists, a metric of numbers a number (and `add` of a sum); a metric
     of places or flows takes fixes (`recordLocation`) or, with `pairs`, trips (`recordTrip`).
     """
-    methods = [tuple(_typescript_methods(metric)) for metric in file.declared]
-    used = "".join(chain(*methods))  # an app's compiler refuses what is not (noUnusedLocals)
+    used = "".join(
+        "".join(TYPESCRIPT.methods_of(one)) for one in file.declared
+    )  # an app's compiler refuses what is not (noUnusedLocals)
     names = "Client, LocalTime" if "LocalTime" in used else "Client"
     imports = f'import type {{ {names} }} from "{_PACKAGE}";\n' + "".join(_imports(file))
     point = _POINT if "Point" in used else ""
-    body = "".join(map(_accessor, file.declared, methods))
+    body = "".join(map(_accessor, file.declared))
     types = "export type Metrics = ReturnType<typeof metricsOf>;\n"
     head = f"{_TYPESCRIPT_HEAD}{imports}\n{point}{_TYPESCRIPT_TYPES}"
     return f"{head}{body}}});\n\n{types}\n{_PARTS}{_parts(file)}"
 
 
 def _imports(file: MetricsFile) -> Iterator[str]:
-    """An import of each part that the metrics need."""
-    parts, grids = _kind_parts(file), _grids(file)
-    names = dict.fromkeys(chain([kind.part for kind in parts], *parts.values()))
+    """An import of each part that the metrics need, and of the libraries that parts need."""
+    parts, places = _kind_parts(file), _place_options(file)
+    names = dict.fromkeys([*parts, *(one for options in parts.values() for one in options)])
     for name in names:
-        if name == _H3:  # a library of its own
-            continue
-        yield f'import {{ {name} }} from "{_PACKAGE}/{name}";\n'
-    if grids:
+        if name not in _LIBRARIES:
+            yield f'import {{ {name} }} from "{_PACKAGE}/{name}";\n'
+    if places is not None:
         yield f'import {{ places }} from "{_PACKAGE}/places";\n'
-    if _H3 in {*grids, *names}:
-        yield f'import * as {_H3} from "h3-js";\n'
+    for name, library in _LIBRARIES.items():
+        if name in {*names, *(places or ())}:
+            yield f'import * as {name} from "{library}";\n'
 
 
 def _parts(file: MetricsFile) -> str:
     """The function `parts`: options of the client by name."""
-    rows = []
+    rows, places = [], _place_options(file)
     if parts := _kind_parts(file):
-        calls = ", ".join(f"{kind.part}({_given(options)})" for kind, options in parts.items())
+        calls = ", ".join(f"{part}({_given(options)})" for part, options in parts.items())
         rows.append(f"  kinds: [{calls}],\n")
-    if grids := _grids(file):
-        rows.append(f"  places: places({_given([_H3] if _H3 in grids else [])}),\n")
-    return f"export const parts = () => ({{\n{''.join(rows)}}});\n" if rows else (
-        "export const parts = () => ({});\n"
-    )  # fmt: skip
+    if places is not None:
+        rows.append(f"  places: places({_given(places)}),\n")
+    body = f"\n{''.join(rows)}" if rows else ""
+    return f"export const parts = () => ({{{body}}});\n"
 
 
-def _given(options: Sequence[str]) -> str:
-    return f"{{ {', '.join(options)} }}" if options else ""
+def _given(options: Iterable[str]) -> str:
+    listed = ", ".join(options)
+    return f"{{ {listed} }}" if listed else ""
 
 
-def _kind_parts(file: MetricsFile) -> dict[KindDesign, Sequence[str]]:
-    """The kinds that the core of the client does not have, with what their parts are given."""
-    found = {}
-    for name in kind_designs():
-        metrics, kind = [one for one in file.declared if one.kind == name], kind_design(name)
-        if metrics and kind.part:
-            found[kind] = kind.part_options(metrics)
-    return found
+def _kind_parts(file: MetricsFile) -> dict[str, list[str]]:
+    """The parts of kinds that the core of the client does not have, with what they are given."""
+    parts: dict[str, list[str]] = {}
+    for kind in map(kind_named, KINDS):
+        metrics = [metric for metric in file.declared if metric.rules is kind]
+        if metrics and kind.client_part:
+            parts[kind.client_part] = _options(metrics)
+    return parts
 
 
-def _grids(file: MetricsFile) -> set[str]:
-    return {metric.location.grid.kind for metric in file.declared if metric.location is not None}
+def _place_options(file: MetricsFile) -> list[str] | None:
+    """What the part of places is given; None if no metric needs it."""
+    metrics = [metric for metric in file.declared if metric.location is not None]
+    return _options(metrics) if metrics else None
 
 
-def _accessor(metric: Metric, methods: Sequence[str]) -> str:
+def _options(metrics: Iterable[Metric]) -> list[str]:
+    return list(dict.fromkeys(one for m in metrics for one in m.rules.part_options(m)))
+
+
+def _accessor(metric: Metric) -> str:
     name = json.dumps(metric.base_name)
     said = " ".join(metric.description.split()).replace("*/", "* /")
     ascii_said = said.encode("ascii", "backslashreplace").decode("ascii")
-    rows = "".join(f"    {method},\n" for method in methods)
+    rows = "".join(f"    {method},\n" for method in TYPESCRIPT.methods_of(metric))
     return f"  /** {ascii_said} */\n  {name}: {{\n{rows}  }},\n"
-
-
-def _typescript_methods(metric: Metric) -> Iterator[str]:
-    name = json.dumps(metric.base_name)
-    if not metric.rules.takes_fixes:
-        call = f"client.record({name}, value)"
-        kind = kind_design(metric.kind)
-        yield f"record: (value: {kind.value_type(metric)}): Promise<boolean> => {call}"
-        if kind.adds(metric):
-            yield f"add: (amount?: number): Promise<boolean> => client.add({name}, amount)"
-    elif metric.location is not None and metric.location.pairs:
-        yield f"recordTrip: {_TRIP}\n      client.recordTrip({name}, origin, destination, at)"
-    else:
-        call = f"client.recordLocation({name}, latitude, longitude, at)"
-        yield f"recordLocation: {_FIX}\n      {call}"

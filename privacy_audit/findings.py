@@ -258,7 +258,7 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
     if dates_are_reported(metric):
         how = f"by the {unit}s with a report alone"
         use = f"max_reports = 1, under a new name, leaves one {unit}"
-        if metric.rules.takes_no_data:
+        if metric.rules.has_key("no_data"):
             use += f"; with no_data an app that runs every {unit} reports in each"
     else:
         how = f"by when there was data and the {what} changed"

@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-KINDS = "location", "string", "category", "number"
 WATCHED = 12, 45  # periods
 CROWD = 1_000  # devices of a cohort
 COHORTS, TARGETS = 4, 250  # drawn cohorts, and devices of each that are looked for
@@ -69,7 +68,7 @@ def _values_are_scored(metric: Metric) -> bool:
     """Whether reports are attacked by what they say; else by their dates alone."""
     params = metric.params
     return (
-        metric.kind in KINDS
+        (metric.rules.takes_numbers or metric.rules.details is None)
         and not params.scheme.single_bit
         and params.mechanism.has_permanent_round
     )

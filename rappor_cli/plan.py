@@ -16,14 +16,11 @@ import typer
 
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
-from metric_design.kinds import LISTED
-from metric_design.metric_plan import MetricPlan, weak_sentence
-from metric_design.metric_table import Labels
-from metric_design.plan import Plan, make_plan
+from metric_design.kind_design import Question
+from metric_design.kinds import DESIGNS, kind_design
+from metric_design.plan import check_question, make_plan
 from metric_design.plan_html import render_plan
-from metric_design.population import ExpectedShares, given_population, read_shares, zipf_population
-from metric_design.request import PlanRequest
-from metric_design.solve_plan import plan_metric, question_of
+from metric_design.population import ExpectedShares, given_population, read_shares
 from privacy_audit.findings import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.numbers import number
@@ -34,11 +31,7 @@ from rappor_cli.whole_check import whole_check
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
-from rappor_core.sequence_risk import risk_text
 from rappor_core.whole_files import write_whole
-
-DEFAULT_VALUES = 3  # of a device's life
-DEFAULT_ZIPF = 1.0
 
 
 class ModeName(StrEnum):
@@ -58,6 +51,7 @@ class PeriodName(StrEnum):
 
 
 Number = float | None
+DEFAULT_KIND = "string"
 
 
 def _number(*names: str, text: str) -> Any:
@@ -135,7 +129,7 @@ class _Output:
 def plan(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the metric.")] = "planned",
-    kind: Kind = LISTED[0],
+    kind: Kind = DEFAULT_KIND,
     share: Annotated[Number, _number(text="Smallest share to see, as 0.01 or 1%.")] = None,
     error: Annotated[Number, _number(text="How far off the mean, curve or map may be.")] = None,
     devices: Devices = None,
@@ -156,53 +150,38 @@ def plan(
     Give two of: what to see (--share or --error), devices, an epsilon. The third is solved for;
     with all three, candidates or periods. On a terminal, without options, it asks.
     """
-    labels = Labels(
-        name, "Planned metric", "nobody yet", datetime.now(UTC).date() + timedelta(days=365)
-    )
     existing = None if metrics is None else load_metrics(metrics)
     out = _Output(output, metrics, as_json)
-    if kind not in LISTED:
+    given = _table(kind, period, keys or ())
+    listed = "expected" in _options(kind)
+    if listed:
+        _refuse_given(context, ("error", "keys"), f"kind {kind!r}; use --kind")
+        if all(one is None for one in (share, devices, epsilon)) and sys.stdin.isatty():
+            share, devices, epsilon, candidates, periods = _ask()
+    else:
         _refuse_given(context, ("candidates", "values", "shares"), f"kind {kind!r}")
-        given = _table(labels, kind, period, mode, keys or ())
-        target = {"error": error, "share": share}
-        asked = question_of(kind, name, given, target, devices, periods)
-        out.claim("plan.json", "metrics.toml")
-        with stage_bars() as show:
-            show("planning", 0, 1)
-            budget = _budget(existing, epsilon)
-            made = plan_metric(*asked, budget, existing, whole_check)
-            show("planning", 1, 1)
-        findings = _findings(made.file_text, existing, made.budget, made.devices)
-        document = made.to_dict() | {"findings": findings}
-        out.show(document, _metric_lines(made, findings), None, made.table)
-        return
-    _refuse_given(context, ("error", "keys"), f"kind {kind!r}; use --kind")
-    if all(one is None for one in (share, devices, epsilon)) and sys.stdin.isatty():
-        share, devices, epsilon, candidates, periods = _ask()
-    request = PlanRequest(
-        share=share, devices=devices, candidates=candidates, periods=periods, epsilon_life=epsilon,
-        mode=mode.value, values=_values(values, kind), period=(period or PeriodName.DAY).value,
-        kind=kind,
+        given |= {} if mode is ModeName.AUTO else {"mode": mode.value}
+    question = Question(
+        name=name, given=given, devices=devices, epsilon=epsilon, candidates=candidates,
+        periods=periods, values=values, expected=_expected(shares),
+        mode=mode.value if listed and mode is not ModeName.AUTO else None,
     )  # fmt: skip
-    _plan_listed(request, labels, _population(shares), existing, out)
-
-
-def _plan_listed(
-    request: PlanRequest,
-    labels: Labels,
-    population: ExpectedShares,
-    existing: MetricsFile | None,
-    out: _Output,
-) -> None:
-    """Plan a metric whose values are looked for in a list."""
-    out.claim("plan.html", "plan.json", "metrics.toml")
+    question = check_question(question, {"share": share, "error": error})
+    out.claim(*(["plan.html"] if listed else []), "plan.json", "metrics.toml")
     with stage_bars() as show:
-        made = make_plan(request, population, labels, existing, show, whole_check)
-        show("linking", 0, 1)
-        findings = _listed_findings(made, existing)
-        show("linking", 1, 1)
+        made = make_plan(question, existing, whole_check, show)
+        findings = _findings(made.file_text, existing, made.budget, made.question.people)
+        if listed and made.metric.params.num_bits > 1:  # two patterns tell nobody apart
+            crowd = made.question.people // made.metric.params.num_cohorts
+            findings.append(trackability_text(made.metric, crowd))
     document = made.to_dict() | {"findings": findings}
-    out.show(document, [*plan_lines(made), *findings], render_plan(made, findings), made.table)
+    page = render_plan(made, findings) if listed else None
+    out.show(document, [*plan_lines(made), *findings], page, made.table)
+
+
+def _options(kind: str) -> tuple[str, ...]:
+    """The numbers that a plan of a kind has a use for; none of an unknown one."""
+    return kind_design(kind).options if kind in DESIGNS else ()
 
 
 def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> None:
@@ -214,15 +193,13 @@ def _refuse_given(context: typer.Context, names: Iterable[str], what: str) -> No
             raise PlanError(f"{parameter.opts[0]} = {context.params[name]} has no use for {what}")
 
 
-def _table(
-    labels: Labels, kind: str, period: PeriodName | None, mode: ModeName, keys: Iterable[str]
-) -> dict[str, Any]:
+def _table(kind: str, period: PeriodName | None, keys: Iterable[str]) -> dict[str, Any]:
     """Return the keys of `metrics.toml` that are decided. Raises PlanError for a bad --set."""
     table: dict[str, Any] = {
-        "description": labels.description,
-        "owner": labels.owner,
-        "expires": labels.expires,
         "kind": kind,
+        "description": "Planned metric",
+        "owner": "nobody yet",
+        "expires": datetime.now(UTC).date() + timedelta(days=365),
     }
     for text in keys:
         try:
@@ -234,32 +211,14 @@ def _table(
             ) from None
     if period is not None:
         table["period"] = period.value
-    if mode is not ModeName.AUTO:
-        table["mode"] = mode.value
     return table
 
 
-def _budget(existing: MetricsFile | None, epsilon: Number) -> Number:
-    """Return what all metrics of a device may cost, if `epsilon` is for the planned one."""
-    budget = None if existing is None else existing.budget
-    if epsilon is None:
-        return budget
-    spent = 0.0 if existing is None else existing.lifetime_epsilon
-    return epsilon + spent if budget is None else min(budget, epsilon + spent)
-
-
-def _population(shares: Path | None) -> ExpectedShares:
+def _expected(shares: Path | None) -> ExpectedShares | None:
+    """The shares of a file."""
     if shares is None:
-        return zipf_population(DEFAULT_ZIPF)
+        return None
     return given_population(read_shares(shares), f"the shares of {shares.name}")
-
-
-def _values(given: int | None, kind: str) -> int:
-    if PlanRequest(kind=kind).single_bit and given not in (None, 2):
-        raise PlanError(
-            f"values = {given}: a boolean has 2 values, and both are paid; leave it out"
-        )
-    return DEFAULT_VALUES if given is None else given
 
 
 def _ask() -> list[Number]:
@@ -278,18 +237,6 @@ def _ask() -> list[Number]:
     return answers
 
 
-def _listed_findings(made: Plan, existing: MetricsFile | None) -> list[str]:
-    """What the whole check says of the file with the new metric in it, and re-linking."""
-    if existing is not None and made.metric.name in existing.metrics:
-        raise PlanError(f"metric {made.metric.name!r} is in the file already; choose another name")
-    budget = made.declared_budget if existing is None else existing.budget
-    people, params = int(made.design.setting.devices), made.metric.params
-    told = _findings(made.file_text, existing, budget, people)
-    if params.num_bits < 2:  # two patterns tell nobody apart
-        return told
-    return [*told, trackability_text(made.metric, people // params.num_cohorts)]
-
-
 def _findings(
     text: str, existing: MetricsFile | None, budget: Number, population: int
 ) -> list[str]:
@@ -305,12 +252,3 @@ def _findings(
     whole = MetricsFile(known | dict(parse_metrics(text).metrics), budget)
     found = [one for one in whole_check(whole, population) if one.level != "note"]
     return [f"{one.level}: {one.metric or 'the whole file'}: {one.message}" for one in found]
-
-
-def _metric_lines(made: MetricPlan, findings: Iterable[str]) -> list[str]:
-    """The plan of a metric without a list of values, its answer first."""
-    more = made.because, made.supposed, made.merged, weak_sentence(made.epsilon)
-    lines = [made.answer, *(line for line in more if line), risk_text(made.metric)]
-    if made.left > 1e-2:
-        lines.append(f"budget left for later metrics: {made.left:.3g} of {made.budget:.3g}")
-    return [*lines, *findings]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from hashlib import md5
+from typing import TYPE_CHECKING
 
 try:
     import mmh3
@@ -18,7 +19,9 @@ except ImportError:  # `hash_problem` says so
     mmh3 = None  # type: ignore[assignment]
 
 from rappor_core.errors import ValueRefusedError
-from rappor_core.params import RapporParams
+
+if TYPE_CHECKING:
+    from rappor_core.params import RapporParams
 
 MASK64 = (1 << 64) - 1
 KNOWN_ANSWER = (0x7A39BBC5CBEF70EB, 0xFED684C9B5D279C4)  # of `value_hash(b"rappor")`

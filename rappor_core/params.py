@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
-from rappor_core.encodings.interface import Encoding, encoding_named
+from rappor_core import privacy
+from rappor_core.encodings import Encoding, encoding_named
 from rappor_core.errors import ParameterError, check_whole
 from rappor_core.frozen import Frozen
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
@@ -16,8 +17,6 @@ HashFamily = Literal["mmh3", "md5"]
 MAX_BITS = 1 << 16
 MAX_HASHES = 64
 MAX_COHORTS = 1 << 16
-MD5_MAX_BITS = 256  # a position is one byte of the digest
-MD5_MAX_HASHES = 16  # a digest has 16 bytes
 LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
 
 
@@ -105,7 +104,7 @@ class RapporParams(Frozen):
     @property
     def epsilon_infinity(self) -> float:
         """Bound of all reports of one memoised value, for life, nats."""
-        return self.scheme.epsilon_infinity(self)
+        return privacy.epsilon_infinity(self.mechanism, self.num_hashes, **self._difference)
 
     @property
     def epsilon_one(self) -> float:
@@ -114,7 +113,18 @@ class RapporParams(Frozen):
 
     def epsilon_n(self, num_reports: int) -> float:
         """Bound of `num_reports` reports of one memoised value, nats."""
-        return self.scheme.epsilon_n(self, num_reports)
+        mechanism, hashes = self.mechanism, self.num_hashes
+        return privacy.epsilon_n(mechanism, hashes, num_reports, **self._difference)
+
+    def epsilon_per_report(self, num_reports: int) -> float:
+        """Nats that each of `num_reports` reports of a life counts, whatever their values."""
+        mechanism, hashes = self.mechanism, self.num_hashes
+        return privacy.epsilon_per_report(mechanism, hashes, num_reports, **self._difference)
+
+    @property
+    def _difference(self) -> dict[str, bool]:
+        """In what two values differ: one bit, one symbol, or two bits a hash."""
+        return {"single_bit": self.scheme.single_bit, "symbol": self.scheme.symbols}
 
     @property
     def report_bytes(self) -> int:

@@ -15,8 +15,8 @@ import numpy as np
 from decoder.numbers.survival import CutCounts, cut_counts
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import table_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.number_kind import number_metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 from tests.number_populations import Population
 
@@ -46,7 +46,8 @@ def metric_of(population: Population, life: float, **changes: Any) -> Metric:
         table["epsilon"] = life
     else:
         table |= {"epsilon_infinity": life / 2, "epsilon_one": 0.45 * life}
-    return number_metric(population.name.replace("0", "-zero"), table | changes)
+    (metric,) = table_metrics(population.name.replace("0", "-zero"), table | changes)
+    return metric
 
 
 def aggregate_of(

@@ -25,7 +25,6 @@ from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONES, Flow
-from rappor_core.metrics.flow_kind import FLOW
 from rappor_core.metrics.metric import Metric
 
 ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
@@ -95,14 +94,13 @@ def decode_flows(
 
 def flow_of(aggregate: Aggregate) -> Flow:
     """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
-    kind = aggregate.definition.get("kind")
-    if kind != FLOW.name:
-        raise DecodeError(
-            f"metric {aggregate.metric!r} is of kind {kind!r}, not {FLOW.name!r}: use rappor decode"
-        )
+    declared = Metric.from_dict(aggregate.definition) if aggregate.definition else None
+    details = None if declared is None else declared.details
+    if not isinstance(details, Flow):
+        kind = aggregate.definition.get("kind")
+        raise DecodeError(f"metric {aggregate.metric!r} is of kind {kind!r}, and has no flows")
     if not aggregate.num_reports:
         raise DecodeError(f"metric {aggregate.metric!r} has no reports: choose other days")
-    details: Flow = Metric.from_dict(aggregate.definition).details
     return details
 
 

@@ -22,7 +22,7 @@ from privacy_audit.black_box import bounds
 from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from privacy_audit.black_box.noise_sums import chances, permanent_table
 from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport, Value
-from privacy_audit.black_box.scenarios import Step, start_days, values_of
+from privacy_audit.black_box.scenarios import Step, hashes_text, start_days, values_of
 from rappor_core.calendar import day_of, last_day, period_number
 from rappor_core.grid.box import OTHER
 from rappor_core.mechanism import PROBABILITY_SCALE
@@ -192,7 +192,7 @@ def _live(source: ClientSource, metric: Metric, devices: int) -> Lived:
 def _pool(metric: Metric, draw: Random) -> list[Value]:
     pool = list(values_of(metric))
     always: list[Value] = [x for x in (metric.fallback, metric.no_data) if x is not None]
-    odd = ODD_VALUES if metric.kind == "string" else ()
+    odd = ODD_VALUES if hashes_text(metric) else ()
     number = min(metric.max_permanent_responses + MORE_VALUES, len(pool))
     return [*draw.sample(pool, number), *always, *odd]
 

@@ -20,7 +20,7 @@ from privacy_audit.black_box.answers import (
 )
 from privacy_audit.black_box.checks import Check, exact, one_of
 from privacy_audit.black_box.program_client import ClientSource, Event, Life, SeenReport
-from privacy_audit.black_box.scenarios import Step, disjoint, values_of
+from privacy_audit.black_box.scenarios import Step, disjoint, hashes_text, values_of
 from rappor_core.calendar import PERIOD_DAYS, day_of
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -39,7 +39,7 @@ def left_out(metric: Metric) -> str:
     """Say why a metric's responses are not followed through calendars; "" if they are."""
     if not metric.params.mechanism.has_permanent_round:
         return "it has no permanent response"
-    if metric.max_reports is not None and metric.kind == "discover":
+    if metric.max_reports is not None and metric.rules.free_text and not hashes_text(metric):
         return "it has few reports for life"
     return ""
 

@@ -21,7 +21,7 @@ from privacy_audit.black_box.checks import (
 from privacy_audit.black_box.noise import chi_square
 from privacy_audit.black_box.noise_sums import Masks, permanent_table, product_test, residuals
 from privacy_audit.black_box.program_client import ClientSource, Derived, Event, Life, Value
-from privacy_audit.black_box.scenarios import ODD, disjoint, start_days, values_of
+from privacy_audit.black_box.scenarios import ODD, disjoint, hashes_text, start_days, values_of
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -129,9 +129,9 @@ def _checks(
 
 def _strings(metric: Metric) -> list[Value]:
     """Strings that an app may well record; the last two begin alike for longer than any code."""
-    if metric.kind == "discover":
-        return ["a" * LONG + "1", "a" * LONG + "2"]
-    return [value for pair in ODD for value in pair] if metric.kind == "string" else []
+    if hashes_text(metric):
+        return [value for pair in ODD for value in pair]
+    return ["a" * LONG + "1", "a" * LONG + "2"] if metric.rules.free_text else []
 
 
 def _encoded(metric: Metric, asked: Asked, derived: list[Derived]) -> Check:

@@ -22,7 +22,6 @@ from rappor_core.metrics.number import Number
 Part = Literal["encoder", "device"]
 Step = tuple[int, Value]  # a day since 1970-01-01, and what is recorded on it
 
-KINDS = ("string", "category", "boolean", "pair", "location", "number", "discover", "flow")
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
 GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life to the next
@@ -32,7 +31,7 @@ MAX_CELLS = 60
 POOL = tuple(f"audit-{number:03d}.example.org" for number in range(60))
 STARTS = tuple(
     f"{chr(97 + number % 26)}{chr(97 + number // 3)}-audit.example.org" for number in range(60)
-)  # that differ in their first letters
+)  # that differ in their first letters, by which a prefix code tells them apart
 ODD = (
     ("", "long-" * 300),
     ("\u96ea \u2603 e\u0301", " \t\n"),
@@ -67,8 +66,6 @@ class Scenario:
 
 def why_not(metric: Metric) -> str:
     """Say why no scenario fits the metric; "" if some do."""
-    if metric.kind not in KINDS:
-        return f"there are no attacks on kind {metric.kind!r}"
     if metric.location is not None and metric.location.pairs:
         return "there are no attacks on trips"
     return ""
@@ -95,14 +92,14 @@ def scenarios(metric: Metric) -> Iterator[Scenario]:
     if why_not(metric):
         return
     pool = values_of(metric)
-    pair = (pool[-1], pool[0]) if metric.kind == "number" else disjoint(metric, pool)
+    pair = (pool[-1], pool[0]) if metric.rules.takes_numbers else disjoint(metric, pool)
     for periods in PERIODS:
         if metric.max_reports is None or periods <= metric.max_reports:
             yield _memoized(metric, "encoder", pair, periods, noise=True)
-    if metric.kind == "number":
+    if metric.rules.takes_numbers:
         no_data = _memoized(metric, "encoder", (pair[0], None), 1)
         yield replace(no_data, name=f"a number or no data, {_reports(1)}")
-    if metric.kind == "string":
+    if hashes_text(metric):
         yield replace(_memoized(metric, "encoder", ODD[0], 1), name="odd strings, 1 report")
     if reports_at_once(metric):
         yield _ledger(metric, pair)
@@ -111,21 +108,21 @@ def scenarios(metric: Metric) -> Iterator[Scenario]:
 
 def values_of(metric: Metric) -> tuple[Value, ...]:
     """List values to record for a metric: all of its list, or some strings, numbers or cells."""
-    match metric.kind:
-        case "number":
-            return _numbers(metric.details)
-        case "discover":
-            return STARTS
-        case "location":
-            location = metric.location
-            assert location is not None  # noqa: S101 (of this kind)
-            return location.grid.cells(location.level)[:MAX_CELLS]
-        case "flow":
-            sides = (metric.details.cells[0], metric.details.cells[-1], OTHER, NO_DATA)
-            return tuple(f"{a}{PAIR_SEPARATOR}{b}" for a in sides for b in sides)
-    if metric.num_values is None:
-        return POOL
+    if metric.rules.free_text:
+        return POOL if hashes_text(metric) else STARTS
+    if metric.rules.takes_numbers:
+        return _numbers(metric.details)
+    if metric.location is not None:
+        return metric.location.grid.cells(metric.location.level)[:MAX_CELLS]
+    if metric.rules.takes_fixes:
+        sides = (metric.details.cells[0], metric.details.cells[-1], OTHER, NO_DATA)
+        return tuple(f"{a}{PAIR_SEPARATOR}{b}" for a in sides for b in sides)
     return tuple(cast(Value, value) for value in metric.rules.all_values(metric))
+
+
+def hashes_text(metric: Metric) -> bool:
+    """Whether the bits of any string are hashes of all of it, not of a prefix of its code."""
+    return metric.rules.free_text and metric.params.scheme.hashed
 
 
 def _numbers(number: Number) -> tuple[Value, ...]:

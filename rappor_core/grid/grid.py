@@ -75,6 +75,11 @@ class Grid(Frozen):
         return _system(self)
 
     @property
+    def library(self) -> str:
+        """The library that reads its cells in an app; "" if none is needed."""
+        return "h3" if self.kind == "h3" else ""
+
+    @property
     def finest(self) -> int:
         """The level that a point is first put into."""
         return self.levels[-1]

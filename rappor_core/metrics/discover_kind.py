@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rappor_core.codes.prefix_code import packaged_code, read_code
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.keys import (
+    NO_DATA_KEY,
+    NOISE_KEYS,
+    TEXT,
+    VALUE_KEYS,
+    WHOLE,
+    Key,
+)
 from rappor_core.metrics.kinds import Kind
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
 
-NUM_BITS = 1_024
-NUM_COHORTS = 160
-DEFAULT_CODE = "domains"
-_SHAPE = ("num_hashes", "hash")
+DEFAULT_NUM_COHORTS = 160
 
 
 class Discover(Kind):
@@ -26,26 +31,36 @@ class Discover(Kind):
 
     name = "discover"
     encodings = ("coded_prefix",)
-    keys = frozenset({"code", "code_table", "num_levels", "bits_per_level"})
-    has_details = True
-    takes_no_data = True
+    keys = (
+        Key("code", TEXT, "domains", "A code table of the package: names of internet hosts."),
+        Key("code_table", TEXT, None, "Your own table, as `rappor metrics train-code` prints it."),
+        Key("num_levels", WHOLE, 4, "Groups of cohorts for parts of the code; one more counts."),
+        Key("bits_per_level", WHOLE, 16, "Bits of a part; 64 at most in all."),
+        Key("num_bits", WHOLE, 1_024, "Buckets into which a prefix is hashed."),
+        Key("num_cohorts", WHOLE, DEFAULT_NUM_COHORTS, "A multiple of `num_levels + 1`."),
+        *NOISE_KEYS,
+        *VALUE_KEYS,
+        NO_DATA_KEY,
+    )
+    fixed_keys = ("num_hashes", "hash")
+    details = PrefixGroups
+    free_text = True
+    client_part = "discover"
     in_words = (
         "a text that no list holds: a device sends a code of its beginning or of all of it, from "
         "which only frequent texts can be read"
     )
 
-    def shape(self, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """`num_bits` and `num_cohorts` may be declared; one hash, of family mmh3."""
-        from rappor_core.metrics.tables import refuse  # only where a file is read
-
-        for key in _SHAPE:
-            if key in table:
-                refuse(name, key, table[key], "is fixed by kind = 'discover'; leave it out")
-        bits, cohorts = table.get("num_bits", NUM_BITS), table.get("num_cohorts", NUM_COHORTS)
-        return {"num_bits": bits, "num_hashes": 1, "num_cohorts": cohorts}
+    def shape(self, table: MetricTable) -> dict[str, Any]:
+        """The shape of a report: one hash, of family mmh3."""
+        return {
+            "num_bits": table["num_bits"],
+            "num_hashes": 1,
+            "num_cohorts": table["num_cohorts"],
+        }
 
     def mechanism(
-        self, name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
+        self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
         """Make the mechanism; from `epsilon_infinity` alone, a permanent response that is sent
         as it is, once.
@@ -53,30 +68,28 @@ class Discover(Kind):
         It keeps a 1 with 1/2 and lies with 1 / (e^epsilon + 1), rounded towards privacy (OUE; Wang
         et al. 2017).
         """
-        from rappor_core.metrics.tables import positive, read_mechanism  # only for a file
-
-        others = {"epsilon_one", "mechanism", "prob_f", "prob_p", "prob_q"} & table.keys()
+        others = {"epsilon_one", "mechanism", "prob_f", "prob_p", "prob_q"} & table.given.keys()
         if others or "epsilon_infinity" not in table:
-            return read_mechanism(name, table, num_hashes, single_bit=single_bit)
-        once = TwoRoundMechanism.one_shot(positive(name, table, "epsilon_infinity"))
+            return super().mechanism(table, num_hashes, single_bit=single_bit)
+        once = TwoRoundMechanism.one_shot(table.positive("epsilon_infinity"))
         return TwoRoundMechanism(p1=once.p2, q1=once.q2, p2=PROBABILITY_SCALE, q2=0)
 
-    def read_details(self, name: str, table: Mapping[str, Any]) -> PrefixGroups:  # noqa: ARG002
+    def read_details(self, table: MetricTable) -> PrefixGroups:
         """Read the code table, by its name or its text, and the lengths of the prefixes."""
-        text, code = table.get("code_table"), table.get("code", DEFAULT_CODE)
+        text, code = table.get("code_table"), table["code"]
         if text is not None and not isinstance(text, str):
             raise ParameterError(
                 f"code_table = {shown(text)} is not text: rappor metrics train-code"
             )
         table_code = packaged_code(code) if text is None else read_code(text)
-        if text is not None and table.get("code", table_code.name) != table_code.name:
+        if text is not None and "code" in table and code != table_code.name:
             raise ParameterError(f"code = {shown(code)}, but code_table is {table_code.name!r}")
-        parts = {key: table[key] for key in ("num_levels", "bits_per_level") if key in table}
-        return PrefixGroups(table_code, packaged=text is None, **parts)
+        levels, bits = table["num_levels"], table["bits_per_level"]
+        return PrefixGroups(table_code, levels, bits, packaged=text is None)
 
-    def details_from_dict(self, fields: Mapping[str, Any]) -> PrefixGroups:
-        """Read the groups of prefixes from a metric's definition."""
-        return PrefixGroups.from_dict(fields)
+    def part_options(self, metric: Metric) -> tuple[str, ...]:
+        """`domains`, the packaged code table of domain names, where it makes the code."""
+        return ("domains",) if metric.details.packaged else ()
 
     def cohort_step(self, metric: Metric) -> int:
         """Number that `num_cohorts` must be a multiple of: the number of groups."""
@@ -90,8 +103,6 @@ class Discover(Kind):
     def check(self, metric: Metric) -> None:
         """Require equal groups of cohorts, and one report only where a second one would repeat
         its bits."""
-        if not isinstance(metric.details, PrefixGroups):
-            raise MetricsFileError(f"metric {metric.name!r}: details is missing")
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

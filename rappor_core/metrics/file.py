@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rappor_core.encodings.interface import encoding_named
 from rappor_core.errors import MetricsFileError, ParameterError, shown, toml_problem
-from rappor_core.metrics.kinds import kind_named, kind_names
+from rappor_core.metrics.kinds import kind_named
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile, check_budget, read_budget
-from rappor_core.metrics.tables import NOISE_KEYS, SHAPE_KEYS, refuse_unknown, refused
-from rappor_core.params import RapporParams
+from rappor_core.metrics.tables import MetricTable, refuse_unknown
 
 MAX_CHARACTERS = 1_000_000
 _TOP_KEYS = {"budget", "metrics"}
-_METRIC_KEYS = {
-    "kind",
-    "description",
-    "owner",
-    "expires",
-    "max_memoized_values",
-    "categories",
-    "fallback",
-    "no_data",
-    "max_reports",
-    "period",
-    "max_reports_per_period",
-    "min_reports",
-    "min_reports_per_cohort",
-    "accept_days",
-    "keep_raw_days",
-    "platforms",
-    "lives",
-}
-_REQUIRED = ("kind", "description", "owner", "expires")
 
 
 def parse_metrics(text: str) -> MetricsFile:
@@ -62,56 +40,29 @@ def parse_metrics(text: str) -> MetricsFile:
     return file
 
 
-def table_metrics(name: str, table: Any, tables: Mapping[str, Any]) -> Iterable[Metric]:
-    """Read one table of a file. Raises MetricsFileError."""
+def table_metrics(
+    name: str, table: Any, tables: Mapping[str, Any] | None = None
+) -> tuple[Metric, ...]:
+    """Read one table of a file: a metric, or of a location one for each slot and level.
+
+    Args:
+        name: of the metric.
+        table: keys and values as in the file.
+        tables: all tables of the file, from which a pair may copy a list.
+
+    Raises:
+        MetricsFileError: It names the metric, the key, the value and what to do.
+    """
     if not isinstance(table, dict):
         raise MetricsFileError(f"metric {name!r}: {shown(table)} is not a table")
-    kind = table.get("kind")
+    if "kind" not in table:
+        raise MetricsFileError(f"metric {name!r}: kind is missing")
     try:
-        if kind in kind_names():
-            table = kind_named(kind).completed(name, table, tables)
-        whole = kind_named(kind).metrics(name, table) if kind in kind_names() else None
-    except ParameterError as error:  # a kind that is not installed
-        raise MetricsFileError(f"metric {name!r}: {error}") from error
-    return (_metric(name, table),) if whole is None else whole
-
-
-def _metric(name: str, table: Mapping[str, Any]) -> Metric:
-    kind = table.get("kind")
-    own = kind_named(kind).keys if kind in kind_names() else frozenset[str]()
-    refuse_unknown(f"metric {name!r}", table, _METRIC_KEYS | SHAPE_KEYS | NOISE_KEYS | own)
-    for key in _REQUIRED:
-        if key not in table:
-            raise MetricsFileError(f"metric {name!r}: {key} is missing")
-    try:
-        params = _params(name, table)
-        rules = kind_named(kind)
-        details = rules.read_details(name, table)
+        kind = kind_named(table["kind"])
     except ParameterError as error:
-        raise refused(name, table, error) from error
-    given = {key: table[key] for key in _METRIC_KEYS & table.keys()}
-    given["categories"] = _categories(name, table)
-    if rules.default_cap is not None:
-        given.setdefault("max_memoized_values", rules.default_cap)
-    elif "max_memoized_values" not in given:
-        raise MetricsFileError(f"metric {name!r}: max_memoized_values is missing")
-    return Metric(name=name, params=params, details=details, **given)
-
-
-def _categories(name: str, table: Mapping[str, Any]) -> tuple[str, ...]:
-    categories = table.get("categories", [])
-    if not isinstance(categories, list) or not all(isinstance(c, str) for c in categories):
-        raise MetricsFileError(
-            f"metric {name!r}: categories = {shown(categories)} is not a list of text"
-        )
-    return tuple(categories)
-
-
-def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
-    rules = kind_named(table["kind"])
-    _categories(name, table)
-    shape = rules.shape(name, table)
-    encoding = rules.encoding(table)
-    single_bit = encoding_named(encoding).single_bit
-    mechanism = rules.mechanism(name, table, shape["num_hashes"], single_bit=single_bit)
-    return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
+        raise MetricsFileError(f"metric {name!r}: {error}") from error
+    read = MetricTable(name, kind.completed(table, tables or {}), kind)
+    try:
+        return tuple(Metric(**{"name": name, **fields}) for fields in kind.fields(read))
+    except (ParameterError, TypeError) as error:
+        raise read.problem(error) from error

@@ -269,6 +269,11 @@ class Flow(Frozen):
             return zones * self.zone_side(origin) + self.zone_side(destination)
         return origin * self.num_sides + destination
 
+    def symbol(self, params: RapporParams, index: int, cohort: int) -> int:
+        """The symbol, 0 to g - 1, of a pair's index by the question of a cohort. Private."""
+        question = question_of(cohort)
+        return flow_symbol(params, question, self.class_of(question, *self.split(index)), cohort)
+
     def most_reports_in(self, periods: int) -> int:
         """At most so many reports has a device in some periods (1 or more) in a row: of mode
         `window` one in each block that they can touch."""

@@ -1,12 +1,11 @@
-"""The kind `flow`: a pair of usual cells, of which a device answers one question; its encoding."""
+"""The kind `flow`: a pair of usual cells, of which a device answers one question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.encodings.interface import Encoding, check_symbols
-from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.errors import ParameterError, ValueRefusedError, check_whole
 from rappor_core.grid.box import NO_DATA, OTHER, RESERVED
 from rappor_core.grid.grid import PAIR_SEPARATOR
 from rappor_core.mechanism import TwoRoundMechanism
@@ -15,24 +14,35 @@ from rappor_core.metrics.flow import (
     MAX_SYMBOLS,
     Flow,
     as_bands,
-    flow_symbol,
-    question_of,
 )
+from rappor_core.metrics.keys import ALWAYS, EPSILON, NUM_COHORTS, NUMBERS, TEXT, WHOLE, Key
 from rappor_core.metrics.kinds import Kind, refuse_field
-from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, Slot
-from rappor_core.metrics.location_kind import PATIENT_DAYS, read_grid
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.tables import (
-    needed,
-    positive,
-    read_common,
-    refuse,
-    refused,
+from rappor_core.metrics.location import Slot
+from rappor_core.metrics.location_kind import (
+    GRID_KEYS,
+    PATIENT_DAYS,
+    PATIENT_PERIODS,
+    read_grid,
 )
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
+
+FLOW_KEYS = (
+    *GRID_KEYS,
+    Key("from", TEXT, None, "The slot of the first usual cell.", ALWAYS),
+    Key("to", TEXT, None, "The slot of the second one; or the same slot, with `lag`.", ALWAYS),
+    Key("lag", WHOLE, 0, "Periods between the two of one slot, 1 to 60: moves."),
+    Key("bands_km", NUMBERS, None, "Rising upper edges of distance bands.", ALWAYS),
+    Key("mode", TEXT, None, "`once` (one answer for life) or `window` (one in each).", ALWAYS),
+    Key("spread", WHOLE, 1, "Of mode `once`: periods over which devices spread their answer."),
+    EPSILON,
+    Key("num_symbols", WHOLE, None, "2 to 64; round(e^epsilon + 1) detects flows best.", ALWAYS),
+    NUM_COHORTS.replace(meaning="Groups that are asked different questions; a multiple of 10."),
+    Key("no_data", TEXT, NO_DATA, "It need not be declared, and has no other name."),
+)
 
 
 class FlowKind(Kind):
@@ -43,18 +53,34 @@ class FlowKind(Kind):
 
     name = "flow"
     encodings = ("flow_symbol",)
-    has_details = True
-    takes_no_data = True
+    keys = FLOW_KEYS
+    details = Flow
+    client_part = "flows"
     reserved = RESERVED
     takes_fixes = True
 
-    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
-        """Read a whole `[metrics.NAME]` table."""
-        return (flow_metric(name, table),)
+    def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
+        """Yield the fields of the metric."""
+        declared = table.declared()
+        if table["period"] in PATIENT_PERIODS:
+            declared.setdefault("accept_days", PATIENT_DAYS)
+        if table["mode"] == "once":
+            if table.get("max_reports") not in (None, 1):
+                table.refuse("max_reports", "must be 1 for mode 'once'")
+            declared["max_reports"] = 1
+        if table["no_data"] != NO_DATA:
+            table.refuse("no_data", f"is not {NO_DATA!r}, its name for a flow")
+        fixed = {"max_memoized_values": 1, "fallback": OTHER, "no_data": NO_DATA}
+        yield {**declared, **fixed, "params": _params(table), "details": _flow(table)}
 
-    def details_from_dict(self, fields: Mapping[str, Any]) -> Flow:
-        """Read the `Flow` of a metric's definition."""
-        return Flow.from_dict(fields)
+    def turns(self, metric: Metric) -> int:
+        """Periods over which answers are spread."""
+        return int(metric.details.window or metric.details.spread)
+
+    def part_options(self, metric: Metric) -> tuple[str, ...]:
+        """The library of its grid, if there is one."""
+        library: str = metric.details.grid.library
+        return (library,) if library else ()
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002
         """Number that `num_cohorts` must be a multiple of: so many ask all questions."""
@@ -64,8 +90,6 @@ class FlowKind(Kind):
         """Require fresh reports, one a period, a symbol for each band, and cohorts that ask all
         questions."""
         flow = metric.details
-        if not isinstance(flow, Flow):
-            refuse_field(metric, "details", "are not those of a flow")
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one answer a period")
         if flow.mode == "once" and metric.max_reports != 1:
@@ -91,9 +115,6 @@ class FlowKind(Kind):
         if params.num_cohorts % COHORT_STEP:
             why = f"have num_cohorts = {params.num_cohorts}, which is no multiple of {COHORT_STEP}"
             refuse_field(metric, "params", why)
-
-    def check_fallback(self, metric: Metric) -> None:
-        """Nothing more: `check` has seen to it."""
 
     def num_values(self, metric: Metric) -> int | None:
         """Number of pairs, `other` and `no_data` among both sides."""
@@ -134,93 +155,33 @@ class FlowKind(Kind):
         return f"{pair}. A device says one of these, by chance: {said}", ()
 
 
-FLOW = FlowKind()
-
-_FLOW_KEYS = {"grid", "box", "levels", "rows", "columns", "from", "to", "bands_km", "mode"}
-_FLOW_KEYS |= {"spread", "window", "lag", "max_gap_minutes", "epsilon", "num_symbols"}
-_FLOW_KEYS |= {"num_cohorts", "no_data"}
-
-
-def flow_metric(name: str, table: Mapping[str, Any]) -> Metric:
-    """Make a metric of kind `flow` from its `[metrics.NAME]` table. Raises MetricsFileError that
-    names the metric, the key and the value."""
-    common = read_common(name, table, _FLOW_KEYS)
-    if table.get("period") in ("week", "month"):
-        common.setdefault("accept_days", PATIENT_DAYS)
-    if table.get("mode") == "once":
-        if table.get("max_reports", 1) != 1:
-            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
-        common["max_reports"] = 1
-    if table.get("no_data", NO_DATA) != NO_DATA:
-        refuse(name, "no_data", table["no_data"], f"is not {NO_DATA!r}, its name for a flow")
-    try:
-        return Metric(name=name, params=_params(name, table), details=_flow(name, table),
-                      max_memoized_values=1, fallback=OTHER, no_data=NO_DATA,
-                      **common)  # fmt: skip
-    except (ParameterError, TypeError) as error:
-        raise refused(name, table, error) from error
-
-
-def _flow(name: str, table: Mapping[str, Any]) -> Flow:
+def _flow(table: MetricTable) -> Flow:
+    keys = ("mode", "spread", "window", "lag", "max_gap_minutes")
     return Flow(
-        grid=read_grid(name, table),
-        origin=_slot(name, table, "from"),
-        destination=_slot(name, table, "to"),
-        bands_km=as_bands(needed(name, table, "bands_km")),
-        mode=needed(name, table, "mode"),
-        spread=table.get("spread", 1),
-        window=table.get("window", 0),
-        lag=table.get("lag", 0),
-        max_gap_minutes=table.get("max_gap_minutes", DEFAULT_GAP_MINUTES),
+        grid=read_grid(table),
+        origin=_slot(table, "from"),
+        destination=_slot(table, "to"),
+        bands_km=as_bands(table["bands_km"]),
+        **{key: table[key] for key in keys},
     )
 
 
-def _slot(name: str, table: Mapping[str, Any], key: str) -> Slot:
+def _slot(table: MetricTable, key: str) -> Slot:
     try:
-        return Slot.parse(needed(name, table, key))
+        return Slot.parse(table[key])
     except ParameterError as error:
         raise ParameterError(f"{key}: {error}") from error
 
 
-def _params(name: str, table: Mapping[str, Any]) -> RapporParams:
+def _params(table: MetricTable) -> RapporParams:
     """So many symbols and cohorts, and k-ary randomised response with the whole epsilon."""
-    symbols = needed(name, table, "num_symbols")
-    if type(symbols) is not int or not 2 <= symbols <= MAX_SYMBOLS:
-        refuse(name, "num_symbols", symbols, f"is not a whole number from 2 to {MAX_SYMBOLS}")
-    cohorts = needed(name, table, "num_cohorts")
+    symbols, cohorts = table["num_symbols"], table["num_cohorts"]
+    check_whole("num_symbols", symbols, 2, MAX_SYMBOLS)
     if type(cohorts) is not int or cohorts % COHORT_STEP:
         why = f"is not a multiple of {COHORT_STEP}, of which each set asks all questions"
-        refuse(name, "num_cohorts", cohorts, why)
-    mechanism = TwoRoundMechanism.one_symbol(symbols, positive(name, table, "epsilon"))
+        table.refuse("num_cohorts", why)
+    mechanism = TwoRoundMechanism.one_symbol(symbols, table.positive("epsilon"))
     return RapporParams(symbols, 1, cohorts, mechanism, "flow_symbol")
 
 
-class FlowSymbol(Encoding):
-    """The encoding of a pair of usual cells (`rappor_core.metrics.flow`): a cohort asks one
-    question."""
-
-    name = "flow_symbol"
-    symbols = True
-    one_entry = True
-
-    def check(self, params: RapporParams) -> None:
-        """Require one hash, of family mmh3, and probabilities that add up. Raises
-        ParameterError."""
-        super().check(params)
-        check_symbols(params)
-
-    def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The symbol of a pair, as one set bit. Raises ValueRefusedError."""
-        flow, question = metric.details, question_of(cohort)
-        pair = flow.split(metric.rules.index(metric, value))
-        return 1 << flow_symbol(metric.params, question, flow.class_of(question, *pair), cohort)
-
-    def check_num_values(self, params: RapporParams, num_values: int) -> None:
-        """Refuse: which symbol a pair has depends on the question of the cohort."""
-        del params, num_values
-        raise ParameterError(
-            "a metric of flows has a matrix, not a list of candidates: use rappor flows"
-        )
-
-
-ENCODINGS = {"flow_symbol": FlowSymbol()}
+FLOW = FlowKind()

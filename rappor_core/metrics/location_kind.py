@@ -2,32 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import ParameterError
+from rappor_core.encodings import Encoding, encoding_named
 from rappor_core.grid.box import NO_DATA, OTHER, RESERVED, Box
 from rappor_core.grid.grid import Grid
 from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.keys import (
+    ALWAYS,
+    EPSILON,
+    FLAG,
+    HASH,
+    MAX_MEMOIZED_VALUES,
+    NO_DATA_KEY,
+    NOISE_KEYS,
+    NUM_BITS,
+    NUM_COHORTS,
+    NUM_HASHES,
+    NUMBERS,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Key,
+)
 from rappor_core.metrics.kinds import Kind, refuse_field
 from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
 from rappor_core.metrics.location_modes import PlaceMode, mode_named
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.tables import (
-    NOISE_KEYS,
-    SHAPE_KEYS,
-    check_hashes,
-    needed,
-    positive,
-    read_common,
-    read_mechanism,
-    refuse,
-    refused,
-)
 from rappor_core.params import MAX_BITS, RapporParams
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
+
+# An answer that is due once in many weeks waits for an app that is seldom opened, and its date of
+# arrival shows when that was: docs/location.md, "Apps that are seldom opened".
+PATIENT_DAYS = 42
+PATIENT_PERIODS = ("week", "month")
+EXAMPLE_CELLS = 8
+_UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
+NOISE_NAMES = sorted(key.name for key in NOISE_KEYS)
+
+GRID_KEYS = (
+    Key("grid", TEXT, None, "`quadkey`, `geohash`, `square` or `h3`.", ALWAYS),
+    Key("box", NUMBERS, None, "`[south, west, north, east]` in degrees.", ALWAYS),
+    Key("levels", WHOLES, None, "Of the grid, coarse to fine.", ALWAYS),
+    Key("rows", WHOLE, 0, "Of the coarsest level of a `square` grid.", "a `square` grid"),
+    Key("columns", WHOLE, 0, "Of the coarsest level of a `square` grid.", "a `square` grid"),
+    Key("window", WHOLE, 0, "Periods of a window, 2 to 1,000.", "mode `window`"),
+    Key("max_gap_minutes", WHOLE, DEFAULT_GAP_MINUTES, "The longest time that one fix counts for."),
+)
+LOCATION_KEYS = (
+    *GRID_KEYS,
+    Key("slots", TEXTS, list(DEFAULT_SLOTS), "Parts of a day: a name, hours, days."),
+    Key("mode", TEXT, None, "`memo`, `window` or `once`.", ALWAYS),
+    Key("turn", TEXT, "fixed", "When a device answers is drawn once, or in each window: `fresh`."),
+    Key("hold", WHOLE, 0, "Periods for which the last known cell answers without a fix."),
+    Key("pairs", FLAG, False, "Values are trips, origin and destination."),
+    EPSILON.replace(needed_when="mode `window` or `once`"),
+    Key("encoding", TEXT, "bloom", "`bloom`, `one_hot` (a bit a cell) or `symbol`."),
+    Key("num_symbols", WHOLE, None, "Symbols that cells are hashed to.", "encoding `symbol`"),
+    NUM_BITS.replace(needed_when="encoding `bloom`"),
+    NUM_HASHES.replace(needed_when="", meaning="Bits that a value sets; 1 if not given."),
+    NUM_COHORTS.replace(needed_when="encoding `bloom` or `symbol`"),
+    HASH,
+    *NOISE_KEYS,
+    MAX_MEMOIZED_VALUES.replace(needed_when="mode `memo`, but for symbols"),
+    NO_DATA_KEY.replace(meaning='`"no_data"`: a slot without a fix has its own answer.'),
+)
 
 
 class LocationKind(Kind):
@@ -35,15 +78,36 @@ class LocationKind(Kind):
 
     name = "location"
     encodings = ("bloom", "one_hot", "symbol")
+    keys = LOCATION_KEYS
     located = True
     takes_fixes = True
-    takes_no_data = True
     reserved = RESERVED
     in_words = "the area where the device usually is"
 
-    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
-        """Read a whole table into one metric for each slot and level."""
-        return location_metrics(name, table)
+    def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
+        """Yield the fields of one metric for each slot and level, named `name/slot/level`."""
+        mode = mode_named(table["mode"])
+        declared = {**table.declared(), **_caps(table, mode), "fallback": OTHER}
+        if not mode.memoises and table["period"] in PATIENT_PERIODS:
+            declared.setdefault("accept_days", PATIENT_DAYS)
+        for location in _locations(table):
+            name = f"{table.name}/{location.slot}/{location.level}"
+            params = _params(table, location)
+            yield {**declared, "name": name, "params": params, "location": location}
+
+    def turns(self, metric: Metric) -> int:
+        """Pairs of period and slot of which a device answers one, times the levels."""
+        location = metric.location
+        assert location is not None  # noqa: S101 (`check_definition` has seen to it)
+        return location.num_turns * len(location.grid.levels)
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Cells in the middle of its grid; of pairs, trips between them."""
+        location = metric.location
+        assert location is not None  # noqa: S101 (`check_definition` has seen to it)
+        cells = list(location.grid.cells(location.level))
+        middle = (cells[len(cells) // 2 :] + cells)[:EXAMPLE_CELLS]
+        return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
     def check(self, metric: Metric) -> None:
         """Require one report a slot and period, the reserved fallback, and noise that fits the
@@ -57,6 +121,8 @@ class LocationKind(Kind):
         if metric.max_reports_per_period != 1:
             why = "is not 1: one report a slot and period"
             refuse_field(metric, "max_reports_per_period", why)
+        if metric.no_data not in (None, NO_DATA):
+            refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
         if location.rules.memoises != metric.params.mechanism.has_permanent_round:
             why = "do not go with its mode: only 'memo' has a permanent response"
             refuse_field(metric, "params", why)
@@ -65,10 +131,11 @@ class LocationKind(Kind):
                 metric, "params", f"need one bit for each of the {metric.num_values} values"
             )
 
-    def check_no_data(self, metric: Metric) -> None:
-        """Require the name `no_data`, the only one that this kind has."""
-        if metric.no_data != NO_DATA:
-            refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
+    def part_options(self, metric: Metric) -> tuple[str, ...]:
+        """The library of its grid, if there is one."""
+        location = metric.location
+        assert location is not None  # noqa: S101 (`check_definition` has seen to it)
+        return (location.grid.library,) if location.grid.library else ()
 
     def num_values(self, metric: Metric) -> int | None:
         """Number of cells and reserved values, where each has a bit of its own; else None."""
@@ -90,171 +157,104 @@ class LocationKind(Kind):
         return [] if location.pairs else list(location.domain_with(no_data))
 
 
-LOCATION = LocationKind()
-
-_PLACE_KEYS = {"grid", "box", "levels", "rows", "columns", "slots", "mode", "window", "pairs"}
-_PLACE_KEYS |= {"max_gap_minutes", "encoding", "num_symbols", "epsilon", "turn", "hold"}
-# An answer that is due once in many weeks waits for an app that is seldom opened, and its date of
-# arrival shows when that was: docs/location.md, "Apps that are seldom opened".
-PATIENT_DAYS = 42
-_UNCAPPED = 1_000_000  # a mode without permanent responses is bounded by its reports
-
-
-def location_metrics(name: str, table: Mapping[str, Any]) -> Iterator[Metric]:
-    """Make one metric for each slot and level, named `name/slot/level`.
-
-    Raises MetricsFileError that names the metric, the key and the value.
-    """
-    own = _PLACE_KEYS | {"max_memoized_values"} | SHAPE_KEYS | NOISE_KEYS
-    common = read_common(name, table, own, "no_data")
-    try:
-        mode = mode_named(needed(name, table, "mode"))
-        if not mode.memoises and table.get("period") in ("week", "month"):
-            common.setdefault("accept_days", PATIENT_DAYS)
-        common |= _caps(name, table, mode)
-        for location in _locations(name, table):
-            params = _params(name, table, location)
-            full_name = f"{name}/{location.slot}/{location.level}"
-            yield Metric(name=full_name, params=params, location=location, fallback=OTHER, **common)
-    except (ParameterError, TypeError) as error:
-        raise refused(name, table, error) from error
-
-
-def _caps(name: str, table: Mapping[str, Any], mode: PlaceMode) -> dict[str, int]:
+def _caps(table: MetricTable, mode: PlaceMode) -> dict[str, int]:
     """What bounds a device for life: distinct cells, or reports."""
     if mode.memoises:
         if "hold" in table and table["hold"] == 0:
-            refuse(name, "hold", table["hold"],
-                   "shows in which periods a device had data; give a number of periods for which "
-                   "the last known cell is repeated, or take mode = 'window'")  # fmt: skip
-        if table.get("encoding") in _BY_SYMBOLS:
-            symbols = needed(name, table, "num_symbols")
-            return {"max_memoized_values": table.get("max_memoized_values", symbols)}
-        return {"max_memoized_values": needed(name, table, "max_memoized_values")}
-    if "max_memoized_values" in table:
-        why = f"has no use: mode {mode.name!r} memoises nothing; max_reports bounds it"
-        refuse(name, "max_memoized_values", table["max_memoized_values"], why)
+            table.refuse(
+                "hold",
+                "shows in which periods a device had data; give a number of periods for which "
+                "the last known cell is repeated, or take mode = 'window'",
+            )
+        cap = table.get("max_memoized_values")
+        if cap is None and _encoding(table).symbols:
+            cap = table["num_symbols"]
+        return {"max_memoized_values": table["max_memoized_values"] if cap is None else cap}
+    table.refuse_any(
+        ("max_memoized_values",),
+        f"has no use: mode {mode.name!r} memoises nothing; max_reports bounds it",
+    )
     if mode.max_reports is None:
         return {"max_memoized_values": _UNCAPPED}
-    if table.get("max_reports", mode.max_reports) != mode.max_reports:
-        why = f"must be {mode.max_reports} for mode {mode.name!r}"
-        refuse(name, "max_reports", table["max_reports"], why)
+    if table.get("max_reports") not in (None, mode.max_reports):
+        table.refuse("max_reports", f"must be {mode.max_reports} for mode {mode.name!r}")
     return {"max_memoized_values": _UNCAPPED, "max_reports": mode.max_reports}
 
 
-def _locations(name: str, table: Mapping[str, Any]) -> Iterator[Location]:
-    grid = read_grid(name, table)
-    slots = tuple(map(Slot.parse, _list(name, table, "slots", DEFAULT_SLOTS)))
+def _locations(table: MetricTable) -> Iterator[Location]:
+    grid = read_grid(table)
+    slots = tuple(map(Slot.parse, table.filled_list("slots")))
+    keys = ("mode", "window", "pairs", "max_gap_minutes", "turn", "hold")
+    settings = {key: table[key] for key in keys}
     for slot in slots:
         for level in grid.levels:
-            yield Location(
-                grid=grid,
-                level=level,
-                slots=slots,
-                slot=slot.name,
-                mode=table["mode"],
-                window=table.get("window", 0),
-                pairs=table.get("pairs", False),
-                max_gap_minutes=table.get("max_gap_minutes", DEFAULT_GAP_MINUTES),
-                turn=table.get("turn", "fixed"),
-                hold=table.get("hold", 0),
-            )
+            yield Location(grid=grid, level=level, slots=slots, slot=slot.name, **settings)
 
 
-def read_grid(name: str, table: Mapping[str, Any]) -> Grid:
+def read_grid(table: MetricTable) -> Grid:
     """Read grid, box, levels, rows and columns. Raises MetricsFileError, ParameterError."""
-    box = _list(name, table, "box")
+    box, levels = table.filled_list("box"), tuple(table.filled_list("levels"))
     if len(box) != 4:
-        refuse(name, "box", box, "is not [south, west, north, east] in degrees")
-    levels = tuple(_list(name, table, "levels"))
-    kind, shape = needed(name, table, "grid"), (table.get("rows", 0), table.get("columns", 0))
-    return Grid(kind, Box(*box), levels, *shape)
+        table.refuse("box", "is not [south, west, north, east] in degrees")
+    return Grid(table["grid"], Box(*box), levels, table["rows"], table["columns"])
 
 
-def _list(name: str, table: Mapping[str, Any], key: str, default: Any = None) -> list[Any]:
-    value = list(default) if default and key not in table else needed(name, table, key)
-    if not isinstance(value, list) or not value:
-        refuse(name, key, value, "is not a list with something in it")
-    return value
+def _encoding(table: MetricTable) -> Encoding:
+    if table["encoding"] not in LOCATION.encodings:
+        table.refuse("encoding", f"is not one of {LOCATION.encodings}")
+    return encoding_named(table["encoding"])
 
 
-def _params(name: str, table: Mapping[str, Any], location: Location) -> RapporParams:
+def _params(table: MetricTable, location: Location) -> RapporParams:
     """Bloom filter (one hash unless said), one bit a cell, or a symbol; and its noise."""
-    encoding = table.get("encoding", "bloom")
-    if encoding not in tuple(_SHAPES):
-        refuse(name, "encoding", encoding, f"is not one of {tuple(_SHAPES)}")
-    shape = _shape(name, table, location, encoding)
-    mechanism = _noise(name, table, location, shape)
-    return RapporParams(mechanism=mechanism, encoding=encoding, **shape)
+    encoding = _encoding(table)
+    if not encoding.symbols:
+        table.refuse_any(("num_symbols",), "goes with encoding = 'symbol'")
+    elif not location.rules.memoises:
+        table.refuse("encoding", "goes with mode = 'memo'")
+    shape = _shape(table, location, encoding) | {"hash": table["hash"]}
+    mechanism = _noise(table, location, encoding, shape)
+    return RapporParams(mechanism=mechanism, encoding=encoding.name, **shape)
 
 
-def _shape(
-    name: str, table: Mapping[str, Any], location: Location, encoding: str
-) -> dict[str, Any]:
-    if encoding not in _BY_SYMBOLS and "num_symbols" in table:
-        refuse(name, "num_symbols", table["num_symbols"], "goes with encoding = 'symbol'")
-    shape = _SHAPES[encoding](name, table, location)
-    return shape | ({"hash": table["hash"]} if "hash" in table else {})
-
-
-def _bloom_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:  # noqa: ARG001
-    """All declared, with one hash unless said otherwise."""
-    bits, hashes = needed(name, table, "num_bits"), table.get("num_hashes", 1)
-    cohorts = needed(name, table, "num_cohorts")
-    return {"num_bits": bits, "num_hashes": hashes, "num_cohorts": cohorts}
-
-
-def _one_hot_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:
-    """One bit for each cell and reserved value, in one cohort unless said otherwise."""
-    bits = _one_hot(name, location, table.get("no_data"))
-    _refuse_fixed(name, table, "one_hot")
-    return {"num_bits": bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}
-
-
-def _symbol_shape(name: str, table: Mapping[str, Any], location: Location) -> dict[str, Any]:  # noqa: ARG001
-    """As many bits as symbols; the hash of a cohort says which."""
-    _refuse_fixed(name, table, "symbol")
-    cohorts = needed(name, table, "num_cohorts")
-    return {"num_bits": table.get("num_symbols"), "num_hashes": 1, "num_cohorts": cohorts}
-
-
-def _refuse_fixed(name: str, table: Mapping[str, Any], encoding: str) -> None:
-    for key in ("num_bits", "num_hashes", "hash"):
-        if key in table:
-            refuse(name, key, table[key], f"is fixed by encoding = {encoding!r}; leave it out")
-
-
-def _one_hot(name: str, location: Location, no_data: str | None) -> int:
-    if location.pairs:
-        refuse(name, "pairs", True, "does not go with encoding 'one_hot'; use 'bloom' or 'symbol'")
-    cells = len(location.domain_with(no_data))
-    if cells > MAX_BITS:
-        refuse(name, "encoding", "one_hot",
-               f"would need {cells:,} bits at level {location.level}; use 'bloom'")  # fmt: skip
-    return cells
+def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[str, Any]:
+    """Bits, hashes and cohorts: of a Bloom filter as declared, with one hash unless said; of
+    symbols as many bits; or one bit for each cell and reserved value, in one cohort unless said."""
+    if not encoding.own_bits and not encoding.symbols:
+        hashes = table.get("num_hashes")
+        hashes = 1 if hashes is None else hashes
+        bits, cohorts = table["num_bits"], table["num_cohorts"]
+        return {"num_bits": bits, "num_hashes": hashes, "num_cohorts": cohorts}
+    if encoding.symbols:
+        bits, cohorts = table["num_symbols"], table["num_cohorts"]
+    else:
+        if location.pairs:
+            table.refuse("pairs", "does not go with encoding 'one_hot'; use 'bloom' or 'symbol'")
+        bits, cohorts = len(location.domain_with(table.get("no_data"))), table.get("num_cohorts")
+        if bits > MAX_BITS:
+            why = f"would need {bits:,} bits at level {location.level}; use 'bloom'"
+            table.refuse("encoding", why)
+    fixed = "num_bits", "num_hashes", "hash"
+    table.refuse_any(fixed, f"is fixed by encoding = {encoding.name!r}; leave it out")
+    return {"num_bits": bits, "num_hashes": 1, "num_cohorts": 1 if cohorts is None else cohorts}
 
 
 def _noise(
-    name: str, table: Mapping[str, Any], location: Location, shape: Mapping[str, Any]
+    table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
     """The rounds of a mode: one fresh one, or two where it memoises."""
-    encoding = table.get("encoding", "bloom")
+    hashes = shape["num_hashes"]
     if not location.rules.memoises:
-        for key in sorted(NOISE_KEYS & table.keys()):
-            refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of one report")
-        if encoding in _BY_SYMBOLS:
-            refuse(name, "encoding", encoding, "goes with mode = 'memo'")
-        check_hashes(name, shape["num_hashes"])
-        return TwoRoundMechanism.one_shot(positive(name, table, "epsilon") / shape["num_hashes"])
-    if "epsilon" in table:
-        refuse(name, "epsilon", table["epsilon"], "is epsilon_infinity and epsilon_one here")
-    if encoding not in _BY_SYMBOLS:
-        return read_mechanism(name, table, shape["num_hashes"], single_bit=False)
-    if table.get("mechanism", "loloha") != "loloha":
-        refuse(name, "mechanism", table["mechanism"], "is not 'loloha', the one for symbols")
-    epsilons = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
+        table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")
+        table.check_hashes(hashes)
+        return TwoRoundMechanism.one_shot(table.positive("epsilon") / hashes)
+    table.refuse_any(("epsilon",), "is epsilon_infinity and epsilon_one here")
+    if not encoding.symbols:
+        return table.mechanism(hashes, single_bit=False)
+    if table.given.get("mechanism", "loloha") != "loloha":
+        table.refuse("mechanism", "is not 'loloha', the one for symbols")
+    epsilons = table.positive("epsilon_infinity"), table.positive("epsilon_one")
     return TwoRoundMechanism.symbols(shape["num_bits"], *epsilons)
 
 
-_BY_SYMBOLS = {"symbol"}  # encodings whose rounds draw symbols
-_SHAPES = {"bloom": _bloom_shape, "one_hot": _one_hot_shape, "symbol": _symbol_shape}
+LOCATION = LocationKind()

@@ -10,21 +10,24 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rappor_core.errors import MetricsFileError, shown
+from rappor_core.errors import MetricsFileError, ParameterError, shown
 from rappor_core.frozen import Frozen
 from rappor_core.hashing import canonical
-from rappor_core.metrics.kinds import Kind, kind_named, kind_names
+from rappor_core.metrics.keys import (
+    DEFAULT_ACCEPT_DAYS,
+    DEFAULT_MIN_REPORTS,
+    DEFAULT_MIN_REPORTS_PER_COHORT,
+)
+from rappor_core.metrics.kinds import Kind, kind_named
 from rappor_core.metrics.validation import APP, WEB, Period, Platform, check_definition
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
     from rappor_core.metrics.location import Location
 
-DEFAULT_MIN_REPORTS = 1_000
-DEFAULT_MIN_REPORTS_PER_COHORT = 100  # or min_reports, if that is less
-DEFAULT_ACCEPT_DAYS = 7
 MEANING_VERSION = 1
 _OPTIONAL = {
+    "location",
     "no_data",
     "min_reports_per_cohort",
     "details",
@@ -151,7 +154,7 @@ class Metric(Frozen):
     @property
     def epsilon_per_report(self) -> float:
         """Nats that each of `max_reports` reports counts; `epsilon_one` without that limit."""
-        return self.params.scheme.epsilon_per_report(self.params, self.max_reports or 1)
+        return self.params.epsilon_per_report(self.max_reports or 1)
 
     @property
     def meaning(self) -> dict[str, Any]:
@@ -195,9 +198,7 @@ class Metric(Frozen):
         definition["expires"] = self.expires.isoformat()
         definition["categories"] = list(self.categories)
         definition["params"] = self.params.to_dict()
-        if self.location is None:
-            del definition["location"]
-        else:
+        if self.location is not None:
             definition["location"] = self.location.to_dict()
         if self.details is not None:
             definition["details"] = self.details.to_dict()
@@ -211,9 +212,6 @@ class Metric(Frozen):
     def from_dict(cls, definition: Mapping[str, Any]) -> Metric:
         """Read `to_dict`'s form. Raises MetricsFileError that names what is wrong."""
         expected = set(cls.field_names)
-        kind = definition.get("kind")
-        if kind not in kind_names() or not kind_named(kind).located:
-            expected.remove("location")
         expected -= _OPTIONAL - definition.keys()
         if definition.keys() != expected:
             wrong = sorted(map(ascii, definition.keys() ^ expected))
@@ -230,7 +228,16 @@ class Metric(Frozen):
 
                 known["location"] = Location.from_dict(definition["location"])
             if "details" in known:
-                known["details"] = kind_named(known["kind"]).details_from_dict(known["details"])
+                known["details"] = _details(known["kind"], known["details"])
         except (TypeError, ValueError, AttributeError) as error:
             raise MetricsFileError(f"metric {shown(definition['name'])}: {error}") from error
         return cls(**known)
+
+
+def _details(kind: object, fields: Mapping[str, Any]) -> Frozen:
+    """Read the details of a definition. Raises ParameterError."""
+    details: Any = kind_named(kind).details
+    if details is None:
+        raise ParameterError(f"kind {kind!r} has no details: {shown(fields)}")
+    read: Frozen = details.from_dict(fields)
+    return read

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from rappor_core.errors import ParameterError, ValueRefusedError
+from rappor_core.errors import ParameterError, ValueRefusedError, check_whole, shown
 from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.keys import (
+    ALWAYS,
+    EPSILON,
+    EPSILON_KEYS,
+    FLAG,
+    NUM_COHORTS,
+    NUMBERS,
+    TEXT,
+    WHOLE,
+    Key,
+)
 from rappor_core.metrics.kinds import Kind, refuse_field, wrong_type
-from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.number import (
     Number,
     NumberMode,
@@ -18,19 +28,11 @@ from rappor_core.metrics.number import (
     made_edges,
     whole_edges,
 )
-from rappor_core.metrics.tables import (
-    needed,
-    positive,
-    read_common,
-    refuse,
-    refuse_unknown,
-    refused,
-)
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
-    from rappor_core.frozen import Frozen
     from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
 
 WHAT = "a finite number"
 LOWEST = -1e300  # below every edge
@@ -43,34 +45,63 @@ _OF_PERIOD = {
     "last": "the last number of",
 }
 
+MAX_BINS = 500
+DEFAULT_BINS = {"edges": 32, "mean": 8}
+DEFAULT_REPLICATES = 4  # cohorts of each question: two or more measure what memoised noise does
+SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # of mode `once`: up to so many nats
+EDGE_KEYS = {"scale", "from", "to", "bins"}
+NUMBER_KEYS = (
+    Key("unit", TEXT, None, "For people: `ms`, `EUR`, `crashes`.", ALWAYS),
+    Key("of_period", TEXT, None, "`sum`, `count`, `mean`, `median`, `max` or `last`.", ALWAYS),
+    Key("edges", NUMBERS, None, "A rising list, or `{ scale, from, to, bins }`.", ALWAYS),
+    Key("whole", FLAG, None, "Numbers are whole, as those of a `count` always are."),
+    Key("ask", TEXT, "edges", "`edges` for curve and quantiles, `mean` for an exact mean."),
+    Key("none", TEXT, None, "A period without a number: `apart` or `zero`.", ALWAYS),
+    Key("mode", TEXT, None, "`memo` (a report each period) or `once` (one for life).", ALWAYS),
+    Key("spread", WHOLE, 1, "Of mode `once`: periods over which devices spread their report."),
+    Key("num_symbols", WHOLE, None, "Of mode `once`: answers; by the epsilon if not given."),
+    NUM_COHORTS.replace(meaning="A multiple of the sets of questions; four times.", needed_when=""),
+    EPSILON.replace(needed_when="mode `once`"),
+    *(key.replace(needed_when="mode `memo`") for key in EPSILON_KEYS),
+)
+
 
 class NumberKind(Kind):
     """The kind of metric whose value is a finite number (duration, counter, size), or no data."""
 
     name = "number"
     encodings = ("ordered",)
-    has_details = True
+    keys = NUMBER_KEYS
+    details = Number
     collected = True
+    takes_numbers = True
+    client_part = "numbers"
 
-    def metrics(self, name: str, table: Mapping[str, Any]) -> Iterable[Metric] | None:
-        """Read a whole `[metrics.NAME]` table, since the shape of reports follows from the
-        edges."""
-        return (number_metric(name, table),)
-
-    def details_from_dict(self, fields: Mapping[str, Any]) -> Frozen:
-        """Read the `Number` of a metric's definition."""
-        return Number.from_dict(fields)
+    def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
+        """Yield the fields of the metric; the shape of reports follows from the edges."""
+        declared = table.declared()
+        if table.get("mode") == "once":
+            if table.get("max_reports") not in (None, 1):
+                table.refuse("max_reports", "must be 1 for mode 'once'")
+            declared["max_reports"] = 1
+        number = _number(table)
+        symbols, mechanism = _noise(table, number)
+        cohorts = table.get("num_cohorts")
+        if cohorts is None:
+            cohorts = DEFAULT_REPLICATES * number.stride(symbols)
+        params = RapporParams(symbols, 1, cohorts, mechanism, "ordered")
+        yield {**declared, "params": params, "details": number, "max_memoized_values": symbols}
 
     def check(self, metric: Metric) -> None:
         """Require one report a period, cohorts that share the cuts evenly, and noise that fits
         the mode."""
         number = metric.details
-        if not isinstance(number, Number):
-            refuse_field(metric, "details", "are not those of a number")
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")
         if metric.fallback is not None:
             refuse_field(metric, "fallback", "has no use: the cap is never reached")
+        if metric.max_memoized_values != metric.params.num_bits:
+            refuse_field(metric, "max_memoized_values", "is not the number of symbols")
         self._check_noise(metric, number)
         stride, cohorts = self.cohort_step(metric), metric.params.num_cohorts
         if cohorts % stride:
@@ -103,11 +134,18 @@ class NumberKind(Kind):
         asked, cohorts = len(metric.details.asked), self.cohort_step(metric)
         return f"fewer {what} (its {asked} questions take {cohorts} cohorts)"
 
-    def check_cap(self, metric: Metric) -> None:
-        """Require `max_memoized_values` to be the number of symbols, so that every answer is
-        memoised."""
-        if metric.max_memoized_values != metric.params.num_bits:
-            refuse_field(metric, "max_memoized_values", "is not the number of symbols")
+    def turns(self, metric: Metric) -> int:
+        """Periods over which the one report is spread."""
+        return int(metric.details.spread)
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Its edges from the middle on, where most numbers are."""
+        edges = metric.details.edges
+        return sorted(edges, key=lambda edge: abs(edges.index(edge) - len(edges) // 2))
+
+    def sums(self, metric: Metric) -> bool:
+        """Whether a period's number is a sum."""
+        return bool(metric.details.of_period == "sum")
 
     def jittered(self, metric: Metric) -> bool:
         """Whether devices move their cuts by a secret constant: with `ask = "mean"`."""
@@ -163,91 +201,71 @@ class NumberKind(Kind):
         return f"{made}. A device says {said}{apart}. The thresholds{moved}", edges
 
 
-NUMBER = NumberKind()
-
-_NUMBER_KEYS = {"unit", "of_period", "edges", "ask", "none", "mode", "spread", "whole"}
-_NUMBER_KEYS |= {"num_symbols", "num_cohorts", "epsilon", "epsilon_infinity", "epsilon_one"}
-_EDGE_KEYS = {"scale", "from", "to", "bins"}
-MOST_BINS = 500
-DEFAULT_BINS = {"edges": 32, "mean": 8}
-DEFAULT_REPLICATES = 4  # cohorts of each question: two or more measure what memoised noise does
-SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # of mode `once`: up to so many nats
-
-
-def number_metric(name: str, table: Mapping[str, Any]) -> Metric:
-    """Make a metric of kind `number` from its `[metrics.NAME]` table. Raises MetricsFileError
-    that names the metric, the key and the value."""
-    common = read_common(name, table, _NUMBER_KEYS)
-    if table.get("mode") == "once":
-        if table.get("max_reports", 1) != 1:
-            refuse(name, "max_reports", table["max_reports"], "must be 1 for mode 'once'")
-        common["max_reports"] = 1
-    try:
-        number = _number(name, table)
-        symbols, mechanism = _noise(name, table, number)
-        stride = number.stride(symbols)
-        cohorts = table.get("num_cohorts", DEFAULT_REPLICATES * stride)
-        params = RapporParams(symbols, 1, cohorts, mechanism, "ordered")
-        return Metric(name=name, params=params, details=number,
-                      max_memoized_values=symbols, **common)  # fmt: skip
-    except (ParameterError, TypeError) as error:
-        raise refused(name, table, error) from error
-
-
-def _number(name: str, table: Mapping[str, Any]) -> Number:
-    of_period, ask = needed(name, table, "of_period"), table.get("ask", "edges")
-    whole = table.get("whole", of_period == "count")
-    scale, edges = _edges(name, table, ask)
+def _number(table: MetricTable) -> Number:
+    of_period, ask, whole = table["of_period"], table["ask"], table.get("whole")
+    whole = of_period == "count" if whole is None else whole
+    scale, edges = _edges(table, ask)
     if whole is True and ask == "edges":
         edges = whole_edges(edges)
-    mode = cast(NumberMode, needed(name, table, "mode"))
+    mode = cast(NumberMode, table["mode"])
     return Number(
-        unit=needed(name, table, "unit"),
+        unit=table["unit"],
         of_period=of_period,
         edges=edges,
         scale=scale,  # type: ignore[arg-type]  # checked by Number
         whole=whole,
         ask=ask,
-        none=needed(name, table, "none"),
+        none=table["none"],
         mode=mode,
-        spread=table.get("spread", 1),
+        spread=table["spread"],
     )
 
 
-def _edges(name: str, table: Mapping[str, Any], ask: object) -> tuple[str, tuple[float, ...]]:
+def _edges(table: MetricTable, ask: object) -> tuple[str, tuple[float, ...]]:
     """The scale and the edges: a list, or a table of scale, from, to and bins."""
-    edges = needed(name, table, "edges")
+    edges = table["edges"]
     if isinstance(edges, list):
         listed = as_edges(edges)
         check_rising(listed)
         return "list", listed
     if not isinstance(edges, dict):
-        refuse(name, "edges", edges, "is not a list of numbers, nor { scale, from, to, bins }")
-    refuse_unknown(f"metric {name!r}: edges", edges, _EDGE_KEYS)
-    scale = needed(name, edges, "scale")
+        table.refuse("edges", "is not a list of numbers, nor { scale, from, to, bins }")
+    table.refuse_unknown_part("edges", EDGE_KEYS)
+    for key in ("scale", "from", "to"):
+        if key not in edges:
+            raise ParameterError(f"edges: {key} is missing")
+    scale, bins = edges["scale"], edges.get("bins", DEFAULT_BINS.get(str(ask), 1))
     if scale not in ("linear", "log"):
-        refuse(name, "scale", scale, "is not linear or log; or give edges as a list")
-    first, last = as_edges([needed(name, edges, key) for key in ("from", "to")])
+        raise ParameterError(
+            f"edges: scale = {shown(scale)} is not linear or log; or give edges as a list"
+        )
+    first, last = as_edges([edges["from"], edges["to"]])
     if not (math.isfinite(first) and math.isfinite(last) and first < last):
-        refuse(name, "edges", edges, "do not rise from `from` to `to`")
+        table.refuse("edges", "do not rise from `from` to `to`")
     if scale == "log" and first <= 0:
-        refuse(name, "from", first, "is not above 0, where a scale of logarithms begins")
-    bins = edges.get("bins", DEFAULT_BINS.get(str(ask), 1))
-    if type(bins) is not int or not 1 <= bins <= MOST_BINS:
-        refuse(name, "bins", bins, f"is not a whole number from 1 to {MOST_BINS}")
+        raise ParameterError(
+            f"edges: from = {shown(first)} is not above 0, where a scale of logarithms begins"
+        )
+    check_whole("edges: bins", bins, 1, MAX_BINS)
     return scale, made_edges(scale, first, last, bins)
 
 
-def _noise(name: str, table: Mapping[str, Any], number: Number) -> tuple[int, TwoRoundMechanism]:
+def _noise(table: MetricTable, number: Number) -> tuple[int, TwoRoundMechanism]:
     """How many symbols there are, and both rounds."""
     if number.mode == "memo":
-        for key in sorted({"epsilon", "num_symbols"} & table.keys()):
-            refuse(name, key, table[key], "goes with mode = 'once'")
-        pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
+        table.refuse_any(("epsilon", "num_symbols"), "goes with mode = 'once'")
+        pair = table.positive("epsilon_infinity"), table.positive("epsilon_one")
         return 2, TwoRoundMechanism.symbols(2, *pair)
-    for key in sorted({"epsilon_infinity", "epsilon_one"} & table.keys()):
-        refuse(name, key, table[key], "goes with mode = 'memo'; give epsilon, of the one report")
-    epsilon = positive(name, table, "epsilon")
+    table.refuse_any(
+        ("epsilon_infinity", "epsilon_one"),
+        "goes with mode = 'memo'; give epsilon, of the one report",
+    )
+    epsilon = table.positive("epsilon")
     usual = next(g for most, g in SYMBOLS_BY_EPSILON if epsilon <= most)
-    symbols = table.get("num_symbols", min(usual, len(number.asked) + 1))
+    symbols = table.get("num_symbols")
+    if symbols is None:
+        symbols = min(usual, len(number.asked) + 1)
     return symbols, TwoRoundMechanism.one_symbol(symbols, epsilon)
+
+
+NUMBER = NumberKind()

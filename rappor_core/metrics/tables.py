@@ -1,86 +1,135 @@
-"""Reading the tables of `metrics.toml`: the keys that kinds of metric share."""
+"""`MetricTable`: a `[metrics.NAME]` table of `metrics.toml`, read by the keys of its kind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Set
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rappor_core.errors import InformationLostError, MetricsFileError, meant, shown
 from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.metrics.keys import ALWAYS, COMMON_KEYS, MAX_REPORTS_PER_PERIOD
 from rappor_core.params import is_positive
 
-SHAPE_KEYS = {"num_bits", "num_hashes", "num_cohorts", "hash"}
-NOISE_KEYS = {"mechanism", "prob_f", "prob_p", "prob_q", "epsilon_infinity", "epsilon_one"}
-_REQUIRED_KEYS = {"kind", "description", "owner", "expires"}
-_OPTIONAL_KEYS = {"period", "min_reports", "min_reports_per_cohort", "accept_days", "keep_raw_days"}
-_OPTIONAL_KEYS |= {"platforms", "lives", "max_reports"}
+if TYPE_CHECKING:
+    from rappor_core.metrics.kinds import Kind
+
 _MECHANISMS = ("rappor", "l-sue", "l-osue")
+_AS_DECLARED = {key.name for key in COMMON_KEYS} | {
+    "max_memoized_values", "fallback", "no_data", MAX_REPORTS_PER_PERIOD.name,
+}  # fmt: skip
 
 
-def read_mechanism(
-    name: str, table: Mapping[str, Any], num_hashes: Any, *, single_bit: bool
-) -> TwoRoundMechanism:
-    """Read the mechanism from three probabilities, or solve it from two epsilons; never both."""
-    epsilons = {key: table[key] for key in ("epsilon_infinity", "epsilon_one") if key in table}
-    probabilities = {key for key in ("prob_f", "prob_p", "prob_q") if key in table}
-    choice = table.get("mechanism", "rappor")
-    if not isinstance(choice, str) or choice not in _MECHANISMS:
-        refuse(name, "mechanism", choice, f"is not one of {', '.join(_MECHANISMS)}")
-    if epsilons and probabilities:
-        both = sorted(probabilities | epsilons.keys())
-        raise MetricsFileError(f"metric {name!r}: give probabilities or epsilons, not {both}")
-    if not epsilons:
-        if choice != "rappor":
-            refuse(name, "mechanism", choice, "needs epsilon_infinity and epsilon_one")
-        three = [needed(name, table, key) for key in ("prob_f", "prob_p", "prob_q")]
-        return TwoRoundMechanism.rappor(*three)
-    pair = [positive(name, table, key) for key in ("epsilon_infinity", "epsilon_one")]
-    check_hashes(name, num_hashes)
-    if choice == "l-osue":
-        if single_bit:
-            refuse(name, "mechanism", choice, "has no use for a boolean; use 'l-sue'")
-        return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
-    share = 2.0 if single_bit else 1 / num_hashes
-    return TwoRoundMechanism.symmetric(*(value * share for value in pair))
+class MetricTable:
+    """A table of a metric. `table[key]` is the value given, or else the key's default.
 
+    name: of the metric.  given: keys and values as in the file.
 
-def check_hashes(name: str, num_hashes: Any) -> None:
-    """Refuse a number of hashes among which no epsilon can be divided."""
-    if type(num_hashes) is not int or num_hashes < 1:
-        refuse(name, "num_hashes", num_hashes, "is not a whole number of 1 or more")
-
-
-def read_common(name: str, table: Mapping[str, Any], own: Set[str], *extra: str) -> dict[str, Any]:
-    """Read the keys of a table that go into `Metric` as they are; refuse unknown ones.
-
-    Args:
-        name: of the metric.
-        table: its table.
-        own: the keys that its kind reads itself.
-        *extra: further keys that go into `Metric`.
-
-    Raises:
-        MetricsFileError: for an unknown key, or a required one that is missing.
+    Raises MetricsFileError for a key that its kind does not have, and for a missing one.
     """
-    optional = _OPTIONAL_KEYS | set(extra)
-    refuse_unknown(f"metric {name!r}", table, own | optional | _REQUIRED_KEYS)
-    common = {key: needed(name, table, key) for key in sorted(_REQUIRED_KEYS)}
-    return common | {key: table[key] for key in optional & table.keys()}
 
+    def __init__(self, name: str, given: Mapping[str, Any], kind: Kind) -> None:
+        """Check the names of the keys."""
+        self.name, self.given = name, given
+        self._keys = {key.name: key for key in (*COMMON_KEYS, *kind.keys)}
+        for key in kind.fixed_keys:
+            if key in given:
+                why = f"is fixed by kind = {kind.name!r}; leave it out"
+                raise MetricsFileError(f"metric {name!r}: {key} = {shown(given[key])} {why}")
+        refuse_unknown(f"metric {name!r}", given, self._keys.keys())
+        for one in self._keys.values():
+            if one.needed_when == ALWAYS and one.default is None:
+                self[one.name]
 
-def positive(name: str, table: Mapping[str, Any], key: str) -> float:
-    """Read a key that must be a positive number of nats."""
-    value = needed(name, table, key)
-    if not is_positive(value):
-        refuse(name, key, value, "is not a positive number of nats")
-    return float(value)
+    def __contains__(self, key: str) -> bool:
+        """Whether the table has a key."""
+        return key in self.given
 
+    def __getitem__(self, key: str) -> Any:
+        """The value of a key. Raises MetricsFileError where it is missing without a default."""
+        value = self.get(key)
+        if value is None:
+            raise MetricsFileError(f"metric {self.name!r}: {key} is missing")
+        return value
 
-def needed(name: str, table: Mapping[str, Any], key: str) -> Any:
-    """Read a required key of a table. Raises MetricsFileError where it is missing."""
-    if key not in table:
-        raise MetricsFileError(f"metric {name!r}: {key} is missing")
-    return table[key]
+    def get(self, key: str) -> Any:
+        """The value of a key, or its default, or None."""
+        return self.given.get(key, self._keys[key].default)
+
+    def declared(self) -> dict[str, Any]:
+        """The values that go into a `Metric` as they are."""
+        return {key: value for key, value in self.given.items() if key in _AS_DECLARED}
+
+    def positive(self, key: str) -> float:
+        """Read a positive number of nats."""
+        value = self[key]
+        if not is_positive(value):
+            self.refuse(key, "is not a positive number of nats")
+        return float(value)
+
+    def filled_list(self, key: str) -> list[Any]:
+        """Read a list that holds something."""
+        value = self[key]
+        if not isinstance(value, list) or not value:
+            self.refuse(key, "is not a list with something in it")
+        return value
+
+    def refuse(self, key: str, why: str) -> NoReturn:
+        """Raise MetricsFileError that names the metric, the key and its value."""
+        raise MetricsFileError(f"metric {self.name!r}: {key} = {shown(self.get(key))} {why}")
+
+    def refuse_any(self, keys: Iterable[str], why: str) -> None:
+        """Refuse the first of some keys that the table has."""
+        for key in keys:
+            if key in self.given:
+                self.refuse(key, why)
+
+    def refuse_unknown_part(self, key: str, known: Set[str]) -> None:
+        """Refuse a key that the inline table of a key does not have."""
+        refuse_unknown(f"metric {self.name!r}: {key}", self[key], known)
+
+    def mechanism(self, num_hashes: Any, *, single_bit: bool) -> TwoRoundMechanism:
+        """Read both rounds from three probabilities, or solve them from two epsilons.
+
+        Args:
+            num_hashes: among which an epsilon is divided.
+            single_bit: whether two values differ in one bit, not two.
+
+        Raises:
+            MetricsFileError: If both are given, or neither.
+        """
+        epsilons = [key for key in ("epsilon_infinity", "epsilon_one") if key in self]
+        probabilities = [key for key in ("prob_f", "prob_p", "prob_q") if key in self]
+        choice = self["mechanism"]
+        if choice not in _MECHANISMS:
+            self.refuse("mechanism", f"is not one of {', '.join(_MECHANISMS)}")
+        if epsilons and probabilities:
+            both = sorted(probabilities + epsilons)
+            raise MetricsFileError(
+                f"metric {self.name!r}: give probabilities or epsilons, not {both}"
+            )
+        if not epsilons:
+            if choice != "rappor":
+                self.refuse("mechanism", "needs epsilon_infinity and epsilon_one")
+            return TwoRoundMechanism.rappor(*(self[key] for key in ("prob_f", "prob_p", "prob_q")))
+        pair = self.positive("epsilon_infinity"), self.positive("epsilon_one")
+        self.check_hashes(num_hashes)
+        if choice == "l-osue":
+            if single_bit:
+                self.refuse("mechanism", "has no use for a boolean; use 'l-sue'")
+            return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
+        share = 2.0 if single_bit else 1 / num_hashes
+        return TwoRoundMechanism.symmetric(*(value * share for value in pair))
+
+    def check_hashes(self, num_hashes: Any) -> None:
+        """Refuse a number of hashes among which no epsilon can be divided."""
+        if type(num_hashes) is not int or num_hashes < 1:
+            self.refuse("num_hashes", "is not a whole number of 1 or more")
+
+    def problem(self, error: Exception) -> MetricsFileError:
+        """Name the metric, and the epsilon that keeps nothing where the table declares one."""
+        if isinstance(error, InformationLostError):
+            self.refuse_any(("epsilon_one", "epsilon"), "keeps nothing; use a larger one")
+        return MetricsFileError(f"metric {self.name!r}: {error}")
 
 
 def refuse_unknown(where: str, table: Mapping[str, Any], known: Set[str]) -> None:
@@ -93,30 +142,3 @@ def refuse_unknown(where: str, table: Mapping[str, Any], known: Set[str]) -> Non
         raise MetricsFileError(
             f"{where}: unknown {what}{meant(key, known)}; known are {', '.join(sorted(known))}"
         )
-
-
-def refused(name: str, table: Mapping[str, Any], error: Exception) -> MetricsFileError:
-    """Name the metric, and the epsilon that keeps nothing where the table declares one."""
-    if isinstance(error, InformationLostError):
-        for key in ("epsilon_one", "epsilon"):
-            if key in table:
-                refuse(name, key, table[key], "keeps nothing; use a larger one")
-    return MetricsFileError(f"metric {name!r}: {error}")
-
-
-def refuse(name: str, key: str, value: Any, why: str) -> NoReturn:
-    """Raise MetricsFileError that names the metric, the key and the value."""
-    raise MetricsFileError(f"metric {name!r}: {key} = {shown(value)} {why}")
-
-
-def listed_shape(name: str, table: Mapping[str, Any], num_bits: int) -> dict[str, Any]:
-    """The shape where the kind fixes the bits: only num_cohorts may be declared.
-
-    Raises MetricsFileError for a key that is fixed, and for no bits at all.
-    """
-    for key in ("num_bits", "num_hashes", "hash"):
-        if key in table:
-            refuse(name, key, table[key], f"is fixed by kind = {table['kind']!r}; leave it out")
-    if num_bits == 0:
-        raise MetricsFileError(f"metric {name!r}: categories is missing")
-    return {"num_bits": num_bits, "num_hashes": 1, "num_cohorts": table.get("num_cohorts", 1)}

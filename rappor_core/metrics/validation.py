@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from rappor_core.errors import MetricsFileError
 from rappor_core.hashing import canonical
-from rappor_core.metrics.kinds import kind_names, refuse_field
+from rappor_core.metrics.kinds import KINDS, refuse_field
 
 if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
@@ -31,8 +31,8 @@ def check_definition(metric: Metric) -> None:
     _check_choices(metric)
     _check_numbers(metric)
     _check_cohort_floor(metric)
-    _check_kind(metric)
     _check_no_data(metric)
+    _check_kind(metric)
     _check_lifetime(metric)
     _check_platforms(metric)
 
@@ -52,7 +52,7 @@ def _check_name(metric: Metric) -> None:
 
 
 def _check_choices(metric: Metric) -> None:
-    for key, choices in (("kind", kind_names()), ("period", get_args(Period))):
+    for key, choices in (("kind", tuple(KINDS)), ("period", get_args(Period))):
         if getattr(metric, key) not in choices:
             refuse_field(metric, key, f"is not one of {', '.join(choices)}")
     for key in ("description", "owner"):
@@ -95,11 +95,11 @@ def _check_cohort_floor(metric: Metric) -> None:
 
 
 def _check_kind(metric: Metric) -> None:
-    if metric.categories and not metric.rules.has_categories:
+    if metric.categories and not metric.rules.has_key("categories"):
         refuse_field(metric, "categories", "goes with kind = 'category' only")
     if (metric.location is not None) != metric.rules.located:
         refuse_field(metric, "location", "goes with kind = 'location', which needs it")
-    if (metric.details is not None) != metric.rules.has_details:
+    if type(metric.details) is not (metric.rules.details or type(None)):
         refuse_field(metric, "details", f"does not go with kind = {metric.kind!r}")
     metric.rules.check(metric)
 
@@ -112,13 +112,9 @@ def _check_lifetime(metric: Metric) -> None:
             "is missing: without a permanent response (prob_f = 0) nothing else bounds "
             "what a device tells in its life",
         )
-    if metric.fallback is None:
-        if metric.num_values is None or metric.num_values > metric.max_memoized_values:
-            refuse_field(
-                metric, "fallback", "is missing: say what is sent past max_memoized_values"
-            )
-    else:
-        metric.rules.check_fallback(metric)
+    values = metric.num_values
+    if metric.fallback is None and (values is None or values > metric.max_memoized_values):
+        refuse_field(metric, "fallback", "is missing: say what is sent past max_memoized_values")
     taken = {canonical(v) for v in (metric.fallback, metric.no_data) if v is not None}
     cap, params = metric.max_memoized_values, metric.params
     all_fit = bool(params.scheme.symbols) and cap >= params.num_bits  # no symbol is past the cap
@@ -129,16 +125,14 @@ def _check_lifetime(metric: Metric) -> None:
             "leaves no place beside fallback and no_data, which alone would ever be sent; "
             f"use {len(taken) + 1} or more",
         )
-    metric.rules.check_cap(metric)
 
 
 def _check_no_data(metric: Metric) -> None:
     if metric.no_data is None:
         return
-    if type(metric.no_data) is not str or not metric.rules.takes_no_data:
+    if type(metric.no_data) is not str or not metric.rules.has_key("no_data"):
         why = "is not a string, or its kind takes none"
         refuse_field(metric, "no_data", why)
-    metric.rules.check_no_data(metric)
 
 
 def _check_platforms(metric: Metric) -> None:

@@ -7,7 +7,6 @@ from datetime import date
 
 import numpy as np
 
-from metric_design.kinds import kind_design
 from rappor_core.calendar import date_of, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 from simulations.populations.fleet import RecordedValue
@@ -38,7 +37,7 @@ def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
 
 def held_values(metric: Metric) -> Sequence[Hashable]:
     """What the devices of a fleet hold of a metric, the most frequent first."""
-    return tuple(kind_design(metric.kind).examples(metric))[:MOST_VALUES]
+    return tuple(metric.rules.examples(metric))[:MOST_VALUES]
 
 
 def readings(

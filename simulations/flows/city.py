@@ -11,8 +11,8 @@ import numpy as np
 from decoder.flows.space import FlowSpace, cell_metres
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.file import table_metrics
 from rappor_core.metrics.flow import METRES, Flow, flow_symbols, question_of
-from rappor_core.metrics.flow_kind import flow_metric
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
@@ -55,7 +55,8 @@ def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) ->
         "num_cohorts": cohorts,
         "no_data": "no_data",
     }
-    return flow_metric("commute", table | changes)
+    (metric,) = table_metrics("commute", table | changes)
+    return metric
 
 
 def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTURE) -> Floats:

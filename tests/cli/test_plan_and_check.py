@@ -14,16 +14,14 @@ from pathlib import Path
 import pytest
 
 from decoder.errors import PlanError
-from metric_design.design import solve
-from metric_design.metric_table import Labels, metric_table
-from metric_design.population import zipf_population
-from metric_design.request import PlanRequest
+from metric_design.kind_design import Question
+from metric_design.plan import make_plan
 from metric_design.review import check_metrics
 from rappor_cli.main import main
 from rappor_core.metrics.compiled import load_metrics
 from tests.metric_texts import word
 
-LABELS = Labels("planned", "Planned", "o@example.org", date(2090, 1, 1))
+TABLE = {"description": "Planned", "owner": "o@example.org", "expires": date(2090, 1, 1)}
 FEW = (
     (500, 6.0, "memo", 5, "category"),
     (500, 6.0, "auto", 5, "category"),
@@ -43,19 +41,19 @@ def warned(file: Path, devices: int, capsys: pytest.CaptureFixture[str]) -> list
 def reviewed(case: tuple[int, float, str, int, str], file: Path) -> list[str] | None:
     """What the review says of a plan; None where there is none."""
     devices, epsilon, mode, candidates, kind = case
-    request = PlanRequest(
+    question = Question(
+        name="planned",
+        given={"kind": kind, **TABLE},
         devices=devices,
-        epsilon_life=epsilon,
-        mode=mode,  # type: ignore[arg-type]
+        epsilon=epsilon,
+        mode=None if mode == "auto" else mode,
         candidates=candidates,
-        kind=kind,
     )
     try:
-        request, design, _ = solve(request, zipf_population(1.0))
+        plan = make_plan(question)
     except PlanError:
         return None
-    table = metric_table(LABELS, request, design.kind, design.setting, design.noise)
-    file.write_text(f"budget = 100.0\n\n{table}")
+    file.write_text(f"budget = 100.0\n\n{plan.table}")
     found = check_metrics(load_metrics(file), today=date(2026, 1, 1), population=devices)
     return [one.message for one in found if one.level != "note"]
 

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from decoder.errors import PlanError
+from metric_design.cohorts import reports_to_serve
+from metric_design.kind_design import Question
 from metric_design.kinds import kind_design
-from metric_design.metric_plan import merged_sentence, reviewed, toml_table
-from metric_design.review import Finding, reports_to_serve
-from metric_design.solve_plan import plan_metric, question_of, solve_metric
+from metric_design.plan import make_plan, merged_sentence
+from metric_design.review import Finding
+from metric_design.search import reviewed, toml_table
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -96,10 +98,10 @@ def test_answers_come_first_and_declarations_last(
     assert (tmp_path / "plan" / "metrics.toml").read_text().strip() == snippet
     told = json.loads((tmp_path / "plan" / "plan.json").read_text())
     assert told["metrics_toml"].strip() == snippet
-    needed = told["questions"][0]["devices"]
+    needed = told["devices"]
     assert warned(snippet, needed, tmp_path, capsys) == []
     again = planned(capsys, *MEAN, "--devices", str(needed * 0.9), "--epsilon", "2")
-    assert again["questions"][0]["precision"] > 0.5  # so many are needed
+    assert again["precision"] > 0.5  # so many are needed
 
 
 def test_unreachable_errors_say_what_would_reach_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,9 +116,9 @@ def test_unreachable_errors_say_what_would_reach_them(capsys: pytest.CaptureFixt
 
 def test_days_that_are_merged_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     few = planned(capsys, *KINDS["maps"], "--devices", "60k", "--epsilon", "2")
-    assert "days are served as one: 60,000 devices send 2,000 reports" in str(few["questions"])
+    assert "days are served as one: 60,000 devices send 2,000 reports" in few["merged"]
     many = planned(capsys, *KINDS["map"], "--devices", "60k", "--epsilon", "2")
-    assert many["questions"][0]["merged"] is None
+    assert many["merged"] is None
 
 
 def test_check_and_plan_count_days_alike() -> None:
@@ -141,7 +143,7 @@ def test_check_and_plan_count_days_alike() -> None:
     said = [one.message for one in reviewed(parse_metrics(text), devices)]
     (told,) = re.findall(r"days are served (\d+) at a time", " ".join(said))
     assert int(told) == pytest.approx(needed / (devices / 30), abs=1)  # a thirtieth a day
-    planned = merged_sentence(metric, devices, kind_design(metric.kind).turns(metric))
+    planned = merged_sentence(metric, devices)
     assert planned is not None
     assert int(planned.split()[0]) == pytest.approx(int(told), abs=1)
 
@@ -152,7 +154,7 @@ def test_check_and_plan_count_days_alike() -> None:
         (["--kind", "pair", "--devices", "1M"], "kind = 'pair' is not planned; planned are string"),
         (["--kind", "number", "--set", "a=" + "[" * 9999], "is not KEY=VALUE as in metrics.toml"),
         ([*MEAN, "--set", "epsilon=1.0", "--epsilon", "1"], "epsilon = 1.0 is chosen by the plan"),
-        ([*MEAN, "--devices", "1M"], "epsilon is not known for planned: give --epsilon"),
+        ([*MEAN, "--devices", "1M"], "error and epsilon are not known for planned: give --epsilon"),
         ([*MEAN, "--epsilon", "1", "--values", "8"], "--values = 8 has no use for kind 'number'"),
     ],
 )
@@ -186,10 +188,13 @@ LOAD = {
 IN_A_BROWSER = {"platforms": ["web"], "lives": 5}
 
 
+def load(name: str = "load", **changes: Any) -> Question:
+    return Question(name=name, given=LOAD | changes, devices=1e5)
+
+
 def test_a_budget_counts_lives_of_browsers() -> None:
     """A plan of 2 nats was one that its own file counted as 10."""
-    asked = question_of("number", "load", LOAD | IN_A_BROWSER, {}, 5e7, None)
-    plan = plan_metric(*asked, 3)
+    plan = make_plan(replace(load(**IN_A_BROWSER), devices=5e7, epsilon=3))
     file = parse_metrics(plan.file_text)  # refuses what its budget does not hold
     assert file.lifetime_epsilon == plan.epsilon == pytest.approx(3, rel=0.02)
     assert plan.left == pytest.approx(3 - plan.epsilon)
@@ -201,14 +206,13 @@ def test_browsers_and_apps_have_a_budget_each() -> None:
     web = toml_table("other", LOAD | IN_A_BROWSER | {"lives": 2, "epsilon": 2.5})
     known = parse_metrics(f"budget = 6\n{web}")
     assert known.lifetime_epsilon == pytest.approx(5, abs=0.01)
-    kind, question = question_of("number", "load", LOAD, {}, 1e5, None)
-    shared = plan_metric(kind, question, 6, known)  # all of 6 are left in an app
+    shared = make_plan(load(), known)  # all of 6 are left in an app
     assert shared.epsilon == pytest.approx(6, abs=0.02)
     assert shared.left == pytest.approx(0, abs=0.02)
     with pytest.raises(PlanError, match="others 5"):
-        plan_metric(kind, question, 3, known)
+        make_plan(load(), MetricsFile(known.metrics, 3))
     with pytest.raises(PlanError, match="'other' is in the file already"):
-        plan_metric(kind, replace(question, name="other"), 6, known)
+        make_plan(load("other"), known)
 
 
 def test_a_plan_warns_of_no_day(capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,8 +257,7 @@ def test_modes_the_check_warns_of_are_not_recommended() -> None:
     edges = {"scale": "linear", "from": 0, "to": 9}
     table = {key: LOAD[key] for key in ("kind", "description", "owner", "expires")}
     table |= {"ask": "mean", "edges": edges}
-    kind, question = question_of("number", "planned", table, {}, 100_000, None)
-    question = replace(question, epsilon=2.0)
+    question = Question("planned", table, devices=100_000, epsilon=2.0)
 
     def review(file: MetricsFile, population: int) -> list[Finding]:
         fresh = all(metric.max_reports == 1 for metric in file.declared)
@@ -262,10 +265,10 @@ def test_modes_the_check_warns_of_are_not_recommended() -> None:
             [Finding("warning", "planned", "not so"), *reviewed(file, population)] if fresh else []
         )
 
-    assert solve_metric(kind, question, reviewed).metric.max_reports == 1
-    other = solve_metric(kind, question, review)
+    assert make_plan(question).metric.max_reports == 1
+    other = make_plan(question, review=review)
     assert other.metric.max_reports is None
     assert "mode = 'once'" in other.because
     assert "`rappor metrics check` warns of it: not so" in other.because
     with pytest.raises(PlanError, match="warns of every plan: no"):
-        solve_metric(kind, question, lambda *_: [Finding("warning", "", "no")])
+        make_plan(question, review=lambda *_: [Finding("warning", "", "no")])

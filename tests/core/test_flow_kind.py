@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from metric_design.flow_kind import KIND, band_variance, class_variance
+from metric_design.flow_kind import FLOW as FLOW_DESIGN
+from metric_design.flow_kind import band_variance, class_variance
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.mechanism import TwoRoundMechanism
@@ -188,7 +189,7 @@ def test_an_empty_band_has_the_lies_variance() -> None:
 
 def findings(population: int | None, **changes: str | None) -> dict[str, str]:
     metric = flow_metric(**{**CITY, "min_reports": None, "min_reports_per_cohort": None, **changes})
-    return {message: level for level, message in KIND.findings(metric, population)}
+    return {message: level for level, message in FLOW_DESIGN.findings(metric, population)}
 
 
 def test_check_warns_of_cohorts_that_hold_too_few() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from metric_design.review import check_metrics, reports_to_serve
+from metric_design.cohorts import reports_to_serve
+from metric_design.review import check_metrics
 from rappor_core.errors import MetricsFileError, ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -173,7 +174,7 @@ def test_bad_files_name_key_and_value(text: str, message: str) -> None:
     ("text", "message"),
     [
         (CATEGORY + 'no_data = "blue"\n', "no_data = 'blue' is not one of the categories"),
-        (BOOLEAN + 'no_data = "x"\n', "no_data = 'x' is not a string, or its kind"),
+        (BOOLEAN + 'no_data = "x"\n', "unknown key no_data = 'x'; known are"),
         (
             STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
             + 'no_data = "none"\n',

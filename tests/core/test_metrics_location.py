@@ -125,7 +125,7 @@ def test_the_name_must_fit_slot_and_level() -> None:
             Metric.from_dict(definition | {"name": name})
     with pytest.raises(MetricsFileError, match=r"'here'.*reserved"):
         Metric.from_dict(definition | {"fallback": "here"})
-    with pytest.raises(MetricsFileError, match="unknown keys: 'location'"):
+    with pytest.raises(MetricsFileError, match=r"location = .* goes with kind = 'location'"):
         Metric.from_dict(definition | {"kind": "string"})
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from metric_design.number_kind import KIND
+from metric_design.number_kind import NUMBER as NUMBER_DESIGN
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
@@ -225,7 +225,7 @@ def test_check_takes_fewer_devices_than_spread_periods(ask: str) -> None:
     edges = '{ scale = "linear", from = 0, to = 10, bins = 4 }'
     metric = declared(**ONCE, spread="10", ask=f'"{ask}"', edges=edges)
     few, more = (
-        [text for level, text in KIND.findings(metric, devices) if level == "warning"]
+        [text for level, text in NUMBER_DESIGN.findings(metric, devices) if level == "warning"]
         for devices in (9, 19)
     )
     assert len(few) == 1

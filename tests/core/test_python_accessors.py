@@ -32,6 +32,7 @@ metrics.startup.record(812.5)
 metrics.crashes.add()
 metrics.crashes.add(2)
 metrics.site.record("example.org")
+metrics.commute.record_location(42.36, -72.54)
 metrics.theme_crashed.record(("dark", True))
 """
 BAD = (
@@ -44,6 +45,7 @@ BAD = (
     "metrics.trips.record_location(42, 3)",
     "metrics.trips.record_trip((42.36,), (42.37, -72.5))",
     "metrics.startup.add(1)",
+    "metrics.commute.record('a>b')",
     "metrics.theme_crashed.record(('dark', 'true'))",
 )
 HEAD = "from client_sdk import Client\nfrom typed_metrics import Metrics\n"

@@ -46,7 +46,7 @@ def test_four_many_symbol_reports_cost_over_fourfold() -> None:
     chances = [series_likelihood(params, symbol, series) for symbol in (0, 1)]
     assert four == pytest.approx(math.log(chances[0] / chances[1]), rel=1e-9)
     assert four > 2 * 4 * params.epsilon_one
-    assert 4 * params.scheme.epsilon_per_report(params, 4) == pytest.approx(four)
+    assert 4 * params.epsilon_per_report(4) == pytest.approx(four)
 
 
 @given(
@@ -71,7 +71,7 @@ def test_no_number_of_reports_costs_more_than_counted(
             params = RapporParams(1 if encoding == "boolean" else g, 1, 1, mechanism, encoding)
     except InformationLostError:
         return
-    each = params.scheme.epsilon_per_report(params, many)
+    each = params.epsilon_per_report(many)
     for number in range(1, many + 1):
         assert params.epsilon_n(number) <= number * each * (1 + 1e-9)
 

@@ -8,7 +8,7 @@ import pytest
 from decoder.output.dictionary import entries_of
 from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.kinds import kind_names
+from rappor_core.metrics.kinds import KINDS
 from tests.flow_support import flow_text
 from tests.metric_texts import declaration
 
@@ -75,7 +75,7 @@ def test_metrics_without_lists_are_said_in_words() -> None:
 
 def test_every_kind_is_said_in_words() -> None:
     kinds = {metric.kind for metric in parse_metrics(ASKED + DECLARED).declared} | {"string"}
-    assert kinds == set(kind_names())
+    assert kinds == set(KINDS)
     for entry in entries_of(parse_metrics(ASKED + DECLARED).declared, date(2026, 11, 22)):
         assert entry.what not in kinds
 

@@ -11,7 +11,7 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.numbers.decoding import decode_numbers
 from decoder.typing import Floats
 from metric_design.detection import PlanSetting, by_itself, detectable_share, detection, theory
-from metric_design.number_kind import KIND, Z
+from metric_design.number_kind import NUMBER, Z
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor
@@ -107,7 +107,7 @@ def test_the_error_of_a_curve_is_predicted() -> None:
     population, devices, rng = POPULATIONS[0], 50_000, np.random.default_rng(7)
     metric = metric_of(population, 1.0, mode="once")
 
-    predicted = KIND.precision(metric, devices) / Z
+    predicted = NUMBER.precision(metric, devices) / Z
     truth = shares_at_or_above(population, np.array(metric.details.asked))
     half = int(np.argmin(np.abs(truth - 0.5)))
     off = [

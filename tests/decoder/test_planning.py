@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import date
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ from scipy.stats import binom
 
 from decoder.errors import PlanError
 from decoder.inference.multiple_testing import decide
-from metric_design.design import solve
 from metric_design.detection import (
+    PlannedCorrection,
     PlanSetting,
     _least_count,
     by_itself,
@@ -28,62 +29,63 @@ from metric_design.detection import (
     rough_sentence,
     theory,
 )
-from metric_design.metric_table import Labels
-from metric_design.plan import Plan, choose, make_plan
+from metric_design.kind_design import Question
+from metric_design.kinds import kind_design
+from metric_design.list_forecast import setting_of
+from metric_design.plan import Plan, check_question, make_plan
 from metric_design.plan_html import render_plan
-from metric_design.plan_sentences import because_sentence
 from metric_design.population import read_shares, zipf_population, zipf_shares
-from metric_design.request import PlannedCorrection, PlanRequest
 from metric_design.review import Finding
-from rappor_core.errors import MetricsFileError
+from metric_design.search import solve
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 from tests.decoder.params_support import rappor
 
 ZIPF = zipf_population(1.0)
-LABELS = Labels("home-page", "<b>Home</b>", "o@x", date(2090, 6, 30))
+TABLE = {"description": "<b>Home</b>", "owner": "o@x", "expires": date(2090, 6, 30)}
+USUAL = {"devices": 1e6, "epsilon": 6.0, "candidates": 20.0}
 
 
-USUAL = {"devices": 1e6, "epsilon_life": 6.0, "candidates": 20.0}
+def asked(name: str = "home-page", kind: str = "string", **numbers: Any) -> Question:
+    given = {"kind": kind, **TABLE}
+    return Question(**({"mode": "memo", "name": name, "given": given} | numbers))
 
 
 @cache  # a plan takes seconds, and nothing changes it
-def planned(**numbers: object) -> Plan:
-    request = PlanRequest(**({"mode": "memo"} | numbers))  # type: ignore[arg-type]
-    return make_plan(request, ZIPF, LABELS)
+def planned(kind: str = "string", **numbers: float) -> Plan:
+    return make_plan(asked(kind=kind, expected=ZIPF, **numbers))
 
 
 @pytest.mark.parametrize(
     ("missing", "start"),
     [
-        ("share", {"devices": 1e6, "epsilon_life": 6}),
-        ("devices", {"share": 0.01, "epsilon_life": 6}),
-        ("epsilon", {"share": 0.01, "devices": 1e6}),
-        ("candidates", {"share": 0.011, "devices": 1e6, "epsilon_life": 6}),
-        ("periods", {"share": 0.01, "devices": 1e6, "epsilon_life": 6, "candidates": 1_000}),
+        ("share", {"devices": 1e6, "epsilon": 6}),
+        ("devices", {"target": 0.01, "epsilon": 6}),
+        ("epsilon", {"target": 0.01, "devices": 1e6}),
+        ("candidates", {"target": 0.011, "devices": 1e6, "epsilon": 6}),
+        ("periods", {"target": 0.01, "devices": 1e6, "epsilon": 6, "candidates": 1_000}),
     ],
 )
 def test_any_missing_number_is_solved_for(missing: str, start: dict[str, float]) -> None:
-    request, design, solved = solve(PlanRequest(mode="memo", **start), ZIPF)  # type: ignore[arg-type]
+    kind = kind_design("string")
+    solved, ((found, _),) = solve(kind, asked(**start))
     assert solved == missing
-    assert design.share is not None
-    assert request.share is not None
-    assert design.share <= request.share * 1.0001
+    assert found.precision <= (found.question.target or 1) * 1.0001
     if missing in ("devices", "epsilon"):  # the least that will do: a tenth less will not
-        name = "epsilon_life" if missing == "epsilon" else missing
-        less = dataclasses.replace(request, **{name: np.floor(getattr(request, name) * 0.9)})
-        with pytest.raises(PlanError, match="is below the smallest"):
-            solve(less, ZIPF)
+        less = np.floor(getattr(found.question, missing) * 0.9)
+        question = dataclasses.replace(found.question, **{missing: less})
+        with pytest.raises(PlanError, match="is not reached with these numbers"):
+            solve(kind, question)
 
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({"share": 0.5}, "devices and epsilon are not known"),
-        ({"devices": 1, "epsilon_life": 6}, "no design passes .* served"),
-        ({"devices": 1e6, "epsilon_life": 1e-3}, "no share, not even 1"),
-        ({"share": 1e-3, "devices": 1e4}, "cannot be seen .* by any epsilon_life"),
+        ({"target": 0.5}, "devices and epsilon are not known"),
+        ({"devices": 1, "epsilon": 6}, "no plan in mode 'memo' for 1 devices: .* served"),
+        ({"devices": 1e6, "epsilon": 1e-3}, "no share, not even 1"),
+        ({"target": 1e-3, "devices": 1e4}, "share = 0.001 is not reached by any epsilon"),
     ],
 )
 def test_what_cannot_be_says_what_bounds_it(numbers: dict[str, object], words: str) -> None:
@@ -93,21 +95,33 @@ def test_what_cannot_be_says_what_bounds_it(numbers: dict[str, object], words: s
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("share", 2.0), ("share", 0.0), ("devices", 1.5), ("candidates", float("nan")),
-     ("epsilon_life", -1.0), ("values", 1), ("period", "hour"), ("kind", "location")],
+    [("target", 2.0), ("target", 0.0), ("devices", 1.5), ("candidates", float("nan")),
+     ("epsilon", -1.0), ("values", 1)],
 )  # fmt: skip
-def test_a_bad_number_is_named(name: str, value: object) -> None:
-    with pytest.raises(PlanError, match=name):
-        PlanRequest(**{name: value})  # type: ignore[arg-type]
+def test_a_bad_number_is_named(name: str, value: Any) -> None:
+    def plan() -> Plan:
+        return make_plan(asked(**({"devices": 1e5, "epsilon": 6.0} | {name: value})))
+
+    with pytest.raises(PlanError, match="share" if name == "target" else name):
+        plan()
+
+
+@pytest.mark.parametrize(("key", "value"), [("period", "hour"), ("kind", "pair")])
+def test_a_bad_key_is_named(key: str, value: str) -> None:
+    given = {"kind": "string", **TABLE, key: value}
+
+    def plan() -> Plan:
+        return make_plan(check_question(asked(given=given, devices=1e5, epsilon=6.0), {}))
+
+    with pytest.raises(PlanError, match=key):
+        plan()
 
 
 def test_the_table_is_one_that_metrics_toml_takes() -> None:
-    made = planned(devices=1e5, epsilon_life=3, candidates=8, kind="category")
-    metric = parse_metrics(made.table).metrics["home-page"]
-    assert metric == made.metric
-    assert metric.params == made.design.params
+    made = planned("category", devices=1e5, epsilon=3, candidates=8)
+    assert parse_metrics(made.file_text).metrics["home-page"] == made.metric
     json.dumps(made.to_dict(), allow_nan=False)
-    assert metric.lifetime_epsilon <= 3 * (1 + 1e-9)
+    assert made.metric.lifetime_epsilon <= 3 * (1 + 1e-9)
 
 
 def with_budget(file: MetricsFile | None, budget: float) -> MetricsFile:
@@ -115,27 +129,29 @@ def with_budget(file: MetricsFile | None, budget: float) -> MetricsFile:
 
 
 def test_what_a_metric_leaves_of_a_budget() -> None:
-    request = PlanRequest(mode="memo", **USUAL)
-    made = make_plan(request, ZIPF, LABELS, with_budget(None, 10.0))
-    assert made.left == pytest.approx(4, abs=1e-3)
+    made = make_plan(asked(target=0.05, devices=1e6), with_budget(None, 10.0))
+    assert made.left == pytest.approx(10 - made.metric.lifetime_epsilon)
+    whole = make_plan(asked(**USUAL), with_budget(None, 3.0))  # no more than there is
+    assert whole.metric.lifetime_epsilon == pytest.approx(3, abs=1e-2)
     with pytest.raises(PlanError, match="budget = 3"):
-        make_plan(request, ZIPF, LABELS, with_budget(None, 3.0))
+        make_plan(asked(target=0.01, devices=1e6), with_budget(None, 3.0))
 
 
 @pytest.mark.long
 def test_other_metrics_costs_reduce_the_budget() -> None:
-    existing = parse_metrics(planned(devices=1e5, epsilon_life=2, kind="boolean").table)
-    labels = dataclasses.replace(LABELS, name="another")
-    request = PlanRequest(mode="memo", **USUAL)
-    made = make_plan(request, ZIPF, labels, with_budget(existing, 10.0))
-    assert made.spent == existing.lifetime_epsilon > 1.9
-    assert made.left == pytest.approx(10 - made.spent - made.metric.lifetime_epsilon)
-    with pytest.raises(PlanError, match="other metrics take 2"):
-        make_plan(request, ZIPF, labels, with_budget(existing, 7.0))
+    existing = planned("boolean", devices=1e5, epsilon=2)
+    known = with_budget(parse_metrics(existing.table), 10.0)
+    made = make_plan(asked("another", **USUAL), known)
+    assert made.spent == known.lifetime_epsilon > 1.9
+    assert made.metric.lifetime_epsilon == pytest.approx(6, abs=1e-2)
+    assert made.left == pytest.approx(0, abs=2e-2)  # its budget is what it asks for
+    with pytest.raises(PlanError, match="nothing is left for another"):
+        make_plan(asked("another", **USUAL), with_budget(known, 1.9))
 
 
 def test_values_beside_a_value_cost_power() -> None:
-    setting = planned(**USUAL).design.setting
+    plan = planned(**USUAL)
+    setting = setting_of(plan.metric, plan.question)
     alone, beside = information(setting), information(setting, 0.05)
     assert beside < 0.9 * alone
     shares = zipf_shares(1.0, 1_000)
@@ -154,7 +170,9 @@ def test_rough_predictions_are_named() -> None:
     )
     assert ".11 more often" in str(rough_sentence(crowded))
     assert "in 2 cohorts simulations" in str(rough_sentence(few))
-    assert planned(**USUAL).rough is None
+    forecast = planned(**USUAL).forecast
+    assert forecast is not None
+    assert forecast.rough is None
 
 
 def bloom(bits: int, cohorts: int, hashes: int = 1) -> RapporParams:
@@ -218,14 +236,14 @@ def test_the_page_escapes_and_says_whom_to_trust() -> None:
 
 @pytest.mark.parametrize("name", ["Bad Name", "a]\n[metrics.b", "", 'a"'])
 def test_a_name_that_no_metric_has_is_named(name: str) -> None:
-    labels = dataclasses.replace(LABELS, name=name)
-    with pytest.raises(MetricsFileError, match="metric name"):
-        make_plan(PlanRequest(share=0.01, devices=1e6, mode="memo"), ZIPF, labels)
+    with pytest.raises(PlanError, match="metric name"):
+        make_plan(asked(name, **USUAL))
 
 
 def test_modes_the_review_warns_of_are_not_recommended() -> None:
-    """Of mode `auto` alone: a mode that is asked for is planned all the same."""
-    request = PlanRequest(devices=1e5, epsilon_life=4, candidates=8, kind="category")
+    """Where no mode is asked for: a mode that is asked for is planned all the same."""
+    numbers = {"devices": 1e5, "epsilon": 4.0, "candidates": 8.0}
+    question = asked(kind="category", mode=None, **numbers)
 
     def against(mode: str) -> Callable[[MetricsFile, int], list[Finding]]:
         def review(file: MetricsFile, population: int) -> list[Finding]:
@@ -236,18 +254,16 @@ def test_modes_the_review_warns_of_are_not_recommended() -> None:
 
         return review
 
-    first = choose(request, ZIPF, LABELS)
+    first = make_plan(question)
     assert first.metric.max_reports == 1  # the cheaper one
-    second = choose(request, ZIPF, LABELS, review=against("once"))
+    second = make_plan(question, review=against("once"))
     assert second.metric.max_reports is None
-    assert second.warned == "not so"
-    said = because_sentence(second.chosen, second.other, second.metric, second.warned)
-    assert said.endswith("and `rappor metrics check` warns of it: not so.")
-    assert choose(request, ZIPF, LABELS, review=against("memo")).warned is None
-    asked = dataclasses.replace(request, mode="once")
-    assert choose(asked, ZIPF, LABELS, review=against("once")).metric.max_reports == 1
-    with pytest.raises(PlanError, match="warns of every plan: no; --mode once plans it"):
-        choose(request, ZIPF, LABELS, review=lambda *_: [Finding("warning", "", "no")])
+    assert second.because.endswith("and `rappor metrics check` warns of it: not so.")
+    assert "warns of it: not so" in make_plan(question, review=against("memo")).because
+    once = dataclasses.replace(question, mode="once")
+    assert make_plan(once, review=against("once")).metric.max_reports == 1
+    with pytest.raises(PlanError, match="warns of every plan: no; with --mode once it is planned"):
+        make_plan(question, review=lambda *_: [Finding("warning", "", "no")])
 
 
 @pytest.mark.parametrize("total", [0, 1, 7, 1_000, 9_999_999])

@@ -18,20 +18,17 @@ from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger, check_ledger
 from client_sdk.storage.directory import StateDirectory
 from decoder.output.dictionary import entries_of, write_site
-from metric_design.metric_table import Labels
+from metric_design.kind_design import Question
 from metric_design.plan import Plan, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import given_population
-from metric_design.request import PlanRequest
 from privacy_audit.audit import AuditOptions, AuditResult
 from privacy_audit.identity import identity
 from privacy_audit.report import page, to_dict
 from rappor_cli.main import main
 from rappor_cli.metric_rows import metric_rows
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
-from rappor_core.metrics.kinds import kind_names
-from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.kinds import KINDS
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.risk import Risk, belief_text, believed, percent_up, rise_text, risk_of
 from rappor_core.sequence_risk import sequence_risk
@@ -88,9 +85,15 @@ CASES = {
 @pytest.fixture(scope="module")
 def some_plan() -> Plan:
     """Of another metric: a test puts its own in."""
-    labels = Labels("m", "d", "o@example.org", date(2099, 6, 30))
+    given = {
+        "kind": "string",
+        "description": "d",
+        "owner": "o@example.org",
+        "expires": date(2099, 6, 30),
+    }
     shares = given_population(np.array([0.3, 0.2]))
-    return make_plan(PlanRequest(devices=1e6, epsilon_life=6, mode="memo"), shares, labels)
+    question = Question("m", given, devices=1e6, epsilon=6.0, mode="memo", expected=shares)
+    return make_plan(question)
 
 
 def account_of_a_device(text: str, folder: Path) -> tuple[str, float | None]:
@@ -103,11 +106,6 @@ def account_of_a_device(text: str, folder: Path) -> tuple[str, float | None]:
     finally:
         state.close()
     return render(account), account["metrics"][0]["epsilon_worst_case"]
-
-
-def plans(metric: Metric) -> bool:
-    """Whether it is of RAPPOR's rounds, which the planner's page describes."""
-    return metric.params.mechanism.p1 + metric.params.mechanism.q1 == PROBABILITY_SCALE
 
 
 SLOW = pytest.param("symbols, few reports", marks=pytest.mark.long)
@@ -131,7 +129,7 @@ def test_five_places_say_the_same_of_a_metric(
     entries = entries_of(file.declared, day)
     said = {
         "dictionary": write_site(entries, tmp_path, "").read_text(),
-        "planner": render_plan(plan) if plans(metric) else plan.in_words,
+        "planner": render_plan(plan) if plan.forecast is not None else plan.risk,
         "check": capsys.readouterr().out,
         "audit": page(audited, day, sdk),
     }
@@ -147,7 +145,7 @@ def test_five_places_say_the_same_of_a_metric(
     assert for_life == pytest.approx(one_life)
     told = json.loads(json.dumps(to_dict(audited, day, sdk)))["metrics"][0]
     budget = MetricsFile({metric.name: metric}).lifetime_epsilon
-    lives = [risk.worst, entries[0].life, plan.risk.worst, told["lifetime_epsilon"]]
+    lives = [risk.worst, entries[0].life, plan.epsilon, told["lifetime_epsilon"]]
     assert lives == [pytest.approx(budget)] * 4
     listed = {"name": "m", "params_id": "", "state": "", "accepted": 0, "served": None}
     (row,) = metric_rows([listed | {"definition": metric.to_dict()}])
@@ -157,7 +155,7 @@ def test_five_places_say_the_same_of_a_metric(
 
 def test_the_files_are_of_every_kind() -> None:
     kinds = {parse_metrics(text).declared[0].kind for text in CASES.values()}
-    assert kinds == set(kind_names())
+    assert kinds == set(KINDS)
 
 
 def test_metrics_of_four_values_tell_of_four() -> None:

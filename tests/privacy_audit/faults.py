@@ -313,7 +313,7 @@ FAULTS = (
           "one cohort for all values", STRINGS),
     Fault("prefix-without-noise", _ROUNDS, _PERMANENT, "return bits | " + _PERMANENT[7:],
           "the first round has its declared chances", STRINGS),
-    Fault("whole-string-in-every-group", "rappor_core/encodings/schemes.py",
+    Fault("whole-string-in-every-group", "rappor_core/encodings.py",
           "key = groups.key(groups.prefix(data, group), group)", "key = data",
           "values set the bits", STRINGS),
     Fault("one-report-in-five-hundred-bare", _DEVICE, _SENT,

@@ -1,0 +1,212 @@
+"""The kinds whose values are looked for in a list, before they ship: string, category, boolean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from decoder.errors import PlanError
+from metric_design.central_privacy import MIN_REPORTS_A_COHORT
+from metric_design.cohorts import powers_of_cohorts, reports_of_cohorts
+from metric_design.kind_design import KindDesign, Question, rounded_down
+from rappor_core.encodings import Encoding, encoding_named
+from rappor_core.errors import ParameterError
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.keys import DEFAULT_MIN_REPORTS, DEFAULT_MIN_REPORTS_PER_COHORT
+from rappor_core.metrics.kinds import kind_named
+from rappor_core.metrics.metric import Metric
+
+POWER = 0.8  # probability with which a share that is seen is found
+ALPHA = 0.05  # level of the decoding
+DEFAULT_VALUES = 3  # of a device's life
+MAX_BYTES = 16  # of a report
+MAX_COHORTS = 64
+MAX_HASHES = 4
+FILTER_BITS = 8, 16, 32, 64, 128
+EPSILON_RATIO = 0.5  # of epsilon_one to epsilon_infinity
+MAX_PAIR = 19.0  # nats of one pair of bits, that probabilities over 2**16 can hold
+
+
+class ListDesign(KindDesign):
+    """A metric whose values are looked for in a list of candidates."""
+
+    asks = "share"
+    options = "candidates", "periods", "values", "expected"
+    further = "candidates", "periods"
+    usual = {"period": "day"}  # noqa: RUF012 (never changed)
+
+    def completed(self, question: Question) -> Question:
+        """Check that a boolean has two values, and that a report holds a list."""
+        encoding, most = encoding_of(question), 8 * MAX_BYTES
+        if encoding.single_bit:
+            if question.candidates not in (None, 2):
+                raise PlanError(
+                    f"candidates = {question.candidates:g}: a boolean has 2 values; leave it out"
+                )
+            if question.values not in (None, 2):
+                raise PlanError(
+                    f"values = {question.values}: a boolean has 2 values, and both are paid; leave "
+                    "it out"
+                )
+            question = replace(question, candidates=2, values=2)
+        elif encoding.hashed:
+            if question.mode != "once" and question.values == 1:
+                raise PlanError(
+                    f"values = {question.values}: a string has a fallback for values past the cap, "
+                    "which takes a place of its own; use 2 or more"
+                )
+        elif question.candidates is not None and not 2 <= question.listed <= most:
+            raise PlanError(
+                f"candidates = {question.listed:,}: a category has one bit for each, 2 to {most}; "
+                "use kind = 'string'"
+            )
+        population = import_module("metric_design.population")  # numpy: not for the review alone
+        return replace(question, expected=question.expected or population.zipf_population(1.0))
+
+    def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
+        """Every shape that fits a report and the list, smallest first, with each mechanism."""
+        encoding = encoding_of(question)
+        for bits, hashes in _shapes(question, encoding):
+            cohorts = powers_of_cohorts(question.people, most=MAX_COHORTS)
+            for number in cohorts if encoding.hashed else (1,):
+                for noise in _noises(question, encoding, hashes):
+                    table = {"num_bits": bits, "num_hashes": hashes, "num_cohorts": number}
+                    yield {
+                        **(table if encoding.hashed else {}),
+                        **noise,
+                        **_values(question, encoding, bits, 1 if "max_reports" in noise else None),
+                        "min_reports": _min_reports(number),
+                    }
+
+    def mode(self, table: Mapping[str, Any]) -> str | None:
+        """`once`, one report for life; `memo`, one in each period from a permanent response."""
+        return "once" if table.get("max_reports") == 1 else "memo"
+
+    def reached(self, metric: Metric, question: Question) -> float:
+        """The smallest share that is found with probability `POWER`; infinite if none is."""
+        share: float = import_module("metric_design.list_forecast").detected_share(metric, question)
+        return share
+
+    def rank(self, metric: Metric, question: Question) -> float:
+        """By the information on a share; designs whose p-values are not small enough are last."""
+        rank: float = import_module("metric_design.list_forecast").rank(metric, question)
+        return rank
+
+    def max_epsilon(self, question: Question) -> float:
+        """As much as probabilities can hold, of all values of a life."""
+        values = 1 if question.mode == "once" else held_values(question)
+        return min(1e5, 2 * MAX_PAIR * values)
+
+    def finding(self, metric: Metric, precision: float, question: Question) -> str:  # noqa: ARG002
+        """How many of the values expected are seen, and how often."""
+        said: str = import_module("metric_design.list_forecast").finding(question, precision)
+        return said
+
+    def supposed(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
+        """The shares that are expected, and the rule of the decoder."""
+        assert question.expected is not None  # noqa: S101 (`complete` has seen to it)
+        return (
+            f"{question.expected.words} over {question.listed:,} candidates (--shares), decoded by "
+            f"--correction fdr (at most {100 * ALPHA:g} % of the list false)"
+        )
+
+    def limit(self, metric: Metric, question: Question) -> str:
+        """Why no share is found, or none smaller."""
+        why: str = import_module("metric_design.list_forecast").limit(metric, question)
+        return why
+
+
+LISTED = ListDesign()
+
+
+def encoding_of(question: Question) -> Encoding:
+    """The usual encoding of the kind that a question is about."""
+    return encoding_named(kind_named(question.given["kind"]).encodings[0])
+
+
+def held_values(question: Question) -> int:
+    """Number of values that a device may answer with in its life."""
+    return DEFAULT_VALUES if question.values is None else question.values
+
+
+def merged_periods(devices: float, cohorts: int) -> int:
+    """Number of periods that are served as one, if each device sends a report in each of them."""
+    needed = reports_of_cohorts(cohorts, DEFAULT_MIN_REPORTS_PER_COHORT, _min_reports(cohorts))
+    return math.ceil(needed / devices)
+
+
+def _min_reports(cohorts: int) -> int:
+    return max(DEFAULT_MIN_REPORTS, MIN_REPORTS_A_COHORT * cohorts)
+
+
+def _shapes(question: Question, encoding: Encoding) -> Iterator[tuple[int, int]]:
+    """Bits and hashes that fit a report and the list, smallest first."""
+    if encoding.single_bit:
+        yield 1, 1
+    elif not encoding.hashed:
+        if question.listed <= 8 * MAX_BYTES:
+            yield question.listed, 1
+    else:
+        for bits in FILTER_BITS:
+            for hashes in range(1, min(MAX_HASHES, bits // 4) + 1):
+                yield bits, hashes
+
+
+def _values(
+    question: Question, encoding: Encoding, bits: int, held: int | None
+) -> Mapping[str, Any]:
+    """The cap, and what is sent above it. Categories without names are `value-1`, and so on."""
+    if encoding.single_bit:
+        return {}
+    cap = held or held_values(question)
+    if encoding.hashed:
+        return {"max_memoized_values": cap, "fallback": "other"}
+    names = [*(f"value-{i}" for i in range(1, bits)), "other"]
+    listed = {"categories": names, "max_memoized_values": min(cap, bits)}
+    return listed if cap >= bits else {**listed, "fallback": "other"}
+
+
+def _noises(question: Question, encoding: Encoding, hashes: int) -> Sequence[Mapping[str, Any]]:
+    """Mechanisms of the mode asked for that keep within the epsilon."""
+    found: list[Mapping[str, Any]] = []
+    if question.mode != "memo":
+        found += _of_one_report(question.life, hashes, single_bit=encoding.single_bit)
+    if question.mode != "once":
+        for name in ("rappor",) if encoding.single_bit else ("rappor", "l-osue"):
+            found += _memoized(
+                question.life / held_values(question), hashes, name, encoding.single_bit
+            )
+    return found
+
+
+def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Mapping[str, Any]]:
+    """Unary encoding, symmetric and optimised (Wang et al. 2017), rounded towards privacy."""
+    pair = min(life * (2 if single_bit else 1 / hashes), MAX_PAIR)
+    symmetric = math.ceil(PROBABILITY_SCALE / (1 + math.exp(pair / 2)))
+    chances = [(symmetric, PROBABILITY_SCALE - symmetric)]
+    if not single_bit:
+        lie = math.ceil(PROBABILITY_SCALE / (1 + math.exp(pair)))
+        chances.append((lie, PROBABILITY_SCALE // 2))
+    for p, q in chances:
+        if p < q:
+            prob_p, prob_q = (round(chance / PROBABILITY_SCALE, 6) for chance in (p, q))
+            yield {"prob_f": 0.0, "prob_p": prob_p, "prob_q": prob_q, "max_reports": 1}
+
+
+def _memoized(
+    epsilon: float, hashes: int, name: str, single_bit: bool
+) -> Iterator[Mapping[str, Any]]:
+    """RAPPOR's rounds, or those of L-OSUE; none if they would keep nothing."""
+    share = 2.0 if single_bit else 1 / hashes
+    infinity = rounded_down(min(MAX_PAIR / share, epsilon))
+    one = rounded_down(EPSILON_RATIO * infinity)
+    make = TwoRoundMechanism.optimised if name == "l-osue" else TwoRoundMechanism.symmetric
+    try:
+        make(infinity * share, one * share)
+    except ParameterError:
+        return
+    mechanism = {} if name == "rappor" else {"mechanism": name}
+    yield {**mechanism, "epsilon_infinity": infinity, "epsilon_one": one}

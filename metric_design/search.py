@@ -1,0 +1,355 @@
+"""The one search of `rappor plan`: over the designs of a kind, by the predictor of the review."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import lru_cache
+from typing import Any
+
+from decoder.errors import PlanError
+from decoder.progress import Progress, silent
+from metric_design.kind_design import DEFAULT_CANDIDATES, KindDesign, Question, check_number
+from metric_design.review import Finding, check_metrics
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.risk import risk_of
+
+USUAL_LIFE = 6.0  # nats of a life, where another epsilon protects too little
+ALIKE = 0.0152  # of the logarithm of a precision: designs as good; the first of them is taken
+_FIRST = "kind", "description", "owner", "expires"  # keys of a table
+_SUPPOSED = {"epsilon": 2.0, "devices": 1e6}  # where nobody says
+_DEFAULTS = {"candidates": float(DEFAULT_CANDIDATES), "periods": 1.0}
+_LIMITS = {
+    "devices": (100, 1e10), "epsilon": (0.01, 1e5), "candidates": (1, 1e9), "periods": (1, 3650),
+}  # fmt: skip
+_THOUSAND = 1_000  # an epsilon is searched for in thousandths
+_PLACES = 10_000
+_MORE = 1_000  # times a number that is given: more is no advice
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)  # keys of TOML that need no quotes
+
+Review = Callable[[MetricsFile, int], Iterable[Finding]]  # of a file and a population
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A metric that a plan may declare. rank: of its design, as the kind ranks; less is better."""
+
+    metric: Metric
+    table: str
+    file: MetricsFile
+    rank: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best candidate of a mode, with every number known.
+
+    precision: that it reaches.  cost: what makes it dearer than a solution in another mode.
+    """
+
+    found: Candidate
+    question: Question
+    precision: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class DesignSearch:
+    """The designs of a question, in its mode."""
+
+    kind: KindDesign
+    question: Question
+
+    def best(self, **numbers: float) -> Candidate | MetricsFileError | str | None:
+        """The best candidate of which the review warns of nothing; else why there is none: an error
+        of the table, or what the review warns of. None where the kind has no design.
+
+        Of candidates that are as good the first in the order of the kind is taken.
+        """
+        question = replace(self.question, **numbers)  # type: ignore[arg-type]
+        found, error = self._candidates(question)
+        alike, warned = list[Candidate](), None
+        for one in sorted(found, key=lambda one: one.rank):
+            if alike and one.rank > alike[0].rank + ALIKE:
+                break
+            name = one.metric.base_name
+            told = objection(with_budget(one.file), name, question.people, reviewed)
+            if told is None:
+                alike.append(one)
+            warned = warned or told
+        return min(alike, key=found.index) if alike else error or warned
+
+    def reaches(self, target: float, **numbers: float) -> bool:
+        """Whether some design that the review warns of nothing of is as precise as asked."""
+        one = self.best(**numbers)
+        return isinstance(one, Candidate) and self._precision(one, numbers) <= target
+
+    def solution(self, **numbers: float) -> Solution | None:
+        """The best candidate as a solution; None where there is none."""
+        one = self.best(**numbers)
+        if not isinstance(one, Candidate):
+            return None
+        precision = self._precision(one, numbers)
+        question = replace(self.question, **numbers)  # type: ignore[arg-type]
+        return Solution(one, question, precision, precision)
+
+    def _precision(self, one: Candidate, numbers: Mapping[str, float]) -> float:
+        question = replace(self.question, **numbers)  # type: ignore[arg-type]
+        return self.kind.reached(one.metric, question)
+
+    def _candidates(self, question: Question) -> tuple[list[Candidate], MetricsFileError | None]:
+        """All candidates in the order of the kind; why none is a metric."""
+        found, refused = list[Candidate](), None
+        tables = [toml_table(question.name, keys) for keys in self.tables(question)]
+        for table in dict.fromkeys(tables):
+            try:
+                file = _parsed(table)
+            except MetricsFileError as error:
+                refused = refused or error
+                continue
+            metric = file.declared[0]
+            found.append(Candidate(metric, table, file, self.kind.rank(metric, question)))
+        return found, None if found else refused
+
+    def tables(self, question: Question) -> Iterator[dict[str, Any]]:
+        """Tables of `metrics.toml`. What is given stays; of an inline table each key."""
+        given = question.given
+        for design in self.kind.designs(question):
+            inner = {
+                key: {**value, **given[key]}
+                for key, value in design.items()
+                if isinstance(value, Mapping) and isinstance(given.get(key), Mapping)
+            }
+            table = {**design, **given, **inner}
+            if question.mode in (None, self.kind.mode(table)):
+                yield {key: table[key] for key in dict.fromkeys((*_FIRST, *table)) if key in table}
+
+
+@lru_cache(maxsize=2048)
+def _parsed(table: str) -> MetricsFile:
+    return parse_metrics(table)
+
+
+def reviewed(file: MetricsFile, population: int) -> Iterable[Finding]:
+    """The review of a file, without the attacks of `rappor metrics check` on what devices send, and
+    what depends on the day."""
+    return check_metrics(file, today=None, population=population)
+
+
+def with_budget(file: MetricsFile) -> MetricsFile:
+    """A file whose budget is what its metrics cost, where it has none."""
+    budget = file.lifetime_epsilon if file.budget is None else file.budget
+    return MetricsFile(file.metrics, budget)
+
+
+def objection(file: MetricsFile, name: str, population: int, review: Review) -> str | None:
+    """What a review warns of because of one metric, or of the file as a whole; None for nothing."""
+    found = review(file, population)
+    return next((f.message for f in found if f.level != "note" and f.metric in (name, "")), None)
+
+
+def complete(kind: KindDesign, question: Question) -> tuple[Question, str]:
+    """Fill in the numbers that have a default, and name the one that is solved for.
+
+    Raises:
+        PlanError: If more than one of target, devices and epsilon is missing.
+    """
+    asks = str(kind.asks)
+    check_number(asks, question.target)
+    given = {**kind.usual, **question.given}
+    mode = given.get("mode", question.mode)
+    question = kind.completed(replace(question, given=given, mode=mode))
+    known = {asks: question.target, "devices": question.devices, "epsilon": question.epsilon}
+    missing = [name for name, value in known.items() if value is None]
+    if len(missing) > 1:
+        raise PlanError(
+            f"{question.name}: {' and '.join(missing)} are not known: one of {asks}, devices and "
+            "epsilon can be solved for, give the other two"
+        )
+    further = [name for name in kind.further if getattr(question, name) is None]
+    solved = (missing or further or [asks])[0]
+    filled = {name: _DEFAULTS[name] for name in further if name != solved}
+    return replace(question, **filled), solved  # type: ignore[arg-type]
+
+
+def solve(
+    kind: KindDesign, question: Question, review: Review = reviewed, progress: Progress = silent
+) -> tuple[str, list[tuple[Solution, str | None]]]:
+    """Solve for the number that a question leaves out, in each mode.
+
+    Args:
+        kind: of the metric.
+        question: with at most one deciding number missing.
+        review: of the whole of `rappor metrics check`, asked of what is recommended.
+        progress: called with (stage, done, total) now and then.
+
+    Returns:
+        The name of the number; solutions, the recommended one first, each with what the review
+        warns of.
+
+    Raises:
+        PlanError: where nothing will do, with what would.
+        MetricsFileError: a key that no such metric has.
+    """
+    question, solved = complete(kind, question)
+    solutions, refused = list[Solution](), list[str]()
+    modes = [question.mode] if question.mode else _modes(kind, question)
+    for number, mode in enumerate(modes):
+        progress("planning", number, len(modes))
+        found = _solved(DesignSearch(kind, replace(question, mode=mode)), solved)
+        if isinstance(found, Solution):
+            solutions.append(found)
+        elif found:
+            refused.append(found)
+    progress("planning", len(modes), len(modes))
+    if not solutions:
+        raise PlanError("; ".join(dict.fromkeys(refused)) or "no design")
+    solutions.sort(key=lambda one: (one.cost, one.precision))
+    if len(modes) == 1:
+        return solved, [(solutions[0], None)]
+    warned = [(one, _warned(one, review)) for one in solutions]
+    warned.sort(key=lambda one: one[1] is not None)
+    if warned[0][1] is not None:
+        raise PlanError(
+            f"`rappor metrics check` warns of every plan: {warned[0][1]}; with --mode "
+            f"{warned[0][0].question.mode} it is planned all the same"
+        )
+    return solved, warned
+
+
+def _warned(one: Solution, review: Review) -> str | None:
+    file = with_budget(one.found.file)
+    return objection(file, one.question.name, one.question.people, review)
+
+
+def _modes(kind: KindDesign, question: Question) -> list[str | None]:
+    """The modes in which the kind has designs."""
+    unknown = {key: value for key, value in _SUPPOSED.items() if getattr(question, key) is None}
+    supposed = replace(question, **unknown)  # type: ignore[arg-type]
+    return list(dict.fromkeys(map(kind.mode, DesignSearch(kind, supposed).tables(supposed))))
+
+
+def _solved(search: DesignSearch, solved: str) -> Solution | str:
+    """The solution in one mode; or why there is none, and what would reach the target."""
+    question = search.question
+    target = math.inf if question.target is None else question.target
+    if solved == search.kind.asks:
+        made = search.solution()
+        if made is None or made.precision > target or not math.isfinite(made.precision):
+            return _impossible(search, "with these numbers")
+        return made
+    numbers, most = _numbers(search, solved), solved == "candidates"
+    enough = bisect_left(
+        numbers, True, key=lambda number: search.reaches(target, **{solved: number}) != most
+    )
+    place = enough - 1 if most else enough
+    if not 0 <= place < len(numbers):
+        return _impossible(search, f"by any {solved}", **{solved: numbers[0 if most else -1]})
+    made = search.solution(**{solved: numbers[place]})
+    assert made is not None  # noqa: S101 (the search has seen it)
+    return replace(made, cost=-numbers[place] if most else numbers[place])
+
+
+def _numbers(search: DesignSearch, solved: str) -> list[float]:
+    """The values of three digits that are tried for a number, rising."""
+    low, high = _LIMITS[solved]
+    if solved == "epsilon":
+        high = search.kind.max_epsilon(search.question)
+    scale = _THOUSAND if solved == "epsilon" else 1
+    numbers = (_of_three_digits(place) / scale for place in range(1, _PLACES))
+    return [number for number in numbers if low <= number <= high]
+
+
+def _of_three_digits(place: int) -> int:
+    """The whole numbers with at most three digits that are not 0, rising: place 0 is 0."""
+    if place < _THOUSAND:
+        return place
+    power, digits = divmod(place - _THOUSAND, 900)
+    return int((100 + digits) * 10 ** (power + 1))
+
+
+def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
+    """Why a target is not reached, and what would reach it."""
+    question, kind = replace(search.question, **numbers), search.kind  # type: ignore[arg-type]
+    one = search.best(**numbers)
+    if isinstance(one, MetricsFileError):  # whatever the mode: it is said once
+        return str(one)
+    mode = "" if question.mode is None else f" in mode {question.mode!r}"
+    if not isinstance(one, Candidate):
+        return f"{question.name}: no plan{mode} for {about(question.people)} devices: {one}"
+    why, target = kind.limit(one.metric, question), question.target
+    if why or target is None:
+        return why
+    reached = (
+        f"{kind.asks} = {target:g} is not reached {how}{mode}: with {about(question.people)} "
+        f"devices and {risk_of(one.metric).for_life} you will "
+        f"{kind.finding(one.metric, kind.reached(one.metric, question), question)}"
+    )
+    ways, usual = list[str](), search.question.epsilon or USUAL_LIFE
+    asked = search.question
+    if asked.devices is not None:
+        more = _least(search, "devices", target, epsilon=usual)
+        ways += [f"{about(more)} devices with epsilon {usual:g}"] if more else []
+    if asked.devices is not None and asked.epsilon is not None:
+        nats = _least(search, "epsilon", target)
+        ways += [f"epsilon {nats:.3g} with these devices"] if nats else []
+    would = f"{' or '.join(ways)} would reach it" if ways else "ask for less"
+    return f"{reached}; {would}"
+
+
+def _least(search: DesignSearch, name: str, target: float, **others: float) -> float | None:
+    """The least number that reaches a target, with others as given; None where none does that is
+    not out of reach."""
+    now = getattr(search.question, name)
+    numbers = [number for number in _numbers(search, name) if now < number <= _MORE * now]
+
+    def enough(number: float) -> bool:
+        return search.reaches(target, **{**others, name: number})
+
+    if not numbers or not enough(numbers[-1]):
+        return None
+    return numbers[bisect_left(numbers, True, key=enough)]
+
+
+def about(number: float) -> str:
+    """A number to three digits."""
+    if number < _THOUSAND:
+        return f"{number:.4g}"
+    digits = len(f"{number:.0f}") - 3
+    return f"{round(number / 10**digits) * 10**digits:,.0f}"
+
+
+def toml_table(name: str, keys: Mapping[str, Any]) -> str:
+    """The table `[metrics.NAME]` with these keys, a line each."""
+    lines = [f"[metrics.{toml_key(name)}]"]
+    lines += [f"{toml_key(key)} = {toml_value(value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def toml_key(name: str) -> str:
+    """A key, in quotes where it needs them."""
+    return name if _BARE.fullmatch(name) else json.dumps(name)
+
+
+def toml_value(value: Any) -> str:
+    """Text, numbers, dates, lists and inline tables."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=True)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        parts = ", ".join(f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items())
+        return f"{{ {parts} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return f"{value!r}"

@@ -1,1 +1,0 @@
-"""How values become set bits: one module an encoding, registered in `interface`."""

@@ -1,0 +1,156 @@
+"""The kinds `string`, `category` and `boolean`: a text, one of a list, true or false."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rappor_core.errors import MetricsFileError, ValueRefusedError
+from rappor_core.hashing import canonical
+from rappor_core.metrics.keys import (
+    ALWAYS,
+    FALLBACK,
+    HASH,
+    MAX_MEMOIZED_VALUES,
+    MAX_REPORTS_PER_PERIOD,
+    NO_DATA_KEY,
+    NOISE_KEYS,
+    NUM_BITS,
+    NUM_COHORTS,
+    NUM_HASHES,
+    TEXTS,
+    VALUE_KEYS,
+    Key,
+)
+from rappor_core.metrics.kinds import Kind, refuse_field, wrong_type
+
+if TYPE_CHECKING:
+    from rappor_core.metrics.metric import Metric
+    from rappor_core.metrics.tables import MetricTable
+
+FIXED_SHAPE = ("num_bits", "num_hashes", "hash")
+ONE_COHORT = NUM_COHORTS.replace(default=1, needed_when="")
+
+
+class String(Kind):
+    """The kind of metric whose value is any string, in a Bloom filter."""
+
+    name = "string"
+    encodings = ("bloom",)
+    keys = (NUM_BITS, NUM_HASHES, NUM_COHORTS, HASH, *NOISE_KEYS, *VALUE_KEYS, NO_DATA_KEY)
+    free_text = True
+    in_words = "a text"
+
+    def shape(self, table: MetricTable) -> dict[str, Any]:
+        """Read the shape of the Bloom filter."""
+        return {key: table[key] for key in ("num_bits", "num_hashes", "num_cohorts", "hash")}
+
+
+class Category(Kind):
+    """The kind of metric whose value is one of `categories`, each with a bit of its own."""
+
+    name = "category"
+    encodings = ("one_hot",)
+    keys = (
+        Key("categories", TEXTS, None, "Two or more; their order is part of the meaning.", ALWAYS),
+        ONE_COHORT,
+        *NOISE_KEYS,
+        *VALUE_KEYS,
+        NO_DATA_KEY,
+    )
+    fixed_keys = FIXED_SHAPE
+    in_words = "one of the answers listed"
+
+    def declared_values(self, table: Mapping[str, Any]) -> Any:
+        """The categories."""
+        return table.get("categories")
+
+    def fields(self, table: MetricTable) -> Iterator[dict[str, Any]]:
+        """Add the categories."""
+        for fields in super().fields(table):
+            yield {**fields, "categories": tuple(table["categories"])}
+
+    def shape(self, table: MetricTable) -> dict[str, Any]:
+        """The shape of a report: one bit for each category."""
+        listed = table["categories"]
+        if not isinstance(listed, list) or not all(isinstance(c, str) for c in listed):
+            table.refuse("categories", "is not a list of text")
+        if not listed:
+            raise MetricsFileError(f"metric {table.name!r}: categories is missing")
+        return {"num_bits": len(listed), "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
+
+    def check(self, metric: Metric) -> None:
+        """Require two or more different categories, as many as bits; reserved values among them."""
+        if len(metric.categories) < 2 or len(set(metric.categories)) != len(metric.categories):
+            refuse_field(metric, "categories", "needs two or more different strings")
+        if len(metric.categories) != metric.params.num_bits:
+            why = f"does not fit num_bits = {metric.params.num_bits}"
+            refuse_field(metric, "categories", why)
+        for key in ("fallback", "no_data"):
+            value = getattr(metric, key)
+            if value is not None and canonical(value) not in metric.categories:
+                refuse_field(metric, key, "is not one of the categories")
+
+    def num_values(self, metric: Metric) -> int | None:
+        """Number of categories."""
+        return len(metric.categories)
+
+    def index(self, metric: Metric, value: object) -> int:
+        """The place of a category in the list."""
+        category = canonical(self.text(metric, value))
+        if category not in metric.categories:
+            raise ValueRefusedError(
+                f"metric {metric.name!r}: the value is not one of its {len(metric.categories)} "
+                "categories; map it to one of them first"
+            )
+        return metric.categories.index(category)
+
+
+class Boolean(Kind):
+    """True or false, in one bit."""
+
+    name = "boolean"
+    encodings = ("boolean",)
+    keys = (
+        ONE_COHORT,
+        *NOISE_KEYS,
+        MAX_MEMOIZED_VALUES.replace(default=2),
+        FALLBACK,
+        MAX_REPORTS_PER_PERIOD,
+    )
+    fixed_keys = FIXED_SHAPE
+    in_words = "yes or no"
+
+    def declared_values(self, table: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """False and true."""
+        return [False, True]
+
+    def shape(self, table: MetricTable) -> dict[str, Any]:
+        """The shape of a report: one bit."""
+        return {"num_bits": 1, "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
+
+    def check(self, metric: Metric) -> None:
+        """Require a cap of 2, so that both values are memoised, and no fallback, which would never
+        be sent."""
+        if metric.fallback is not None:
+            why = "has no use: a boolean has two values, both may be memoised"
+            refuse_field(metric, "fallback", why)
+        if metric.max_memoized_values != 2:
+            refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")
+
+    def num_values(self, metric: Metric) -> int | None:  # noqa: ARG002
+        """Number of values: 2."""
+        return 2
+
+    def index(self, metric: Metric, value: object) -> int:
+        """Index of a truth value: 0 for true, 1 for false, as `Encoding.value_names` lists them."""
+        if type(value) is not bool:
+            raise wrong_type(metric, value, "True or False")
+        return 1 - value
+
+    def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
+        """The values True and False."""
+        return (False, True)
+
+
+STRING, CATEGORY, BOOLEAN = String(), Category(), Boolean()
