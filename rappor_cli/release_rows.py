@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from disclosure.errors import TableError
-from disclosure.folders import check_new_folder
+from disclosure.files import check_new_folder
 from disclosure.release import (
     key_id,
     load_policy,
@@ -20,17 +20,17 @@ from disclosure.release import (
 from disclosure.risk import read_columns
 from disclosure.rows.decoded import check_size, synthesise_decoded
 from disclosure.rows.domain import load_row_domain
-from disclosure.rows.partitioning import partitioner_named
+from disclosure.rows.kd_tree import partitioner_named
 from disclosure.rows.private_histogram import Baseline, DPCocGen, draw_rows, estimate_histogram
 from disclosure.rows.publishing import (
     OF_DECODING,
     OF_TABLE,
     ROWS_ARE,
     admit_estimates,
+    read_estimates,
     release_of_rows,
     write_rows,
 )
-from disclosure.rows.sources import read_estimates
 from disclosure.series import Charge, make_ledger, open_ledger, read_ledger
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day

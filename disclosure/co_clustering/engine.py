@@ -1,4 +1,7 @@
-"""Co-clustering by the MODL cost: start, greedy merges, post-optimisation, and the dendrogram.
+"""Co-clustering by the MODL cost: start, greedy merges, post-optimization, and the dendrogram.
+
+A mixture of products, fitted with hard assignments: each group has its shares of parts, and each
+row goes to the group under which it is likeliest.
 
 Of a small table every distinct row is a group of its own at the start, and every part. Of a larger
 one, distinct rows are first gathered into a few hundred groups of rows with like parts.
@@ -12,7 +15,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from disclosure.anonymize.diversity import DiversityRule, value_counts
-from disclosure.co_clustering.cost import GridCost
 from disclosure.co_clustering.grid import (
     CoClustering,
     GroupGrid,
@@ -21,6 +23,7 @@ from disclosure.co_clustering.grid import (
 )
 from disclosure.co_clustering.merges import (
     Agglomeration,
+    GridCost,
     Merge,
     Partition,
     best_cut,
@@ -28,11 +31,12 @@ from disclosure.co_clustering.merges import (
 )
 from disclosure.co_clustering.moves import AxisMoves
 from disclosure.co_clustering.recoding import Recoded
-from disclosure.co_clustering.start import gather
 from disclosure.errors import TableError
 from disclosure.typing import Integers
 from rappor_core.errors import shown
 
+_ROUNDS = 6
+_PRIOR = 0.5  # pairs added to each part of a group, so that no share is 0
 MOST_GROUPS = 400  # of rows, at the start
 MOST_PARTS = 1_500  # the changes of cost of all pairs of parts are kept in memory
 _PASSES = 20  # of moves, at most
@@ -40,6 +44,28 @@ _FIRST_MOVES = 150  # groups of rows at which moves between merges begin
 _FEWER = 0.8  # groups of rows from one round of moves to the next
 _PATIENCE = 4  # rounds without a lower cost
 _LEAST_GAIN = 1e-6  # nats
+
+
+def gather(pairs: csr_matrix, num_groups: int, rng: np.random.Generator) -> Integers:
+    """The group of each distinct row, numbered from 0 without gaps.
+
+    pairs: (rows, parts) how often each row shows each part. num_groups: at most; the first members
+    are drawn.
+    """
+    seeds = rng.choice(pairs.shape[0], num_groups, replace=False)
+    profiles = pairs[seeds].toarray().astype(float)
+    profiles /= profiles.max(axis=1, keepdims=True)
+    groups = np.zeros(pairs.shape[0], dtype=np.int64)
+    for _ in range(_ROUNDS):
+        shares = profiles + _PRIOR * pairs.mean(axis=0).A1 / pairs.mean()
+        shares = np.log(shares / shares.sum(axis=1, keepdims=True))
+        groups = np.asarray((pairs @ shares.T).argmax(axis=1))
+        members = csr_matrix(
+            (np.ones(len(groups)), groups, np.arange(len(groups) + 1)),
+            shape=(len(groups), len(profiles)),
+        )
+        profiles = (members.T @ pairs).toarray()
+    return np.unique(groups, return_inverse=True)[1].ravel()
 
 
 def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoClustering:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from disclosure.co_clustering.cost import GridCost
+from disclosure.co_clustering.merges import GridCost
 from disclosure.typing import Floats, Integers
 
 _LEAST_GAIN = 1e-7  # nats

@@ -13,12 +13,19 @@ from scipy.special import ndtri
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError, ReleaseError
 from disclosure.release.earlier import Earlier, check_chain, refuse_in_rows
-from disclosure.release.merging import pool_rare
 from disclosure.release.policy import ReleasePolicy, check_days, check_spelling
+from disclosure.release.pooling import pool_rare
 from disclosure.release.roll_up import sum_error
-from disclosure.release.rounding import round_down, round_nearest, round_up
 from disclosure.release.suppression import Suppressed, suppress_complements, withhold
-from disclosure.release.tables import PARTITION, CellTable, InRows, ReleasedTable
+from disclosure.release.tables import (
+    PARTITION,
+    CellTable,
+    InRows,
+    ReleasedTable,
+    round_down,
+    round_nearest,
+    round_up,
+)
 from disclosure.typing import Booleans, Floats
 
 

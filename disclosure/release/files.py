@@ -16,11 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from disclosure.folders import new_folder
+from disclosure.files import new_folder
 from disclosure.release.build import Release
-from disclosure.release.columns import columns_of, rows_of
 from disclosure.release.page import render_page
-from disclosure.release.plain import release_to_plain
+from disclosure.release.plain import columns_of, release_to_plain, rows_of
 from rappor_core.text import safe_cell
 
 FORMAT = "rappor-release"
@@ -137,7 +136,7 @@ def geojson(release: Release) -> Iterator[str]:
             shape = table.shapes.get(row["value"] or "")
             if shape is None:
                 continue
-            properties = {name: _plain(value) for name, value in row.items()}
+            properties = {name: _json_value(value) for name, value in row.items()}
             if row["value"] in table.members:
                 properties["members"] = list(table.members[row["value"]])
             feature = {"type": "Feature", "geometry": shape, "properties": properties}
@@ -207,7 +206,7 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from disclosure.pages import page_template
+from disclosure.files import page_template
 from disclosure.release.build import Release
-from disclosure.release.rounding import decimals
-from disclosure.release.tables import ReleasedTable
+from disclosure.release.tables import ReleasedTable, decimals
 
 MOST_ROWS = 200  # of a table
 MOST_TABLES = 50

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from disclosure.errors import PolicyError
-from disclosure.release.rounding import round_down
-from disclosure.release.tables import MOST_REPORTS
+from disclosure.release.tables import MOST_REPORTS, round_down
 from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import file_problem, shown, toml_problem
 from rappor_core.text import visible

@@ -1,5 +1,6 @@
 """How many rows share each key of a table, where some values of the keys are missing."""
 
+from disclosure.files import read_columns
 from disclosure.risk.domain import Domain, load_domain
 from disclosure.risk.missing_values import (
     METHODS,
@@ -8,7 +9,6 @@ from disclosure.risk.missing_values import (
     assess_risk,
     encode_columns,
 )
-from disclosure.risk.tables import read_columns
 
 __all__ = [
     "METHODS",

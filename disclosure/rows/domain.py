@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from disclosure.errors import DomainError, TableError
-from disclosure.rows.tables import Table, num_rows
-from disclosure.typing import Integers
+from disclosure.typing import Integers, Table
 from rappor_core.errors import file_problem, shown, toml_problem
 
 MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array
@@ -181,6 +180,14 @@ class RowDomain:
         codes = np.unravel_index(cells, self.shape)
         axes = zip(self.axes.items(), codes, strict=True)
         return {name: axis.draw(code, rng) for (name, axis), code in axes}
+
+
+def num_rows(table: Table) -> int:
+    """Number of rows of a table. Raises TableError for none, and for columns of several lengths."""
+    lengths = {len(column) for column in table.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
+    return lengths.pop()
 
 
 def load_row_domain(path: Path) -> RowDomain:

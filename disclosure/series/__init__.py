@@ -3,8 +3,7 @@
 Not for what was decoded from reports: that is private already.
 """
 
-from disclosure.series.budget import BudgetLedger, Charge
-from disclosure.series.ledger_file import make_ledger, open_ledger, read_ledger
+from disclosure.series.budget import BudgetLedger, Charge, make_ledger, open_ledger, read_ledger
 from disclosure.series.noise import (
     add_gaussian,
     add_geometric,

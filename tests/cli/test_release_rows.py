@@ -16,9 +16,8 @@ import pytest
 from decoder.output.joint_files import write_joint
 from decoder.pairs.decoding import decode_pairs
 from disclosure.release import build_release, load_policy, read_source
-from disclosure.rows.combining import combine_shares
-from disclosure.rows.publishing import admit_estimates
-from disclosure.rows.sources import read_estimates
+from disclosure.rows.decoded import combine_shares
+from disclosure.rows.publishing import admit_estimates, read_estimates
 from disclosure.series import read_ledger
 from rappor_cli.main import main
 from tests.cli.density_support import DAY

@@ -20,8 +20,8 @@ from disclosure.co_clustering import (
     merge_small_clusters,
     recode,
 )
-from disclosure.co_clustering.cost import GridCost, log_partitions
 from disclosure.co_clustering.engine import MOST_PARTS, Search
+from disclosure.co_clustering.merges import GridCost, log_partitions
 from disclosure.errors import TableError
 from tests.disclosure.iris import GRID, GROUPS, figure_grid, iris_pairs, part_of
 

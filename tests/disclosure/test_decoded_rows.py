@@ -18,8 +18,7 @@ from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import JointTable
 from disclosure.errors import PolicyError, TableError
 from disclosure.release import ReleasePolicy, build_release, read_source
-from disclosure.rows.combining import combine, combine_shares
-from disclosure.rows.decoded import synthesise_decoded
+from disclosure.rows.decoded import combine, combine_shares, synthesise_decoded
 from disclosure.rows.estimates import (
     DecodedCells,
     SlotMap,
@@ -27,8 +26,7 @@ from disclosure.rows.estimates import (
     nearest_shares,
     slot_estimates,
 )
-from disclosure.rows.publishing import admit_estimates
-from disclosure.rows.sources import read_estimates
+from disclosure.rows.publishing import admit_estimates, read_estimates
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from tests.decoder.test_pairs import SHARES, drawn, metric

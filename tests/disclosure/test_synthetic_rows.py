@@ -13,18 +13,19 @@ from scipy import stats
 from decoder.numerics.simplex import project_simplex
 from disclosure.errors import BudgetError, DomainError, TableError
 from disclosure.risk import read_columns
-from disclosure.rows.distributions import hellinger
 from disclosure.rows.domain import Categories, EqualBins, RowDomain, load_row_domain
-from disclosure.rows.kd_tree import KdTree
-from disclosure.rows.partitioning import partitioner_named
-from disclosure.rows.perturbation import perturb, project_to_total, without_negatives
+from disclosure.rows.kd_tree import KdTree, partitioner_named
 from disclosure.rows.private_histogram import (
     Baseline,
     DPCocGen,
     NoisyHistogram,
     draw_rows,
     estimate_histogram,
+    perturb,
+    project_to_total,
+    without_negatives,
 )
+from disclosure.rows.utility import hellinger
 from disclosure.series import (
     BudgetLedger,
     Charge,
@@ -32,7 +33,7 @@ from disclosure.series import (
     geometric_probability,
     geometric_variance,
 )
-from disclosure.series.system_noise import _threshold, system_geometric
+from disclosure.series.noise import _threshold, system_geometric
 from tests.disclosure.adult import adult
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed

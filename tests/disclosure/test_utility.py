@@ -8,11 +8,20 @@ import pytest
 
 from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymise, specialise
 from disclosure.errors import TableError
-from disclosure.rows.attacks import link_records, missing_person_share, origin_test
-from disclosure.rows.comparison import compare, to_csv
-from disclosure.rows.distributions import column_shares, hellinger, kl_divergence
-from disclosure.rows.prediction import predict_column
-from disclosure.rows.queries import counting_query_error
+from disclosure.rows.comparison import (
+    compare,
+    link_records,
+    missing_person_share,
+    origin_test,
+    to_csv,
+)
+from disclosure.rows.utility import (
+    column_shares,
+    counting_query_error,
+    hellinger,
+    kl_divergence,
+    predict_column,
+)
 
 
 def exclusive_or(rows: int, seed: int, *, independent: bool = False) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
 from disclosure.release.inference.component import ConeModel
-from disclosure.release.inference.cone import Optimum
+from disclosure.release.inference.programs import Optimum
 from disclosure.release.inference.targets import EXACT, Target, ValueRange
 from disclosure.typing import Booleans, Floats, Integers
 
