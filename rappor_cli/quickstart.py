@@ -28,7 +28,7 @@ from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.whole_files import write_whole
-from simulations.experiments.quickstart import held_values, readings, report_day, served_at_once
+from simulations.experiments.demo import held_values, readings, report_day, served_at_once
 from simulations.populations.fleet import deliver, encode_fleet
 
 DEVICES = 12_000  # of three values with falling shares, 1 in 4,000 runs has another order

@@ -21,7 +21,7 @@ from decoder.inference.multiple_testing import Correction
 from decoder.typing import Floats
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.repeated_draws import Holders, draw_repeated
+from simulations.populations.draws import Holders, draw_repeated
 
 Counts = NDArray[np.int64]
 Advance = Callable[[int], None]

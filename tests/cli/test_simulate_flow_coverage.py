@@ -14,9 +14,8 @@ from decoder.flows.decoding import decode_flows
 from decoder.flows.tables import FlowDecoding, ShareTable
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from simulations.flows import coverage
-from simulations.flows.city import city_matrix, city_metric
-from simulations.flows.coverage import FLOW_WORLDS, in_world
+from simulations import flows as coverage
+from simulations.flows import FLOW_WORLDS, city_matrix, city_metric, in_world
 from tests.flow_support import flow_text
 
 COMMAND = ["simulate", "flow-coverage", "--devices", "2000", "--draws", "1", "--seed", "1"]

@@ -24,7 +24,7 @@ from decoder.workflows.flows import KIND, FlowsJob, run_flows
 from decoder.workflows.kinds import FetchedCounts
 from rappor_cli.main import main
 from rappor_core.metrics.metric import Metric
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.decoder.flow_support import decode_flows_once
 
 SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells

@@ -18,7 +18,7 @@ from decoder.typing import Flags, Floats
 from metric_design.flow_kind import class_error, least_flow
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import question_of
-from simulations.flows.city import city_matrix, draw_flows
+from simulations.flows import city_matrix, draw_flows
 from tests.decoder.flow_support import flow_metric, small_metric
 
 DEVICES = 100_000

@@ -13,7 +13,7 @@ from decoder.flows.decoding import decode_flows
 from decoder.output.flows_content import flows_content
 from decoder.output.flows_html import render_flows
 from decoder.results.warnings import percent
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.end_to_end.browser import (
     THEMES,
     WIDTHS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rappor_cli.calibration import HEADINGS, _cells, _figure
-from rappor_cli.experiment_files import ExperimentOutcome, manifest_of, markdown_lines
+from rappor_cli.experiment_runs import ExperimentOutcome, manifest_of, markdown_lines
 from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw
 from simulations.experiments.calibration_table import (
     MeanOfRuns,

@@ -29,7 +29,7 @@ from disclosure.release.inference.facts import TableVersion
 from disclosure.release.inference.protection import protect
 from disclosure.release.policy import RollUp
 from disclosure.rows import publishing as row_sources
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.disclosure.release.support import ISSUED, policy, shown, table
 
 DAYS = (date(2026, 10, 1), date(2026, 10, 31))
