@@ -16,11 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "start here": {
         "demo": ("rappor_cli.demo", "demo", "A whole deployment on this machine."),
-        "quickstart": (
-            "rappor_cli.quickstart",
-            "quickstart",
-            "Your own metrics, from virtual devices.",
-        ),
+        "quickstart": ("rappor_cli.demo", "quickstart", "Your own metrics, from virtual devices."),
     },
     "collect": {
         "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
