@@ -11,7 +11,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from collector.archive.bit_sums import Bytes, Counts, sum_bits
 from collector.archive.errors import ArchiveDamagedError
 from collector.archive.manifest import (
     REPORTS,
@@ -22,11 +21,14 @@ from collector.archive.manifest import (
     week_of,
 )
 from collector.archive.parquet import (
+    Bytes,
     Cohorts,
+    Counts,
     open_part,
     read_group,
     reading,
     rows_in_group,
+    sum_bits,
     write_reports,
 )
 from collector.archive.store import Store

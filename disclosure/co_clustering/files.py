@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ import numpy as np
 from disclosure.anonymize import Hierarchy
 from disclosure.co_clustering.grid import CoClustering, GroupGrid
 from disclosure.co_clustering.hierarchies import LearntHierarchies
-from disclosure.files import new_folder, page_template
+from disclosure.files import new_folder, page_template, write_csv
 from disclosure.typing import Floats
-from rappor_core.whole_files import replacing
 
 _LEFT, _TOP, _WIDTH, _TALLEST = 60, 16, 960, 24  # of the picture
 _FAINTEST = 0.01  # of cells that are drawn
@@ -128,12 +126,14 @@ def write_co_clustering(
     Raises: ReleaseError: the folder exists, or cannot be written.
     """
     with new_folder(folder, "a co-clustering is") as part:
-        write_table(model.recoded.to_table(), part / "recoded.csv")
+        recoded = model.recoded.to_table()
+        write_csv(part / "recoded.csv", recoded, zip(*recoded.values(), strict=True))
         learnt.save(part / "hierarchies.json")
         _write_text(part / "grid.json", json.dumps(grid_to_dict(model, grid)) + "\n")
         _write_text(part / "index.html", render_page(model, grid, learnt))
         if published is not None:
-            write_table(published, part / "published.csv")
+            rows = zip(*published.values(), strict=True)
+            write_csv(part / "published.csv", published, rows, guarded=True)
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -150,15 +150,6 @@ def grid_to_dict(model: CoClustering, grid: GroupGrid) -> dict[str, Any]:
         "groups": [grid.parts_in(group) for group in range(grid.counts.shape[1])],
         "counts": grid.counts.tolist(),
     }
-
-
-def write_table(table: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Write columns as a CSV file with a header; the file appears when it is complete. Raises
-    OSError."""
-    with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.writer(lines, lineterminator="\n")
-        writer.writerow(table)
-        writer.writerows(zip(*table.values(), strict=True))
 
 
 def _write_text(file: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from disclosure.errors import PolicyError
+from disclosure.files import naming
 from disclosure.release.tables import MOST_REPORTS, round_down
 from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import file_problem, shown, toml_problem
@@ -290,14 +291,12 @@ def _is_hidden(character: str) -> bool:
 
 def load_policy(path: Path) -> ReleasePolicy:
     """Read release.toml. Raises PolicyError that names the file, the key and the value."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: {file_problem(error)}") from None
-    try:
+    with naming(path):
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PolicyError(file_problem(error)) from None
         return policy_of_text(text)
-    except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
 
 
 def policy_of_text(text: str) -> ReleasePolicy:

@@ -1,6 +1,5 @@
 """How many rows share each key of a table, where some values of the keys are missing."""
 
-from disclosure.files import read_columns
 from disclosure.risk.domain import Domain, load_domain
 from disclosure.risk.missing_values import (
     METHODS,
@@ -18,5 +17,4 @@ __all__ = [
     "assess_risk",
     "encode_columns",
     "load_domain",
-    "read_columns",
 ]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -188,12 +186,3 @@ def _risk(original: Table, published: Table, seed: int) -> list[Measure]:
         found = link_records(original, published)
         measures.append(Measure("record linkage", "all", found, "share linked to its own row"))
     return measures
-
-
-def to_csv(measures: Sequence[Measure]) -> str:
-    """The measures as CSV with a header."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["measure", "column", "value", "reading"])
-    writer.writerows(astuple(measure) for measure in measures)
-    return text.getvalue()

@@ -7,7 +7,6 @@ the smallest and the largest age) would tell of persons, and no epsilon would co
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from disclosure.errors import DomainError, TableError
+from disclosure.files import naming, read_toml
 from disclosure.typing import Integers, Table
-from rappor_core.errors import file_problem, shown, toml_problem
+from rappor_core.errors import shown
 
 MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array
 _MOST_WHOLE = 2**53  # below it, numbers and products of bins are exact
@@ -195,25 +195,18 @@ def load_row_domain(path: Path) -> RowDomain:
 
     Raises DomainError that names the file, the column and the value.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DomainError(f"{path}: {file_problem(error)}") from None
-    except ValueError as error:
-        raise DomainError(f"{path}: {toml_problem(error)}") from None
-    columns = table.get("columns")
-    if set(table) != {"columns"} or not isinstance(columns, dict):
-        raise DomainError(f"{path}: [columns] is needed and nothing else, not {shown(list(table))}")
-    axes = {}
-    for name, declared in columns.items():
-        try:
-            axes[name] = _axis(declared)
-        except DomainError as error:
-            raise DomainError(f"{path}: column {shown(name)}: {error}") from None
-    try:
+    with naming(path):
+        table = read_toml(path)
+        columns = table.get("columns")
+        if set(table) != {"columns"} or not isinstance(columns, dict):
+            raise DomainError(f"[columns] is needed and nothing else, not {shown(list(table))}")
+        axes = {}
+        for name, declared in columns.items():
+            try:
+                axes[name] = _axis(declared)
+            except DomainError as error:
+                raise DomainError(f"column {shown(name)}: {error}") from None
         return RowDomain(axes)
-    except DomainError as error:
-        raise DomainError(f"{path}: {error}") from None
 
 
 def _axis(declared: Any) -> Axis:

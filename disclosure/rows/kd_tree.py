@@ -1,8 +1,7 @@
 """Partitions of a noisy histogram into blocks of cells that are counted together, by a kd-tree.
 
 A partitioner sees a histogram with noise and nothing else of the table, so that whatever it does
-costs nothing further. The default is a kd-tree; another one is given as an object, or registered
-by name in `_HOMES`: a module that holds `PARTITIONER`.
+costs nothing further. The default is a kd-tree; another one is given as an object.
 
 Each split cuts one axis in two. The values of the axis are first put in the order of their counts,
 relative to what is expected of them, as regression trees do with categories: of all ways to cut in
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +22,6 @@ from disclosure.errors import TableError
 from disclosure.series import geometric_variance
 from disclosure.typing import Floats, Integers
 
-_HOMES = {"kd-tree": "disclosure.rows.kd_tree"}
 _Axes = tuple[Integers, ...]  # the values of each axis that a block holds
 _DEEPEST = 200  # cuts one below the other
 
@@ -46,14 +43,6 @@ class Partitioner(Protocol):
             Numbers of blocks, from 0 and without gaps, of the shape of `noisy`.
         """
         ...
-
-
-def partitioner_named(name: str) -> Partitioner:
-    """Load a registered partitioner. Raises TableError for another name."""
-    if name not in _HOMES:
-        raise TableError(f"partitioner {name!r} is not one of {sorted(_HOMES)}")
-    found: Partitioner = import_module(_HOMES[name]).PARTITIONER
-    return found
 
 
 def check_blocks(blocks: Integers, shape: tuple[int, ...]) -> Integers:
@@ -87,9 +76,6 @@ class KdTree:
         for number, leaf in enumerate(tree.leaves(whole)):
             blocks[np.ix_(*leaf)] = number
         return blocks
-
-
-PARTITIONER = KdTree()
 
 
 @dataclass(frozen=True)

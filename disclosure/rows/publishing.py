@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
-from disclosure.files import new_folder
+from disclosure.files import new_folder, write_csv
 from disclosure.release import CellTable, Release, read_source, write_release
 from disclosure.release.earlier import check_chain, refuse_as_table, refuse_in_rows
 from disclosure.release.files import Sign
@@ -25,7 +24,6 @@ from disclosure.release.tables import PARTITION, InRows
 from disclosure.rows.estimates import DecodedCells, SlotMap, slot_estimates
 from disclosure.typing import Floats, Table
 from rappor_core.errors import file_problem
-from rappor_core.text import safe_cell
 
 COVARIANCE = "covariance.npy"
 _AGAIN = "decode the pairs again with rappor decode -o"
@@ -240,12 +238,7 @@ def _write_files(
     digits = len(str(len(sets)))
     names = [f"rows-{number:0{digits}}.csv" for number in range(1, len(sets) + 1)]
     for name, one in zip(names, sets, strict=True):
-        with (folder / name).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([safe_cell(column) for column in one])
-            writer.writerows(
-                [safe_cell(value) for value in row] for row in zip(*one.values(), strict=True)
-            )
+        write_csv(folder / name, one, zip(*one.values(), strict=True), guarded=True)
     head = {"format": FORMAT, "version": VERSION, "files": names}
     text = json.dumps(head | dict(description) | {"notes": list(notes)}, indent=2)
     (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")

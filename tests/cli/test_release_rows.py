@@ -244,7 +244,6 @@ def test_wrong_words_are_refused_before_spending(
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
     assert main([*command, "--epsilon", "1", "--synthesizer", "magic"]) == 2
     assert main([*command, "--epsilon", "-1"]) == 1
-    assert main([*command, "--epsilon", "1", "--partitioner", "none"]) == 1
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
     capsys.readouterr()
     assert main([*command, "--epsilon", "1"]) == 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from collector.archive import parquet
-from collector.archive.bit_sums import Bytes
+from collector.archive.parquet import Bytes
 from collector.archive.parts import write_part
 from collector.archive.store import open_store
 from rappor_core.params import RapporParams
