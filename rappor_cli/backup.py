@@ -23,7 +23,7 @@ from decoder_service.shell.settings import load_settings as service_settings
 from rappor_cli.store import opened
 from rappor_server.backup import back_up
 from rappor_server.backup import restore as put_back
-from rappor_server.database import make_engine
+from rappor_server.database import make_engine, parse_url
 from rappor_server.program import Program
 from rappor_server.schema import migrate as run_migrations
 from rappor_server.schema import migrated_text
@@ -95,14 +95,15 @@ def migrate(database: DatabaseOption = None) -> None:
 
 def owner_of(url: str) -> Program:
     """Return whose database this is, by its tables: the collector's if it has none."""
-    engine = make_engine(url, COLLECTOR)
+    parsed = parse_url(url, COLLECTOR)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
+        return COLLECTOR
+    store = CollectorDatabase(make_engine(url, COLLECTOR))
     try:
-        is_file = engine.url.get_backend_name() == "sqlite"
-        if is_file and not Path(str(engine.url.database)).is_file():
-            return COLLECTOR
-        return SERVICE if SERVICE.table in inspect(engine).get_table_names() else COLLECTOR
+        with store.read() as connection:
+            return SERVICE if inspect(connection).has_table(SERVICE.table) else COLLECTOR
     finally:
-        engine.dispose()
+        store.close()
 
 
 def _owner_of_file(file: Path) -> Program:
