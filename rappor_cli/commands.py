@@ -24,7 +24,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
         "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send by a relay."),
         "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
-        "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
+        "consume": ("rappor_cli.serve", "consume", "Count the reports that a broker holds."),
     },
     "analyze": {
         "decode": ("rappor_cli.decode", "decode", "Recover frequencies from an aggregate."),

@@ -1,6 +1,6 @@
 """A made-up city and the flows of its people, and whether the intervals of decoded flows hold.
 
-In worlds of flows that the gravity model describes, and such as it does not.
+The worlds are flows that the gravity model describes, and flows that it does not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Co-clustering by the MODL cost: start, greedy merges, post-optimization, and the dendrogram.
 
-A mixture of products, fitted with hard assignments: each group has its shares of parts, and each
-row goes to the group under which it is likeliest.
-
-Of a small table every distinct row is a group of its own at the start, and every part. Of a larger
-one, distinct rows are first gathered into a few hundred groups of rows with like parts.
+In a small table every distinct row is a group of its own at the start, and every part. In a larger
+one, distinct rows are first gathered into a few hundred groups of rows with like parts, by a
+mixture of products with hard assignments: each group has its shares of parts, and each row goes to
+the group under which it is likeliest.
 """
 
 from __future__ import annotations

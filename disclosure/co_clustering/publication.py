@@ -11,12 +11,13 @@ empty cells (which are never reached: the cells that are not empty hold all colu
 bounds for its third class that are not those of its own grid (]0.8,1.65] for ]0.867,1.6]), and once
 calls synthetic rows worse than these classes, against its figures.
 
-Of a cluster g, value v of a column, in group p of parts, has the weight
+SYNTH draws synthetic rows, column by column within a cluster. In cluster g, value v of a column, in
+group p of parts, has the weight
 `(n_v / N_p) (N_gp / N_g)`; the weights of a column's values are divided by their sum. Only the
 counts of the grid and of the parts are read, no row. It is no differential privacy, and a row that
 is drawn may equal a real one. The thesis finds that nobody can tell drawn rows from real ones: its
 classifier, a naive Bayes, cannot see that columns were drawn apart; that of
-`disclosure.rows.origin_test` can.
+`disclosure.rows.comparison.origin_test` can.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tables of a release, before and after the policy: cells with estimates and intervals, rounded.
 
-A rounded number is the multiple itself, as near as a float can be: the last bits of the number that
-was rounded are not in it.
-
 A table is of one metric, one stratum and one window; its rows are values, or cells of a map.
+Numbers are rounded to the nearest multiple of a decimal step, ends of an interval outwards. A
+rounded number is the multiple itself, as near as a float can be: the last bits of the number that
+was rounded are not in it.
 """
 
 from __future__ import annotations

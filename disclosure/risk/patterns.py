@@ -1,5 +1,8 @@
 """Group equal rows into patterns with counts, and count how many rows share the key of each.
 
+The orthodox count lets a missing value agree with everything, on both sides. OPTA and PESA are
+counted here by an array with an axis for each column, where all candidate keys fit in memory.
+
 Equation (3) of the OPTA/PESA text, as printed, lets a missing value equal only a missing value; its
 first table needs the rule of its prose, which is this one (and sdcMicro's default).
 """

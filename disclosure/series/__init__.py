@@ -8,13 +8,11 @@ from disclosure.series.noise import (
     add_gaussian,
     add_geometric,
     add_laplace,
+    bound_contributions,
     gaussian_delta,
     gaussian_sigma,
     geometric_probability,
     geometric_variance,
-)
-from disclosure.series.series import (
-    bound_contributions,
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
