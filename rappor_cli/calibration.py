@@ -14,7 +14,7 @@ from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
 from rappor_cli.task_pools import run_tasks
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
 from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
-from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarise
+from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarize
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
 HEADINGS = (
@@ -74,7 +74,7 @@ def decoder_calibration(
         for cell, score in run_tasks(task, wanted):
             scores[cell] = score
             advance(1)
-    rows = summarise([scores[cell] for cell in wanted])
+    rows = summarize([scores[cell] for cell in wanted])
     columns = [(heading, "", "s" * (heading == HEADINGS[0])) for heading in HEADINGS]
     return ExperimentOutcome(list(map(asdict, rows)), columns, list(map(_cells, rows)))
 

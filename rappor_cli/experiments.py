@@ -121,8 +121,8 @@ def processes(
 ) -> ExperimentOutcome:
     """Ten processes among the reports of machines that report often; the variance it really has."""
     with run.progress("collections", runs * len(machines.WAYS)) as advance:
-        result = machines.processes(runs, devices, run.rng, advance=advance)
-    return ExperimentOutcome(list(map(asdict, result.rows)), PROCESSES_COLUMNS)
+        rows = machines.processes(runs, devices, run.rng, advance=advance)
+    return ExperimentOutcome(list(map(asdict, rows)), PROCESSES_COLUMNS)
 
 
 def homepages(
@@ -137,10 +137,10 @@ def homepages(
 ) -> ExperimentOutcome:
     """Which home pages honest rules name, beside the 31 of the paper: 8,616 candidates."""
     with run.progress("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
-        result = home.homepages(runs, reports, run.rng, repeated, advance)
+        rows = home.homepages(runs, reports, run.rng, repeated, advance)
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
     note = f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."
-    return ExperimentOutcome(list(map(asdict, result.rows)), HOMEPAGES_COLUMNS, notes=[note])
+    return ExperimentOutcome(list(map(asdict, rows)), HOMEPAGES_COLUMNS, notes=[note])
 
 
 def longitudinal(

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from disclosure.anonymize import specialise_column
+from disclosure.anonymize import specialize_column
 from disclosure.errors import TableError
 from disclosure.files import naming, read_columns, write_csv
 from disclosure.risk import Method, assess_risk, load_domain
@@ -27,7 +27,7 @@ from rappor_cli import options as shared
 from rappor_cli.options import command_group
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import audit, build, diff, keygen, trees_of, verify
-from rappor_cli.release_clusters import anonymise_table, co_cluster_table
+from rappor_cli.release_clusters import anonymize_table, co_cluster_table
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
 from rappor_cli.text import print_columns
@@ -43,7 +43,7 @@ app.command()(diff)
 app.command()(verify)
 app.command()(keygen)
 app.command("co-cluster")(co_cluster_table)
-app.command("anonymize")(anonymise_table)
+app.command("anonymize")(anonymize_table)
 app.command()(ledger)
 app.add_typer(rows_app, name="synthesize")
 
@@ -105,7 +105,7 @@ def measure(
     before, after = read_columns(original, names), read_columns(published, names)
     rng = np.random.default_rng(seed)
     for name, tree in trees.items():
-        after[name] = specialise_column(after[name], tree, rng)
+        after[name] = specialize_column(after[name], tree, rng)
     numeric = [name for name in numbers.split(",") if name]
     with spinner("measuring"):
         found = compare(before, after, seed=seed, numeric=numeric)

@@ -1,4 +1,4 @@
-"""`rappor release co-cluster` and `anonymise`: tables that their holder has."""
+"""`rappor release co-cluster` and `anonymize`: tables that their holder has."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 import typer
 
 from disclosure.anonymize import (
-    Anonymised,
+    Anonymized,
     Columns,
     DiversityRule,
-    anonymise,
+    anonymize,
     class_diversity,
 )
 from disclosure.co_clustering import (
@@ -25,13 +25,13 @@ from disclosure.co_clustering import (
     Recoded,
     co_cluster,
     draw_numbers,
-    generalise_clusters,
+    generalize_clusters,
     learn_hierarchies,
     merge_small_clusters,
     merge_until_diverse,
     micro_aggregate,
     recode,
-    synthesise,
+    synthesize,
 )
 from disclosure.co_clustering.files import write_co_clustering
 from disclosure.errors import ReleaseError, TableError
@@ -132,7 +132,7 @@ def co_cluster_table(
     print("recoded.csv, grid.json and index.html tell of the rows: they are not for publication")
 
 
-def anonymise_table(
+def anonymize_table(
     table: shared.Table,
     columns: ColumnsOption,
     k: Annotated[int, typer.Option(min=2, help="Rows that share every published combination.")],
@@ -203,7 +203,7 @@ def anonymise_table(
     with naming(table), spinner(f"anonymising for k = {k}"):
         learnt = learnt.with_floor(whole, k) if rest else learnt
         coded = learnt.recode(whole) if rest else {}
-        made = anonymise(
+        made = anonymize(
             coded | {name: whole[name] for name in given},
             Columns({**learnt.trees, **given}),
             k,
@@ -215,7 +215,7 @@ def anonymise_table(
 
 
 def _write_classes(
-    made: Anonymised, names: list[str], kept: Mapping[str, list[str]], output: Path
+    made: Anonymized, names: list[str], kept: Mapping[str, list[str]], output: Path
 ) -> None:
     """Write what is published, and say what it kept and what it does not hide."""
     published = made.to_table()
@@ -229,7 +229,7 @@ def _write_classes(
         _warn_of_one_value(name, made, values)
 
 
-def _warn_of_one_value(name: str, made: Anonymised, values: Sequence[str]) -> None:
+def _warn_of_one_value(name: str, made: Anonymized, values: Sequence[str]) -> None:
     """Say how many classes have one value of a column that is published as it is."""
     said = np.array(values)[made.published].tolist()
     alone = class_diversity(made.of_row[made.published], said)
@@ -284,11 +284,11 @@ def _published(
         return None
     if publish is Publish.SYNTH:
         rng = np.random.default_rng()
-        return _sorted(draw_numbers(synthesise(grid, rng), grid.recoded.parts, bounds, rng))
+        return _sorted(draw_numbers(synthesize(grid, rng), grid.recoded.parts, bounds, rng))
     if publish is Publish.MICRO:
         made = micro_aggregate(grid)
     else:
-        made = generalise_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
+        made = generalize_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
     for name, share in made.misreported.items():
         if share:
             print(f"{name}: {share:.1%} of the rows are published with a value they do not have")

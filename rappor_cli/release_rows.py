@@ -16,7 +16,7 @@ from disclosure.release import (
     load_private_key,
     sign_manifest,
 )
-from disclosure.rows.decoded import check_size, synthesise_decoded
+from disclosure.rows.decoded import check_size, synthesize_decoded
 from disclosure.rows.domain import load_row_domain
 from disclosure.rows.private_histogram import Baseline, DPCocGen, draw_rows, estimate_histogram
 from disclosure.rows.publishing import (
@@ -52,7 +52,7 @@ RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
 
 
 @app.callback()
-def synthesise() -> None:
+def synthesize() -> None:
     """Draw synthetic rows: of a decoding, or of a table in clear with differential privacy."""
 
 
@@ -83,7 +83,7 @@ def decoded(
     day = read_day(issued) or datetime.now(UTC).date()
     known = admit_estimates(read_estimates(source), rules, day)
     release = release_of_rows(known, rules, day, before)
-    made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
+    made = synthesize_decoded(known, num_sets=sets, num_rows=rows)
     description = {
         "kind": "decoded",
         "columns": list(known.columns),

@@ -29,8 +29,8 @@ from rappor_core.params import RapporParams
 from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate, rounds_of
 
 Counts = NDArray[np.int64]
-MOST_PERIODS = 104
-MOST_DEVICES = 1 << 40  # sums of their reports stay far below 2**63
+MAX_PERIODS = 104
+MAX_DEVICES = 1 << 40  # sums of their reports stay far below 2**63
 _CLASSES, _COHORT = 0, 1  # first word of the keys of the random streams
 Advance = Callable[[int], None]
 
@@ -62,7 +62,7 @@ class Fleet:
     def __post_init__(self) -> None:
         """Refuse what is no fleet."""
         for name, most in (
-            ("devices", MOST_DEVICES), ("periods", MOST_PERIODS), ("reports_each", 1000)
+            ("devices", MAX_DEVICES), ("periods", MAX_PERIODS), ("reports_each", 1000)
         ):  # fmt: skip
             if not 1 <= getattr(self, name) <= most:
                 raise FleetError(f"{name} = {getattr(self, name)} is not from 1 to {most}")

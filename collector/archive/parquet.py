@@ -29,8 +29,8 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 _BLOCK_BYTES = 1 << 20  # summed at once: it and its carries stay in the cache of a core
 _FEW_ROWS = 96  # that are cheaper to unpack than to add
-MOST_ROWS = 1_000_000  # in a row group
-MOST_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
+MAX_ROWS = 1_000_000  # in a row group
+MAX_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
 _LEVEL = 1  # of zstd: reports are noise, and hardly get smaller at any
 RandomBytes = Callable[[int], bytes]
 Cohorts = NDArray[np.int32]
@@ -108,7 +108,7 @@ def _unpacked_sum(rows: Bytes) -> Counts:
 
 def rows_in_group(report_bytes: int) -> int:
     """Number of reports in a Parquet row group, for reports of a given size in bytes."""
-    return max(1, min(MOST_ROWS, MOST_BYTES // report_bytes))
+    return max(1, min(MAX_ROWS, MAX_BYTES // report_bytes))
 
 
 def write_reports(

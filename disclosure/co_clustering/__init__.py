@@ -16,9 +16,9 @@ from disclosure.co_clustering.merges import Merge, Partition
 from disclosure.co_clustering.publication import (
     ClusterClasses,
     draw_numbers,
-    generalise_clusters,
+    generalize_clusters,
     micro_aggregate,
-    synthesise,
+    synthesize,
     value_shares,
 )
 from disclosure.co_clustering.recoding import Intervals, Recoded, Values, recode
@@ -36,12 +36,12 @@ __all__ = [
     "co_cluster",
     "draw_numbers",
     "from_partition",
-    "generalise_clusters",
+    "generalize_clusters",
     "learn_hierarchies",
     "merge_small_clusters",
     "merge_until_diverse",
     "micro_aggregate",
     "recode",
-    "synthesise",
+    "synthesize",
     "value_shares",
 ]

@@ -90,7 +90,7 @@ class ClusterClasses:
         return self.recoded.labels_of(codes)
 
 
-def generalise_clusters(
+def generalize_clusters(
     grid: GroupGrid, trees: Mapping[str, Hierarchy] | None = None
 ) -> ClusterClasses:
     """Publish clusters as COC, or as COC_HG where learnt trees are given
@@ -158,7 +158,7 @@ def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
     return shares
 
 
-def synthesise(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
+def synthesize(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
     """Draw as many rows as the table has, from each cluster as many as it holds.
 
     Each column is drawn on its own. The rows are shuffled, so that their order tells no cluster.

@@ -8,13 +8,13 @@ from disclosure.files import page_template
 from disclosure.release.build import Release
 from disclosure.release.tables import ReleasedTable, decimals
 
-MOST_ROWS = 200  # of a table
-MOST_TABLES = 50
+MAX_ROWS = 200  # of a table
+MAX_TABLES = 50
 
 
 def render_page(release: Release) -> str:
     """The page as text. Values are escaped; the longest are cut."""
-    shown = release.tables[:MOST_TABLES]
+    shown = release.tables[:MAX_TABLES]
     return page_template("disclosure.release", "release.html.j2").render(
         release=release,
         policy=release.policy,
@@ -59,7 +59,7 @@ def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
                 if symbol or kind == "total"
                 else round(100 * (min(high, peak) - max(low, 0)) / peak, 2),
             }
-            for cell, kind, estimate, error, low, high, symbol in rows[:MOST_ROWS]
+            for cell, kind, estimate, error, low, high, symbol in rows[:MAX_ROWS]
         ],
     }
 

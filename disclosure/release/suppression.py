@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from disclosure.release.build import Release
 
 MUCH = 1 / 3  # of the rows that the thresholds let through
-_MOST_TRIED = 6
+_MAX_TRIED = 6
 
 
 class TableKind(NamedTuple):
@@ -66,7 +66,7 @@ def _way_out(versions: Sequence[TableVersion], shown: int) -> str:
             kinds.setdefault(_kind(one.table), []).append(one.table.key)
     sizes = {kind: len(keys) for kind, keys in kinds.items()}
     best, most = None, shown
-    for kind in sorted(kinds, key=lambda one: (sizes[one], one))[:_MOST_TRIED]:
+    for kind in sorted(kinds, key=lambda one: (sizes[one], one))[:_MAX_TRIED]:
         left = [one for one in versions if not (one.is_draft and _kind(one.table) == kind)]
         rest = [one.table for one in left if one.is_draft]
         found = _shown(rest, protect(left).tables)

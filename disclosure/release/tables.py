@@ -21,10 +21,10 @@ from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
 TableKey: TypeAlias = tuple[str, Strata, date, date]
-MOST_REPORTS = 10**15  # of a table, which numbers of every format hold
+MAX_REPORTS = 10**15  # of a table, which numbers of every format hold
 _SINGLE = 1e-6  # files of decodings have seven digits
 _FAR = 10  # standard errors: further off than chance takes an estimate
-_MOST_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
+_MAX_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
 PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
 
 
@@ -134,9 +134,9 @@ class CellTable(KeyedTable):
             raise TableError(f"{self.name}: columns of several lengths")
         if len(set(self.cells)) != len(self.cells):
             raise TableError(f"{self.name}: a cell stands twice")
-        if not 0 <= self.num_reports <= MOST_REPORTS:
+        if not 0 <= self.num_reports <= MAX_REPORTS:
             raise TableError(
-                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MOST_REPORTS} can be"
+                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MAX_REPORTS} can be"
             )
         if self.first_day > self.last_day:
             raise TableError(f"{self.name}: its first day is after its last")
@@ -186,7 +186,7 @@ class CellTable(KeyedTable):
             told = f"{name} {{}} with standard error {{}} is no share of the reports"
             self._check(outside <= np.maximum(chance, 1), told, values, error)
         may_be_shown = self.detected & (self.low > 0)
-        good = (self.estimate <= 1 + chance) & (error <= _MOST_ERROR)
+        good = (self.estimate <= 1 + chance) & (error <= _MAX_ERROR)
         told = "estimate {} with standard error {} is no share of the reports"
         self._check(good | ~may_be_shown, told, self.estimate, error)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
-_MOST_MANIFEST = 1 << 20  # bytes
+_MAX_MANIFEST = 1 << 20  # bytes
 _VERSION = 1
 _STRATUM = "stratum_"
 _NUMBERS = ("estimate", "std_error", "low", "high")
@@ -108,7 +108,7 @@ def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Relea
 def _manifest_bytes(folder: Path) -> bytes:
     path = folder / MANIFEST
     try:
-        if path.is_symlink() or path.stat().st_size > _MOST_MANIFEST:
+        if path.is_symlink() or path.stat().st_size > _MAX_MANIFEST:
             raise VerificationError(f"{path} is a link, or larger than a manifest is")
         return path.read_bytes()
     except OSError as error:

@@ -28,7 +28,7 @@ _BLOCK = 256
 _AGREES = 0.9  # chance that a column agrees for one person
 _LINKED = 100.0  # ratio above which rows are linked
 _MAX_LINKED_ROWS = 5_000
-_MOST_COLUMNS, _MOST_SETS = 6, 30  # of joint distances
+_MAX_COLUMNS, _MAX_SETS = 6, 30  # of joint distances
 
 
 def origin_test(original: Table, published: Table, seed: int) -> float:
@@ -117,7 +117,7 @@ def compare(
 
     Args:
         original, published: the same columns. Generalised values are first spread over their leaves
-            (`disclosure.anonymize.specialise`).
+            (`disclosure.anonymize.specialize`).
         seed: of the random queries and folds; the same gives the same figures.
         numeric: columns of numbers, for which queries are intervals.
         floor: share of rows that bounds the denominator of the error of a query.
@@ -156,10 +156,10 @@ def _utility(
 def _joint_distances(original: Table, published: Table, seed: int) -> list[Measure]:
     """Mean distance of sets of two to six columns; of many sets some are drawn."""
     rng, found = np.random.default_rng(seed), []
-    for size in range(2, min(_MOST_COLUMNS, len(original) - 1) + 1):
+    for size in range(2, min(_MAX_COLUMNS, len(original) - 1) + 1):
         sets = list(combinations(original, size))
-        if len(sets) > _MOST_SETS:
-            sets = [sets[place] for place in rng.choice(len(sets), _MOST_SETS, replace=False)]
+        if len(sets) > _MAX_SETS:
+            sets = [sets[place] for place in rng.choice(len(sets), _MAX_SETS, replace=False)]
         mean = np.mean([hellinger(*column_shares(original, published, one)) for one in sets])
         text = f"mean over {len(sets)} sets of {size} columns"
         found.append(Measure(f"Hellinger of {size} columns", "all", float(mean), text))

@@ -20,19 +20,19 @@ from disclosure.rows.domain import num_rows
 from disclosure.rows.estimates import DecodedCells, draw_shares
 from disclosure.typing import Floats, Table
 
-MOST_VALUES = 100_000_000  # of all sets: rows by columns
+MAX_VALUES = 100_000_000  # of all sets: rows by columns
 
 
 def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
     """Raises TableError for more values than memory is sure to hold."""
-    if num_rows * num_columns * num_sets > MOST_VALUES:
+    if num_rows * num_columns * num_sets > MAX_VALUES:
         raise TableError(
-            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MOST_VALUES:,} "
+            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MAX_VALUES:,} "
             "values at most; ask for fewer rows (--rows), or fewer sets"
         )
 
 
-def synthesise_decoded(
+def synthesize_decoded(
     estimates: DecodedCells,
     *,
     num_sets: int = 20,

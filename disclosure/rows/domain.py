@@ -19,10 +19,10 @@ from disclosure.files import naming, read_toml
 from disclosure.typing import Integers, Table
 from rappor_core.errors import shown
 
-MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array
-_MOST_WHOLE = 2**53  # below it, numbers and products of bins are exact
-_MOST_REAL = 1e300  # below it, differences are finite
-_LEAST_DIGITS, _MOST_DIGITS = 6, 17
+MAX_CELLS = 20_000_000  # of a histogram: 160 MB an array
+_MAX_WHOLE = 2**53  # below it, numbers and products of bins are exact
+_MAX_REAL = 1e300  # below it, differences are finite
+_MIN_DIGITS, _MAX_DIGITS = 6, 17
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class EqualBins:
 
     def __post_init__(self) -> None:
         """Check."""
-        most = _MOST_WHOLE if self.whole else _MOST_REAL
-        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MOST_CELLS):
+        most = _MAX_WHOLE if self.whole else _MAX_REAL
+        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MAX_CELLS):
             raise DomainError(
-                f"low < high, both within {most:g} of 0, and 1 to {MOST_CELLS:,} bins are needed, "
+                f"low < high, both within {most:g} of 0, and 1 to {MAX_CELLS:,} bins are needed, "
                 f"not {shown(self.low)}, {shown(self.high)} and {shown(self.number)}"
             )
         if self.whole and not (float(self.low).is_integer() and float(self.high).is_integer()):
             raise DomainError(f"bins of whole numbers need whole low and high, not {self}")
         if self.whole and self.number > self.high - self.low + 1:
             raise DomainError(f"more bins than whole numbers: {self}")
-        if self.whole and self.number * (self.high - self.low + 1) > _MOST_WHOLE:
+        if self.whole and self.number * (self.high - self.low + 1) > _MAX_WHOLE:
             raise DomainError(f"too many for exact bins: {self}; take fewer bins, or whole = false")
 
     @property
@@ -117,7 +117,7 @@ class EqualBins:
         width = (self.high - self.low) / self.number
         values = self.low + width * (codes + rng.random(len(codes)))
         scale = max(abs(self.low), abs(self.high)) / width
-        digits = min(max(math.ceil(math.log10(scale)) + 3, _LEAST_DIGITS), _MOST_DIGITS)
+        digits = min(max(math.ceil(math.log10(scale)) + 3, _MIN_DIGITS), _MAX_DIGITS)
         short = np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
         return [
             f"{value:.17g}" if value in (self.low, self.high) else f"{value:.{digits}g}"
@@ -142,9 +142,9 @@ class RowDomain:
         """Check."""
         if not self.axes:
             raise DomainError("no columns are declared")
-        if math.prod(self.shape) > MOST_CELLS:
+        if math.prod(self.shape) > MAX_CELLS:
             raise DomainError(
-                f"{math.prod(self.shape):,} combinations, {MOST_CELLS:,} at most: take fewer "
+                f"{math.prod(self.shape):,} combinations, {MAX_CELLS:,} at most: take fewer "
                 "columns, or fewer bins"
             )
 

@@ -26,7 +26,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from disclosure.errors import TableError
-from disclosure.rows.decoded import MOST_VALUES, check_size
+from disclosure.rows.decoded import MAX_VALUES, check_size
 from disclosure.rows.domain import RowDomain
 from disclosure.rows.kd_tree import KdTree, Partitioner, check_blocks
 from disclosure.series import BudgetLedger, Charge, add_geometric, geometric_variance
@@ -35,7 +35,7 @@ from disclosure.typing import Floats, Integers, Table
 
 NonNegative = Literal["project", "clip"]
 _DEVIATIONS = 6  # of noise: more has a chance of about 1e-9
-_LEAST_RATE = 1e-12
+_MIN_RATE = 1e-12
 
 
 def perturb(counts: Integers, epsilon: float, rng: np.random.Generator | None = None) -> Integers:
@@ -187,12 +187,12 @@ def _check_noise(epsilon: float, method: Baseline | DPCocGen, domain: RowDomain)
     if isinstance(method, DPCocGen):
         share = 1 - method.margin_share - method.group_share
     cells = math.prod(domain.shape)
-    rate = min(max(epsilon * share, _LEAST_RATE), 1.0)
+    rate = min(max(epsilon * share, _MIN_RATE), 1.0)
     most = _DEVIATIONS * math.sqrt(geometric_variance(1, rate) * cells)
-    if most * len(domain.axes) > MOST_VALUES:
+    if most * len(domain.axes) > MAX_VALUES:
         raise TableError(
             f"epsilon {epsilon:g} over {cells:,} combinations: noise alone may stand for "
-            f"{most:,.0f} rows, and {MOST_VALUES // len(domain.axes):,} can be drawn; take fewer "
+            f"{most:,.0f} rows, and {MAX_VALUES // len(domain.axes):,} can be drawn; take fewer "
             "columns or wider bins, or a larger epsilon. Nothing was charged"
         )
 

@@ -28,8 +28,8 @@ from disclosure.series.budget import Charge
 from disclosure.typing import Floats, Integers
 
 _WORD = 64
-_LEAST_RATE = 1e-12  # the sum of two numbers and a count fits 63 bits
-_MOST_RATE = 40.0  # beyond, 64 bits hold the chance of any noise badly, and soon not at all
+_MIN_RATE = 1e-12  # the sum of two numbers and a count fits 63 bits
+_MAX_RATE = 40.0  # beyond, 64 bits hold the chance of any noise badly, and soon not at all
 RandomBytes = Callable[[int], bytes]
 
 
@@ -65,10 +65,10 @@ def system_geometric(
 
 def check_rate(rate: float) -> None:
     """Raises BudgetError for a rate, epsilon / sensitivity, below 1e-12 or above 40."""
-    if not rate >= _LEAST_RATE:
-        raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_LEAST_RATE:g}")
-    if rate > _MOST_RATE:
-        raise BudgetError(f"epsilon / sensitivity = {rate:g} is above {_MOST_RATE:g}: no noise")
+    if not rate >= _MIN_RATE:
+        raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_MIN_RATE:g}")
+    if rate > _MAX_RATE:
+        raise BudgetError(f"epsilon / sensitivity = {rate:g} is above {_MAX_RATE:g}: no noise")
 
 
 def _threshold(exponent: float) -> int:

@@ -60,7 +60,7 @@ max_memoized_values = 2
 fallback = "2 letters"
 min_reports = {min_reports}
 """
-MOST_VALUES = 8  # that a fleet holds of one metric
+MAX_VALUES = 8  # that a fleet holds of one metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
 
 def held_values(metric: Metric) -> Sequence[Hashable]:
     """What the devices of a fleet hold of a metric, the most frequent first."""
-    return tuple(kind_design(metric.kind).examples(metric))[:MOST_VALUES]
+    return tuple(kind_design(metric.kind).examples(metric))[:MAX_VALUES]
 
 
 def readings(

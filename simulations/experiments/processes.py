@@ -82,20 +82,6 @@ class Row:
     false: float
 
 
-@dataclass(frozen=True)
-class Processes:
-    """All rows, and one decoding to look at, of machines that report each process once.
-
-    devices: machines.  shares: of the listed names in the population, (M,).
-    """
-
-    devices: int
-    rows: tuple[Row, ...]
-    names: list[str]
-    shares: Floats
-    shown: Decoding
-
-
 def population() -> tuple[list[str], Floats]:
     """Names on the list and their shares of the reports; the last `ABSENT` have none."""
     tail = 1 / (np.arange(TAIL) + _FLAT)
@@ -185,11 +171,11 @@ def processes(
     rng: np.random.Generator,
     correction: Correction = "bh",
     advance: Advance = lambda _: None,
-) -> Processes:
-    """Draw and decode `runs` collections of each way; `advance` hears of each."""
+) -> list[Row]:
+    """Draw and decode `runs` collections of each way; `advance` is called after each."""
     names, shares = population()
     listed = Candidates.from_strings(names)
-    rows, shown = list[Row](), list[Decoding]()
+    rows = list[Row]()
     for way, fleet in WAYS.items():
         readings: dict[str, list[DecodedRun]] = {handling: [] for handling in HANDLINGS}
         rhos = []
@@ -198,12 +184,10 @@ def processes(
             rhos.append(holders.repetition)
             for handling, decoding in _decodings(holders, listed, rng, correction):
                 readings[handling].append(_reading(decoding, shares))
-                if not shown and handling == "known":
-                    shown.append(decoding)
             advance(1)
         rho = float(np.mean(rhos))
         rows += [_row(way, handling, rho, found) for handling, found in readings.items()]
-    return Processes(devices, tuple(rows), names, shares, shown[0])
+    return rows
 
 
 def _decodings(

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymise, specialise
+from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymize, specialize
 from disclosure.errors import TableError
 from disclosure.rows.comparison import (
     compare,
@@ -120,8 +120,8 @@ def test_generalised_values_are_spread_over_their_leaves() -> None:
     tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "b1"]))
     columns = Columns({"x": tree, "age": IntervalColumn(0, 9)})
     table = {"x": ["a1", "a2"] * 500 + ["b1"], "age": ["3", "5"] * 500 + ["9"]}
-    made = anonymise(table, columns, 501, suppression_budget=0.01)
-    drawn = specialise(made, np.random.default_rng(0))
+    made = anonymize(table, columns, 501, suppression_budget=0.01)
+    drawn = specialize(made, np.random.default_rng(0))
     assert len(drawn["x"]) == 1000
     assert set(drawn["age"]) == {"3", "4", "5"}
     # 1,000 fair draws: 5 standard deviations, false alarm 6e-7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.bench_flows import RIVALS, FlowDraw
+from benchmarks.flow_rivals import RIVALS, FlowDraw
 from decoder.flows.decoding import decode_flows
 from simulations.flows import LARGEST, city_matrix, city_metric, draw_flows, is_wrong, off
 

@@ -197,7 +197,7 @@ class Cone:
         self.active[rows] = held
         self._program.hold(rows, held=held)
 
-    def minimise(self, cost: Floats, base: tuple[int, ...]) -> Optimum | None:
+    def minimize(self, cost: Floats, base: tuple[int, ...]) -> Optimum | None:
         """The least cost . z where the unknowns `base` add up to `unit`; None: nothing fits."""
         program = self._program
         fixed = self._sums.get(base)
@@ -241,7 +241,7 @@ class Cone:
         Returns:
             How many rows were widened.
         """
-        if self.minimise(np.zeros(self.size), (self.scale,)) is not None:
+        if self.minimize(np.zeros(self.size), (self.scale,)) is not None:
             return 0
         soft = np.flatnonzero(self.slack > 0)
         loose = coo_array(

@@ -60,7 +60,7 @@ def test_memory_does_not_grow_with_the_archive(
     num_bits: int, num_cohorts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 12 and of 48 row groups; narrow and wide reports, few and many cohorts."""
-    monkeypatch.setattr(parquet, "MOST_BYTES", GROUP)
+    monkeypatch.setattr(parquet, "MAX_BYTES", GROUP)
     metric = make_metric("wide", num_bits=num_bits, num_cohorts=num_cohorts)
     params = metric.params
     written, read = [], []

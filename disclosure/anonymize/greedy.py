@@ -68,7 +68,7 @@ class FusionCosts:
 
 
 @dataclass(frozen=True)
-class Anonymised:
+class Anonymized:
     """A table in which every published row stands k times or more.
 
     of_row: (N,) the class of each row; SUPPRESSED where it is not published.
@@ -114,7 +114,7 @@ class Anonymised:
         }
 
 
-def anonymise(
+def anonymize(
     table: Mapping[str, Sequence[str]],
     columns: Columns,
     k: int,
@@ -122,7 +122,7 @@ def anonymise(
     suppression_budget: float = 0.0,
     sensitive: Sequence[str] | None = None,
     rule: DiversityRule = NO_RULE,
-) -> Anonymised:
+) -> Anonymized:
     """Make every combination of the identifying columns stand k times or more.
 
     Args:
@@ -187,7 +187,7 @@ class _Greedy:
         self.merge_costs: list[float] = []
         self.dead = 0
 
-    def run(self, of_row: Integers) -> Anonymised:
+    def run(self, of_row: Integers) -> Anonymized:
         """Fuse until every class has k rows. `of_row`: the class of origin of each row."""
         place = 0
         while place < len(self.counts):
@@ -267,12 +267,12 @@ class _Greedy:
         self.dead = 0
         return int(np.searchsorted(kept, place))
 
-    def _result(self, of_row: Integers) -> Anonymised:
+    def _result(self, of_row: Integers) -> Anonymized:
         kept = np.flatnonzero(self.counts)
         number = np.full(len(self.parent), SUPPRESSED)
         number[self.ids[kept]] = np.arange(len(kept))
         final = np.array([number[root] if root >= 0 else SUPPRESSED for root in self._roots()])
-        return Anonymised(
+        return Anonymized(
             final[of_row], self.rows.take(kept), self.counts[kept], np.array(self.merge_costs)
         )
 
@@ -285,3 +285,37 @@ class _Greedy:
                 node = int(self.parent[node])
             roots.append(node)
         return roots
+
+
+def specialize(published: Anonymized, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Spread generalised values evenly: each published row draws a leaf under its node.
+
+    A row of an interval draws a whole number in it where both ends are whole, else any number.
+    Suppressed rows are left out. The rows keep their order.
+    """
+    chosen = published.of_row[published.published]
+    rows, table = published.classes.take(chosen), {}
+    for name in rows.columns.kinds:
+        if name in rows.nodes:
+            table[name] = _leaves_under(rows.nodes[name], rows.tree(name), rng)
+        else:
+            low, high = rows.low[name], rows.high[name]
+            whole = (low == np.floor(low)) & (high == np.floor(high))
+            numbers = np.where(whole, np.floor(rng.uniform(low, high + 1)), rng.uniform(low, high))
+            table[name] = [f"{number:g}" for number in numbers]
+    return table
+
+
+def specialize_column(
+    labels: Sequence[str], tree: Hierarchy, rng: np.random.Generator
+) -> list[str]:
+    """Replace each published label of a tree by a leaf below it, all leaves equally likely.
+
+    Raises TableError for a label that the tree has not.
+    """
+    return _leaves_under(tree.encode(labels), tree, rng)
+
+
+def _leaves_under(nodes: Integers, tree: Hierarchy, rng: np.random.Generator) -> list[str]:
+    leaves = [np.flatnonzero(under) for under in tree.leaves]
+    return [tree.paths[rng.choice(leaves[node])][0] for node in nodes]

@@ -1,0 +1,163 @@
+"""Ways to learn a matrix of flows, each with the same epsilon for life, and how far each is off.
+
+Symbols of a hash of each device's own (optimised local hashing, Wang et al. 2017) stand for the
+rivals' reports; the supports of different classes are drawn independently, each with its exact
+law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from decoder.flows.decoding import decode_flows
+from decoder.numerics.simplex import project_simplex
+from decoder.typing import Floats
+from rappor_core.metrics.flow import DISTANCE, HOME, WORK, Flow
+from rappor_core.metrics.metric import Metric
+from simulations.flows import draw_flows
+
+
+@dataclass(frozen=True)
+class FlowDraw:
+    """A world and a way to draw from it: `devices` answer for `matrix` (P,) at `epsilon` for
+    life."""
+
+    metric: Metric
+    matrix: Floats
+    devices: int
+    rng: np.random.Generator
+
+    @property
+    def flow(self) -> Flow:
+        """The settings of the metric."""
+        details: Flow = self.metric.details
+        return details
+
+    @property
+    def epsilon(self) -> float:
+        """Of a device, for life, nats."""
+        return self.metric.params.epsilon_one
+
+
+def all_pairs(draw: FlowDraw) -> Floats:
+    """Each device answers for its pair; unbiased shares, projected on the simplex."""
+    return project_simplex(_local_hashing(draw.matrix, draw.devices, draw.epsilon, draw.rng))
+
+
+def two_linked_answers(draw: FlowDraw) -> Floats:
+    """Each device sends both cells with half of epsilon each; joint shares are unbiased products of
+    supports, projected on the simplex."""
+    sides = draw.flow.num_sides
+    matrix = draw.matrix.reshape(sides, sides)
+    origins, destinations = matrix.sum(axis=1, keepdims=True), matrix.sum(axis=0, keepdims=True)
+    symbols = _symbols(draw.epsilon / 2)
+    kept = math.exp(draw.epsilon / 2) / (math.exp(draw.epsilon / 2) + symbols - 1)
+    hit = 1 / symbols
+    both = np.zeros((2, 2, sides, sides))  # devices by support of the origin, the destination
+    groups = (
+        (kept, kept, matrix),
+        (kept, hit, origins - matrix),
+        (hit, kept, destinations - matrix),
+        (hit, hit, 1 - origins - destinations + matrix),
+    )
+    shares = np.clip(np.stack([np.broadcast_to(one, matrix.shape) for *_, one in groups], -1), 0, 1)
+    numbers = draw.rng.multinomial(draw.devices, shares / shares.sum(axis=-1, keepdims=True))
+    for group, (first, second, _) in enumerate(groups):
+        chances = [first * second, first * (1 - second), (1 - first) * second,
+                   (1 - first) * (1 - second)]  # fmt: skip
+        drawn = draw.rng.multinomial(numbers[..., group], chances)
+        both += np.moveaxis(drawn, -1, 0).reshape(2, 2, sides, sides)
+    weights = np.array([1 - hit, -hit]) / (kept - hit)
+    estimate = np.einsum("ab,abod->od", np.outer(weights, weights), both) / draw.devices
+    return project_simplex(estimate.ravel())
+
+
+def gravity_of_margins(draw: FlowDraw) -> Floats:
+    """Each device answers for its night cell, work cell or distance; the gravity model alone."""
+    asked = frozenset((HOME, WORK, DISTANCE))
+    counts = draw_flows(draw.metric, draw.matrix, draw.devices, draw.rng, asked=asked)
+    return decode_flows(counts).gravity
+
+
+def start_end_and_steps(draw: FlowDraw) -> Floats:
+    """LDPTrace's way (Du et al. 2023): walks of a Markov chain of starts, ends and steps between
+    neighbours.
+
+    Kinder than there, where epsilon is split over all steps of a trajectory: a device answers one
+    question with all of it (start, end, or a step at random), and the mean number of steps is
+    known. Walks are straight lines of steps between cells; sides that are no cell have the true
+    flows.
+    """
+    flow, cells = draw.flow, len(draw.flow.cells)
+    sides = flow.num_sides
+    matrix = draw.matrix.reshape(sides, sides)
+    inside = matrix[:cells, :cells]
+    steps = _steps(flow, inside)
+    walked = steps.sum()
+    links = np.argwhere(_neighbours(flow))
+    third = draw.devices // 3
+    told = [
+        np.clip(_local_hashing(one, third, draw.epsilon, draw.rng), 0, None)
+        for one in (inside.sum(axis=1), inside.sum(axis=0), steps[tuple(links.T)] / walked)
+    ]
+    moves = np.zeros_like(steps)
+    moves[tuple(links.T)] = told[2] * walked
+    left = moves.sum(axis=1) + told[1]
+    chances = moves / np.maximum(left, 1e-12)[:, None]
+    visits = np.linalg.solve(np.eye(cells) * (1 + 1e-9) - chances.T, np.diag(told[0]))
+    guess = matrix.copy()
+    found = visits.T * (told[1] / np.maximum(left, 1e-12))[None, :]
+    guess[:cells, :cells] = inside.sum() * found / max(found.sum(), 1e-12)
+    return guess.ravel()
+
+
+RIVALS: dict[str, Callable[[FlowDraw], Floats]] = {
+    "all pairs, simplex": all_pairs,
+    "two linked answers, simplex": two_linked_answers,
+    "gravity of margins and bands": gravity_of_margins,
+    "start, end and steps": start_end_and_steps,
+}
+
+
+def _symbols(epsilon: float) -> int:
+    return max(2, round(math.exp(epsilon) + 1))
+
+
+def _local_hashing(
+    shares: Floats, devices: int, epsilon: float, rng: np.random.Generator
+) -> Floats:
+    """Unbiased estimates of shares (C,), of which a device has one class."""
+    symbols = _symbols(epsilon)
+    kept = math.exp(epsilon) / (math.exp(epsilon) + symbols - 1)
+    own = rng.binomial(devices, np.clip(shares, 0, 1))
+    supports = rng.binomial(own, kept) + rng.binomial(devices - own, 1 / symbols)
+    return np.asarray((supports / devices - 1 / symbols) / (kept - 1 / symbols))
+
+
+def _neighbours(flow: Flow) -> Floats:
+    """(K, K) whether two cells share a side or a corner: the eight nearest, by their centres."""
+    centres = np.array(flow.centres)
+    apart = np.abs(centres[:, None] - centres[None])
+    size = np.array([np.min(apart[..., axis][apart[..., axis] > 1e-9]) for axis in (0, 1)])
+    near: Floats = (np.rint(apart / size) <= 1).all(axis=-1) & ~np.eye(len(centres), dtype=bool)
+    return near
+
+
+def _steps(flow: Flow, inside: Floats) -> Floats:
+    """(K, K) mean number of steps of a person from a cell to a neighbour, on straight walks."""
+    near = _neighbours(flow)
+    centres = np.array(flow.centres)
+    apart = ((centres[:, None] - centres[None]) ** 2).sum(axis=-1)
+    steps = np.zeros_like(inside)
+    for destination in range(len(centres)):
+        ahead = np.argmin(np.where(near, apart[:, destination][None, :], np.inf), axis=1)
+        for origin in range(len(centres)):
+            at = origin
+            while at != destination:
+                steps[at, ahead[at]] += inside[origin, destination]
+                at = int(ahead[at])
+    return steps
