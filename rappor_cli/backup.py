@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from sqlalchemy import inspect
 
 from collector.domain.operations import COMMAND_LINE
 from collector.settings import load_settings as collector_settings
@@ -101,7 +100,8 @@ def owner_of(url: str) -> Program:
     store = CollectorDatabase(make_engine(url, COLLECTOR))
     try:
         with store.read() as connection:
-            return SERVICE if inspect(connection).has_table(SERVICE.table) else COLLECTOR
+            is_service = connection.dialect.has_table(connection, SERVICE.table)
+        return SERVICE if is_service else COLLECTOR
     finally:
         store.close()
 

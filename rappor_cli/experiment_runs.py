@@ -175,13 +175,6 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def known_names(given: Iterable[str] | None, names: Sequence[str], option: str) -> None:
-    """Raise BadParameter if an option was given a name that does not exist."""
-    unknown = sorted(set(given or ()) - set(names))
-    if unknown:
-        raise typer.BadParameter(f"{option} {unknown[0]!r} is not one of: {'; '.join(names)}")
-
-
 def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table as in the docs."""
     lines = [headings, ("---",) * len(headings), *rows]

@@ -18,14 +18,14 @@ from privacy_audit.findings import PERIODS
 from privacy_audit.lives import WORLDS
 from privacy_audit.location_attacks import attack_file, attacks_on
 from rappor_cli import options as shared
-from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun, known_names
+from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.flow_kind import FLOW
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.flows import FLOW_WORLDS, FlowWorld, city_matrix, city_metric, in_world
+from simulations.flows import FlowWorld, city_matrix, city_metric, in_world
 from simulations.flows import flow_coverage as cover_flows
 from simulations.location import GROUPS, has_map, map_coverage
 
@@ -105,7 +105,7 @@ def flow_coverage(
         list[int], typer.Option(min=1_000, help="Number of devices; may repeat.")
     ] = [100_000],  # noqa: B006
     world: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(FLOW_WORLDS)}; may be repeated.")
+        list[FlowWorld] | None, typer.Option(help="How people move; may be repeated.")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Draws of each setting.")] = 10,
     cohorts: Annotated[
@@ -125,10 +125,9 @@ def flow_coverage(
     ] = None,
 ) -> ExperimentOutcome:
     """How often intervals of flows, zones, cells and bands hold, on drawn counts."""
-    known_names(world, FLOW_WORLDS, "--world")
     if metrics and (epsilon or cohorts):
         raise typer.BadParameter("--epsilon and --cohorts are of the city; yours has its own")
-    settings = list(product(epsilon or [2.0], devices, world or ["as is"]))
+    settings = list(product(epsilon or [2.0], devices, world or [FlowWorld.AS_IS]))
     more = {} if cohorts is None else {"num_cohorts": cohorts}
 
     rows = []
@@ -143,16 +142,12 @@ def flow_coverage(
             else:
                 known = read_known_flows(flows, chosen.details, print_note)
                 matrix = np.asarray(known / known.sum())
-            matrix = in_world(matrix, chosen.details, _world(one), run.rng)
+            matrix = in_world(matrix, chosen.details, one, run.rng)
             result = cover_flows(chosen, matrix, number, draws, run.rng, advance)
             nats = chosen.params.epsilon_one
             rows.append({"world": one, "epsilon": nats, "devices": number} | asdict(result))
     lines = [line for row in rows for line in _flow_lines(row)]
     return ExperimentOutcome(rows, FLOW_COLUMNS, lines)
-
-
-def _world(name: str) -> FlowWorld:
-    return next(one for one in FLOW_WORLDS if one == name)
 
 
 def _flow_metric(path: Path, name: str | None) -> Metric:

@@ -10,6 +10,7 @@ from rappor_cli import map_experiments as maps
 from rappor_cli.calibration import decoder_calibration
 from rappor_cli.experiment_runs import Experiment, command_of
 from rappor_cli.options import command_group
+from simulations.flows import FlowWorld
 
 app = command_group(
     "Run a published or calibration experiment, from fresh draws.",
@@ -27,7 +28,12 @@ EXPERIMENTS: Mapping[str, tuple[Experiment, Mapping[str, Any]]] = {  # with sett
     "location-coverage": (maps.location_coverage, {"devices": [20_000], "maps": 2}),
     "flow-coverage": (
         maps.flow_coverage,
-        {"devices": [20_000], "world": ["as is", "shuffled"], "draws": 1, "side": 2},
+        {
+            "devices": [20_000],
+            "world": [FlowWorld.AS_IS, FlowWorld.SHUFFLED],
+            "draws": 1,
+            "side": 2,
+        },
     ),
     "location-attacks": (maps.location_attacks, {"crowd": 300}),
     "location-lives": (maps.location_lives, {"crowd": 300, "streams": 100}),

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, get_args
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,21 @@ BOX = [40.63, -74.11, 40.83, -73.85]  # of a real city, with people who are made
 WITHOUT_DATA, LEAVING, ENTERING = 0.03, 0.04, 0.03  # shares of people
 REACH_KM, DEPARTURE = 4.0, 0.8  # mean way; of the logarithm of a flow from gravity
 PER_COHORT = 1_000  # reports that a cohort has about
-FlowWorld = Literal["as is", "shuffled", "spikes", "even", "one cell"]
-FLOW_WORLDS: tuple[FlowWorld, ...] = get_args(FlowWorld)
 SPIKES, SPIKE = 20, 0.03
 TO_ONE_CELL = 0.7
 LARGEST = 50  # flows whose intervals are counted
 QUANTITIES = (f"{LARGEST} largest", "detected flows", "zones", "detected zones", "night cells",
               "bands", "own cell and moved", "shares of an origin")  # fmt: skip
+
+
+class FlowWorld(StrEnum):
+    """How people move between the cells of a city (`in_world`)."""
+
+    AS_IS = "as is"
+    SHUFFLED = "shuffled"
+    SPIKES = "spikes"
+    EVEN = "even"
+    ONE_CELL = "one cell"
 
 
 def city_metric(epsilon: float = 2.0, devices: int = 100_000, **changes: Any) -> Metric:
@@ -209,15 +218,15 @@ def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Genera
     whole, cells = matrix.reshape(flow.num_sides, -1).copy(), len(flow.cells)
     inside = whole[:cells, :cells]
     total = inside.sum()
-    if world == "shuffled":
+    if world is FlowWorld.SHUFFLED:
         inside = rng.permuted(inside, axis=1)
-    elif world == "even":
+    elif world is FlowWorld.EVEN:
         inside = np.full_like(inside, total / inside.size)
-    elif world == "spikes":
+    elif world is FlowWorld.SPIKES:
         found = np.full(inside.size, total * (1 - SPIKES * SPIKE) / inside.size)
         found[rng.choice(inside.size, SPIKES, replace=False)] += SPIKE * total
         inside = found.reshape(inside.shape)
-    elif world == "one cell":
+    elif world is FlowWorld.ONE_CELL:
         centre = np.zeros((1, cells))
         centre[0, rng.integers(cells)] = 1
         inside = (1 - TO_ONE_CELL) * inside + TO_ONE_CELL * inside.sum(axis=1)[:, None] * centre

@@ -6,7 +6,7 @@ from typing import Any
 
 from disclosure.files import page_template
 from disclosure.release.build import Release
-from disclosure.release.tables import ReleasedTable, decimals
+from disclosure.release.tables import NUMBERS, ReleasedTable, decimals
 
 MAX_ROWS = 200  # of a table
 MAX_TABLES = 50
@@ -28,7 +28,7 @@ def render_page(release: Release) -> str:
 def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
     """What the template shows of a table: the largest shown first, then the suppressed."""
     places = max(0, decimals(release.policy.rounding) - 2)
-    columns = [getattr(table, name).tolist() for name in ("estimate", "std_error", "low", "high")]
+    columns = [getattr(table, name).tolist() for name in NUMBERS]
     rows = list(zip(table.cells, table.kinds, *columns, table.symbols, strict=True))
     rows.sort(key=lambda row: (bool(row[6]), row[1] == "total", -row[2] if not row[6] else 0.0))
     peak = max((row[5] for row in rows if not row[6] and row[1] != "total"), default=1.0) or 1.0

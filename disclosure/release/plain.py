@@ -13,11 +13,9 @@ import numpy as np
 from disclosure.errors import PublicationError, ReleaseError
 from disclosure.release.build import Release
 from disclosure.release.policy import ReleasePolicy, parse_policy
-from disclosure.release.tables import InRows, ReleasedTable, stratum_key
+from disclosure.release.tables import NUMBERS, InRows, ReleasedTable, stratum_key
 from disclosure.typing import Floats
 from rappor_core.errors import shown
-
-_NUMBERS = ("estimate", "std_error", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def _rows(table: ReleasedTable, strata: Sequence[str]) -> Iterator[tuple[Any, ..
     if table.reports is None:
         yield (*head, "withheld", None, None, None, None, None, table.level, table.withheld)
         return
-    numbers = (numbers_or_none(getattr(table, name)) for name in _NUMBERS)
+    numbers = (numbers_or_none(getattr(table, name)) for name in NUMBERS)
     rows = zip(table.kinds, table.cells, *numbers, table.symbols, strict=True)
     for kind, cell, estimate, error, low, high, symbol in rows:
         yield (*head, kind, cell, estimate, error, low, high, table.level, symbol or None)
@@ -153,13 +151,13 @@ def _table_to_plain(table: ReleasedTable) -> dict[str, Any]:
         "held": dict(table.held),
         "members": {name: list(cells) for name, cells in table.members.items()},
     }
-    for name in _NUMBERS:
+    for name in NUMBERS:
         plain[name] = numbers_or_none(getattr(table, name))
     return plain
 
 
 def _table_from_plain(plain: Mapping[str, Any]) -> ReleasedTable:
-    columns: dict[str, Any] = {name: _floats(plain[name]) for name in _NUMBERS}
+    columns: dict[str, Any] = {name: _floats(plain[name]) for name in NUMBERS}
     cells, kinds, symbols = (tuple(map(str, plain[n])) for n in ("cells", "kinds", "symbols"))
     if {len(cells), len(kinds), len(symbols), *map(len, columns.values())} != {len(cells)}:
         raise ValueError("columns of several lengths")

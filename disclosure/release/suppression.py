@@ -12,7 +12,7 @@ import numpy as np
 from disclosure.release.inference.facts import PublicTable, TableVersion
 from disclosure.release.inference.protection import InferredNumber, protect
 from disclosure.release.policy import ReleasePolicy
-from disclosure.release.tables import ReleasedTable, TableKey
+from disclosure.release.tables import NUMBERS, ReleasedTable, TableKey
 from rappor_core.text import visible
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy)
     ]
     if not gone:
         return table
-    columns = {n: getattr(table, n).copy() for n in ("estimate", "std_error", "low", "high")}
+    columns = {n: getattr(table, n).copy() for n in NUMBERS}
     for values in columns.values():
         values[gone] = np.nan
     symbols = list(table.symbols)

@@ -21,6 +21,7 @@ from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
 TableKey: TypeAlias = tuple[str, Strata, date, date]
+NUMBERS = ("estimate", "std_error", "low", "high")  # columns of a table
 MAX_REPORTS = 10**15  # of a table, which numbers of every format hold
 _SINGLE = 1e-6  # files of decodings have seven digits
 _FAR = 10  # standard errors: further off than chance takes an estimate

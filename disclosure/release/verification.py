@@ -24,7 +24,7 @@ from disclosure.release.files import FORMAT, MANIFEST, SIGNATURE, VERSION, diges
 from disclosure.release.plain import release_from_plain
 from disclosure.release.policy import ReleasePolicy
 from disclosure.release.signature import check_signature
-from disclosure.release.tables import ReleasedTable, TableKey, stratum_key
+from disclosure.release.tables import NUMBERS, ReleasedTable, TableKey, stratum_key
 from rappor_core.errors import RapporError, file_problem, shown
 from rappor_core.strict_json import parse_strict_json
 from rappor_core.whole_files import write_whole
@@ -36,7 +36,6 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
 _MAX_MANIFEST = 1 << 20  # bytes
 _VERSION = 1
 _STRATUM = "stratum_"
-_NUMBERS = ("estimate", "std_error", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,7 @@ def _table(key: TableKey, rows: Sequence[Mapping[str, str]], *, complete: bool) 
     reports = rows[0]["reports"]
     held = rows if reports else []
     columns: dict[str, Any] = {
-        name: np.array([float(row.get(name) or "nan") for row in held]) for name in _NUMBERS
+        name: np.array([float(row.get(name) or "nan") for row in held]) for name in NUMBERS
     }
     hidden = np.isnan(columns["estimate"])
     kinds = tuple(row.get("kind") or "cell" for row in held)
