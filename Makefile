@@ -92,15 +92,15 @@ bench: $(VENV)/.bench
 	$(BIN)/pytest benchmarks/bench_$(BENCH).py -o python_files='bench_*.py' -o python_functions='bench_*' --benchmark-json=build/benchmarks.json
 	$(BIN)/python -m benchmarks.page build/benchmarks.json
 
-# Every experiment of the register of `rappor simulate`, small, and those of the audit.
+# Every experiment of the register of `rappor simulate`, small.
 SIMULATE := $(BIN)/rappor simulate
 AUDITED := privacy_audit/default_metrics.toml
-EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration flow-coverage
+EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration flow-coverage \
+	batch-linkage
+MAP_EXPERIMENTS := location-coverage location-attacks location-lives
 simulate: $(VENV)/.all
 	@for name in $(EXPERIMENTS); do $(SIMULATE) $$name --small || exit 1; done
-	$(SIMULATE) location-coverage $(AUDITED) --small
-	$(SIMULATE) location-attacks $(AUDITED) --crowd 300
-	$(SIMULATE) batch-linkage --drawn 100
+	@for name in $(MAP_EXPERIMENTS); do $(SIMULATE) $$name $(AUDITED) --small || exit 1; done
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'

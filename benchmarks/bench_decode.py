@@ -22,7 +22,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions
 from rappor_core.params import HashFamily, RapporParams
 from simulations.populations.draws import draw_aggregate
-from simulations.populations.populations import exponential_shares
+from simulations.populations.fleet import exponential_shares
 
 VALUES, REPORTS, SEED, MILLION = 100, 10_000_000, 1, 1_000_000
 SCALAR, SKLEARN = "the scalar hash, value by value", "scikit-learn, sparse matrix, positive=True"

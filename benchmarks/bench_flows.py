@@ -8,8 +8,7 @@ import pytest
 from benchmarks.conftest import OURS, Beside
 from benchmarks.flow_rivals import RIVALS, FlowDraw
 from decoder.flows.decoding import decode_flows
-from simulations.flows.city import city_matrix, city_metric, draw_flows
-from simulations.flows.coverage import off
+from simulations.flows import city_matrix, city_metric, draw_flows, off
 
 ROUNDS, EPSILON, SIDE = 2, 2.0, 5
 

@@ -18,7 +18,7 @@ from decoder.numerics.simplex import project_simplex
 from decoder.typing import Floats
 from rappor_core.metrics.flow import DISTANCE, HOME, WORK, Flow
 from rappor_core.metrics.metric import Metric
-from simulations.flows.city import draw_flows
+from simulations.flows import draw_flows
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import threading
 
@@ -25,7 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     inspect.add_argument("--json", action="store_true", help="for machines")
     chosen = parser.parse_args(arguments)
     try:
-        print(account_of(chosen.state_dir, as_json=chosen.json))
+        print(account_of(chosen.state_dir, as_json=chosen.json), flush=True)
+    except BrokenPipeError:  # the reader has gone, as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that exit can flush
+        return 1
     except StateError as error:
         print(f"inspect: {error}", file=sys.stderr)
         return 1

@@ -28,7 +28,10 @@ def run() -> None:
     try:
         code = main(started=_let_commands_stop)
         sys.stdout.flush()
-    except OSError as error:  # standard output is full, or its reader has gone
+    except BrokenPipeError:  # its reader has gone, as in `rappor ... | head`: not worth a word
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that exit can flush
+        code = 1
+    except OSError as error:  # standard output is full
         print(f"rappor: {failure_sentence(error)}", file=sys.stderr)
         os._exit(1)  # a normal exit would try to flush again, and complain again
     sys.exit(code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
-from rappor_cli.task_pools import Workers, pool_of
+from rappor_cli.task_pools import Workers, run_tasks
 from rappor_core.aggregate import Aggregate
 from rappor_core.whole_files import write_whole
 
@@ -132,9 +133,11 @@ def _sum(archive: str, wanted: Wanted, workers: int | None, cohorts: set[int] | 
     parts = choose_parts(open_store(archive), wanted)
     total = sum(part.num_reports for part in parts)
     few = workers is None and total < FEW_REPORTS
-    pool = pool_of(count_part, 1 if few else workers, [SpanTask.__module__])
+    run = partial(
+        run_tasks, count_part, workers=1 if few else workers, preload=[SpanTask.__module__]
+    )
     with progress_bar("reports", total) as advance:
-        return aggregate(parts, archive, pool.run, cohorts=cohorts, advance=advance)
+        return aggregate(parts, archive, run, cohorts=cohorts, advance=advance)
 
 
 def _numbers(text: str) -> set[int]:

@@ -1,7 +1,12 @@
-"""`rappor migrate`, `backup` and `restore`: what an operator does with a collector's database."""
+"""`rappor migrate`, `backup` and `restore`, for the databases of the collector and of the decoder
+service alike: its tables say whose a database is."""
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,56 +15,138 @@ from typing import Annotated
 import typer
 
 from collector.domain.operations import COMMAND_LINE
-from collector.settings import load_settings
-from collector.store.database import CollectorDatabase, back_up, make_engine
-from collector.store.database import restore as put_back
-from rappor_cli import options as shared
-from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
+from collector.settings import load_settings as collector_settings
+from collector.store.database import COLLECTOR, CollectorDatabase
+from decoder_service.shell.database import SERVICE, ServiceDatabase
+from decoder_service.shell.settings import load_settings as service_settings
 from rappor_cli.store import opened
-from rappor_server.schema import migrate as bring
+from rappor_server.backup import back_up
+from rappor_server.backup import restore as put_back
+from rappor_server.database import make_engine, parse_url
+from rappor_server.program import Program
+from rappor_server.schema import migrate as run_migrations
 from rappor_server.schema import migrated_text
+
+_URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
+_STEMS = {COLLECTOR.name: "rappor-collector", SERVICE.name: "rappor-decoder"}  # of backups' names
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", envvar=_URLS, help="That of the settings by default."),
+]
 
 
 def backup(
-    output: OutputOption,
-    database: Annotated[
-        str | None,
-        typer.Option(envvar="RAPPOR_DATABASE", help="That of the collector's settings by default."),
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="A new file; or a folder, which gets one with its date."
+        ),
+    ],
+    database: DatabaseOption = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="In a folder: delete all but so many of the latest backups."),
     ] = None,
-    keep: KeepOption = None,
 ) -> None:
-    """Write a consistent copy of the database while it is in use."""
-    where = database or load_settings().database
-    copy = partial(back_up, where)
-    print(write_backup(output, "rappor-collector", keep, copy, datetime.now(UTC)))
+    """Write a consistent copy of a database while it is in use."""
+    url = database or _database_of_settings()
+    program = owner_of(url)
+    copy = partial(back_up, url, program=program)
+    print(write_backup(output, _STEMS[program.name], keep, copy, datetime.now(UTC)))
 
 
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
-    database: shared.NeededDatabase,
+    database: Annotated[str, typer.Option("--database", envvar=_URLS, help="A new one.")],
     keep_open_days: Annotated[
         bool, typer.Option(help="Only if nothing was served since the backup.")
     ] = False,
 ) -> None:
-    """Make the database from FILE. It must not be there yet, and no collector may be running.
+    """Make the database from FILE. It must not exist yet, and nothing may be running on it.
 
-    Days that were not served at the time of the backup are discarded: they may have been served
-    since, with reports that the backup lacks, and two answers must not differ by those.
+    A collector's days that were not served at the time of the backup are discarded: they may have
+    been served since, with reports that the backup lacks, and two answers must not differ by those.
     """
-    put_back(file, database)
-    if keep_open_days:
-        print(f"restored from {file}, open days as well")
+    put_back(file, database, _owner_of_file(file))
+    if keep_open_days or owner_of(database) is SERVICE:
+        print(f"restored from {file}" + ", open days as well" * keep_open_days)
         return
     with opened(database) as service:
         discarded = service.discard_unserved(COMMAND_LINE)
     print(f"restored from {file}; {discarded} reports of days not served yet were discarded")
 
 
-def migrate(database: shared.NeededDatabase) -> None:
-    """Bring the database to this version's schema, in one transaction. Make a backup first."""
-    store = CollectorDatabase(make_engine(database))
+def migrate(database: DatabaseOption = None) -> None:
+    """Bring a database to this version's schema, in one transaction. Make a backup first.
+
+    An empty database becomes a collector's; the decoder service makes the tables of its own.
+    """
+    url = database or _database_of_settings()
+    program = owner_of(url)
+    kind = ServiceDatabase if program is SERVICE else CollectorDatabase
+    store = kind(make_engine(url, program))
     try:
-        before, after = bring(store)
+        before, after = run_migrations(store)
     finally:
         store.close()
-    print(migrated_text(store.program, before, after))
+    print(migrated_text(program, before, after))
+
+
+def owner_of(url: str) -> Program:
+    """Return whose database this is, by its tables: the collector's if it has none."""
+    parsed = parse_url(url, COLLECTOR)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
+        return COLLECTOR
+    store = CollectorDatabase(make_engine(url, COLLECTOR))
+    try:
+        with store.read() as connection:
+            is_service = connection.dialect.has_table(connection, SERVICE.table)
+        return SERVICE if is_service else COLLECTOR
+    finally:
+        store.close()
+
+
+def _owner_of_file(file: Path) -> Program:
+    """Return whose database a backup of SQLite is; for any other file the collector."""
+    tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
+            (number,) = opened.execute(tables, (SERVICE.table,)).fetchone()
+    except sqlite3.Error:
+        return COLLECTOR  # a dump of PostgreSQL, or what `restore` refuses by name
+    return SERVICE if number else COLLECTOR
+
+
+def _database_of_settings() -> str:
+    """Return the database that the settings of the program name which has some here."""
+    if "RAPPOR_DECODER_SETTINGS" in os.environ:
+        return service_settings().database
+    return collector_settings().database
+
+
+def write_backup(
+    output: Path, stem: str, keep: int | None, copy: Callable[[Path], int], now: datetime
+) -> str:
+    """Write a backup and delete those that are too old; return a sentence that says so.
+
+    Args:
+        output: a new file, or a folder that exists.
+        stem: beginning of the names of this program's backups.
+        keep: how many stay in a folder, None for all.
+        copy: writes a file and returns its size in bytes.
+        now: the time, UTC.
+
+    Raises:
+        BadParameter: `keep` for a file.
+    """
+    if not output.is_dir():
+        if keep is not None:
+            raise typer.BadParameter(f"{output} is not a folder", param_hint="--keep")
+        return f"{output}: {copy(output)} bytes"
+    file = output / f"{stem}-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}.backup"
+    size = copy(file)
+    backups = sorted(output.glob(f"{stem}-????????T??????Z.backup"))
+    old = backups[:-keep] if keep else []
+    for path in old:
+        path.unlink()
+    return f"{file}: {size} bytes" + (f"; {len(old)} older deleted" if old else "")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from rappor_cli import options as shared
-from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, seed_of
-from rappor_cli.task_pools import pool_of
+from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
+from rappor_cli.task_pools import run_tasks
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
-from simulations.experiments.calibration_settings import FEW_COHORTS, SIZES, STRESS
-from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarise
+from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
+from simulations.experiments.calibration_table import REFERENCE, MeanOfRuns, Row, summarize
 
 FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
 HEADINGS = (
@@ -33,6 +31,7 @@ HEADINGS = (
 
 
 def decoder_calibration(
+    run: ExperimentRun,
     runs: Annotated[int, typer.Option(min=0, help="Small runs by cell (25 cells).")] = 20,
     medium_runs: Annotated[int, typer.Option(min=0, help="Medium runs by cell.")] = 8,
     large_runs: Annotated[int, typer.Option(min=0, help="Large runs by cell.")] = 0,
@@ -54,7 +53,7 @@ def decoder_calibration(
         int, typer.Option(min=0, help="Runs of each list of 1 to 8 cohorts and over 128 rows.")
     ] = 0,
     method: shared.Method = shared.MethodName.CAVITY,
-) -> Declared:
+) -> ExperimentOutcome:
     """Recall, false discoveries, coverage and null scores in the reference settings.
 
     Means over the distributions with their standard errors. The settings and the columns are
@@ -69,30 +68,15 @@ def decoder_calibration(
         **dict.fromkeys(STRESS, stress_runs),
         **dict.fromkeys(FEW_COHORTS, few_cohorts_runs),
     }
-    number = sum(
-        count * len(SIZES[size].configurations) * len(SIZES[size].distributions)
-        for size, count in sizes.items()
-    )
-
-    def measure(rng: np.random.Generator, advance: Advance) -> ExperimentOutcome:
-        wanted = list(cells(sizes, seed_of(rng)))
-        rows = summarise(_run(wanted, method, advance))
-        columns = [(heading, "", "s" * (heading == HEADINGS[0])) for heading in HEADINGS]
-        return ExperimentOutcome(list(map(asdict, rows)), columns, list(map(_cells, rows)))
-
-    return Declared(("runs", number), measure)
-
-
-def _run(
-    wanted: Sequence[CalibrationRun], method: shared.MethodName, advance: Advance
-) -> list[RunScore]:
-    """All cells on all cores, largest first, in a fixed order of results."""
-    task = partial(run_cell, method=method.value)
-    scores = {}
-    for cell, score in pool_of(task, None).run(wanted):
-        scores[cell] = score
-        advance(1)
-    return [scores[cell] for cell in wanted]
+    wanted = list(cells(sizes, run.seed))
+    task, scores = partial(run_cell, method=method.value), dict[CalibrationRun, RunScore]()
+    with run.progress("runs", len(wanted)) as advance:
+        for cell, score in run_tasks(task, wanted):
+            scores[cell] = score
+            advance(1)
+    rows = summarize([scores[cell] for cell in wanted])
+    columns = [(heading, "", "s" * (heading == HEADINGS[0])) for heading in HEADINGS]
+    return ExperimentOutcome(list(map(asdict, rows)), columns, list(map(_cells, rows)))
 
 
 def _cells(row: Row) -> list[str]:

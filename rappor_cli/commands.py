@@ -1,4 +1,4 @@
-"""The commands of `rappor` by role, and how one is loaded."""
+"""The commands of `rappor` by role: named at once, and imported when they run."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
 
 # role: command: (module, attribute, one line of help).
 # The attribute is a function or a typer.Typer.
 ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
     "start here": {
-        "demo": ("rappor_cli.demo", "demo", "The whole life of a report on this machine."),
-        "quickstart": (
-            "rappor_cli.quickstart",
-            "quickstart",
-            "Your own metrics, from virtual devices.",
-        ),
+        "demo": ("rappor_cli.demo", "demo", "A whole deployment on this machine."),
+        "quickstart": ("rappor_cli.demo", "quickstart", "Your own metrics, from virtual devices."),
     },
     "collect": {
         "metrics": ("rappor_cli.metrics", "app", "Check, list, push and retire metrics."),
@@ -25,9 +24,9 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "keys": ("rappor_cli.keys", "app", "Create, list and revoke keys of the collector."),
         "ohttp-keys": ("rappor_cli.ohttp_keys", "app", "Keys of devices that send by a relay."),
         "close": ("rappor_cli.close", "close", "Close a day for good, so that it can be served."),
-        "consume": ("rappor_cli.consume", "consume", "Count the reports that a broker holds."),
+        "consume": ("rappor_cli.serve", "consume", "Count the reports that a broker holds."),
     },
-    "analyse": {
+    "analyze": {
         "decode": ("rappor_cli.analyze", "decode", "Recover frequencies from an aggregate."),
         "density": ("rappor_cli.analyze", "density", "Map where devices usually are."),
         "flows": ("rappor_cli.analyze", "flows", "Who sleeps here and works there."),
@@ -46,9 +45,9 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
     },
     "operate": {
-        "migrate": ("rappor_cli.backup", "migrate", "Bring the database to this version."),
-        "backup": ("rappor_cli.backup", "backup", "Copy the collector's database while in use."),
-        "restore": ("rappor_cli.backup", "restore", "Make the collector's database from a copy."),
+        "migrate": ("rappor_cli.backup", "migrate", "Bring a database to this version."),
+        "backup": ("rappor_cli.backup", "backup", "Copy a database while it is in use."),
+        "restore": ("rappor_cli.backup", "restore", "Make a database from a copy."),
         "archive": (
             "rappor_cli.archive",
             "app",
@@ -59,35 +58,60 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
 COMMANDS = {name: entry for commands in ROLES.values() for name, entry in commands.items()}
 
 
+def root_command() -> Any:
+    """Make the click group of all commands, none of which is imported yet."""
+    app = typer.Typer(cls=LazyGroup, no_args_is_help=True)
+    app.callback(context_settings={"help_option_names": ["-h", "--help"]})(_root)
+    root: Any = typer.main.get_command(app)
+    for role, commands in ROLES.items():
+        for name, (_, _, text) in commands.items():
+            root.add_command(TyperCommand(name, help=text, rich_help_panel=role))
+    return root
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports a command when it runs, or when a shell completes its options.
+
+    The context's `obj`, if there is one, is called when the command is loaded and may run.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that is named first in the arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None or command is None:
+            return name, command, rest
+        loaded = load(name)
+        if callable(ctx.obj):
+            ctx.obj()
+        return name, loaded, rest
+
+
 def load(name: str) -> Any:
     """Import and return the click command of a name in COMMANDS."""
     module, attribute, _ = COMMANDS[name]
     return _as_command(getattr(import_module(module), attribute))
 
 
-def overview() -> str:
-    """What `rappor --help` prints."""
-    width = max(map(len, COMMANDS))
-    lines = ["usage: rappor COMMAND [OPTIONS]", "       rappor COMMAND --help"]
-    lines += ["       rappor --show-completion bash|zsh|fish"]
-    for role, commands in ROLES.items():
-        lines += ["", f"{role}:"]
-        lines += [f"  {name:<{width}}  {text}" for name, (_, _, text) in commands.items()]
-    return "\n".join(lines)
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            print(f"rappor {version('rappor-telemetry')}")
+        except PackageNotFoundError:
+            print("rappor from a source tree that is not installed")
+        raise typer.Exit
 
 
-def program_version() -> str:
-    """The installed version, for `--version` and the manual."""
-    try:
-        return version("rappor-telemetry")
-    except PackageNotFoundError:
-        return "from a source tree that is not installed"
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Local differential privacy telemetry: devices, collector, decoder, releases."""
 
 
 def _as_command(target: Any) -> Any:
     """The click command of a typer application, or of a plain function."""
-    import typer  # only where a command runs: `rappor --help` needs no library
-
     if not isinstance(target, typer.Typer):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command()(target)

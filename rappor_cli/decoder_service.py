@@ -5,31 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from decoder_service.people.access import COMMAND_LINE, shown_key
 from decoder_service.people.permissions import Role
-from decoder_service.shell.database import ServiceDatabase, back_up, check_is_there, make_engine
-from decoder_service.shell.database import restore as put_back
+from decoder_service.shell.database import check_is_there
 from decoder_service.shell.server import serve as run_service
 from decoder_service.shell.server import work
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli import options as shared
-from rappor_cli.backup_files import KeepOption, OutputOption, write_backup
 from rappor_cli.options import command_group
 from rappor_cli.text import print_columns
-from rappor_server.schema import migrate as run_migrations
-from rappor_server.schema import migrated_text, prepare
+from rappor_server.schema import prepare
 
 app = command_group(
     "The decoder service: jobs, results, lists, people.",
-    "rappor decoder migrate --database sqlite:///decoder.sqlite",
+    "rappor decoder keys create --role admin --name Grace --database sqlite:///decoder.sqlite",
 )
 keys = command_group(
     "Create, list and revoke keys of the service.",
@@ -69,18 +63,6 @@ def worker(
     work(_settings(database=database, collector=collector, job_slots=slots))
 
 
-@app.command()
-def migrate(database: shared.ServedDatabase = None) -> None:
-    """Bring the service's database to this version."""
-    settings = _settings(database=database)
-    store = ServiceDatabase(make_engine(settings.database))
-    try:
-        before, after = run_migrations(store)
-    finally:
-        store.close()
-    print(migrated_text(store.program, before, after))
-
-
 @keys.command()
 def create(
     role: Annotated[Role, typer.Option(help="What it is good for.")],
@@ -118,27 +100,6 @@ def revoke(
     with _opened(_settings(database=database)) as service:
         service.access.revoke_key(COMMAND_LINE, key_id)
     print(f"revoked {key_id}")
-
-
-@app.command()
-def backup(
-    output: OutputOption,
-    database: shared.ServedDatabase = None,
-    keep: KeepOption = None,
-) -> None:
-    """Write a consistent copy of the service's database while it is in use."""
-    copy = partial(back_up, _settings(database=database).database)
-    print(write_backup(output, "rappor-decoder", keep, copy, datetime.now(UTC)))
-
-
-@app.command()
-def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `rappor decoder backup` wrote.")],
-    database: shared.ServedDatabase = None,
-) -> None:
-    """Make the service's database from FILE. It must not be there yet; jobs that ran go on."""
-    put_back(file, _settings(database=database).database)
-    print(f"restored from {file}")
 
 
 def _settings(**chosen: Any) -> ServiceSettings:

@@ -1,8 +1,15 @@
-"""`rappor demo`: the whole life of a report on this machine."""
+"""`rappor demo` and `rappor quickstart`: a whole deployment on this machine.
+
+A collector, virtual devices with the real encoder and transport, a closed day, decoded tables. The
+demo has values whose true shares are known; a quickstart has the metrics of your file.
+"""
 
 from __future__ import annotations
 
 import random
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,36 +22,47 @@ from rich.table import Table
 
 from client_sdk import Transport
 from client_sdk.randomisation.key_derivation import Randomness, system_randomness
+from collector.domain.operations import COMMAND_LINE
 from collector.server import running_collector
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
 from decoder.files import make_folder
+from decoder.kinds.interface import decoder_of, has_candidates
 from decoder.sources.collector_client import ask, fetch_aggregate
 from decoder.tables.format import p_text, percent
-from rappor_cli.demo_collector import demo_settings, filled_collector
-from rappor_cli.demo_service import (
-    check_port,
-    prepared_service,
-    serve_until_interrupted,
-)
+from rappor_cli import options as shared
+from rappor_cli.commands import load
+from rappor_cli.demo_service import DemoError, check_port, collector_settings, send, show_service
 from rappor_cli.progress import progress_bar
+from rappor_cli.store import opened
 from rappor_cli.text import plain
 from rappor_core.errors import RapporError
-from simulations.experiments.demo import DemoMetric, DemoPlan, plan_values, plan_words
-from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
+from rappor_core.metrics.compiled import load_metrics
+from rappor_core.metrics.metric import Metric
+from rappor_core.metrics.metrics_file import MetricsFile
+from rappor_core.whole_files import write_whole
+from rappor_core.wire.report import Report
+from simulations.experiments.demo import (
+    DemoMetric,
+    DemoPlan,
+    held_values,
+    plan_values,
+    plan_words,
+    readings,
+    report_day,
+    served_at_once,
+)
+from simulations.populations.fleet import encode_fleet
 
 DEFAULT_CLIENTS = 100_000  # the first table within 20 s of processor
-DEFAULT_OUTPUT = Path("demo-output")
+DEFAULT_DEVICES = 12_000  # of three values with falling shares, 1 in 4,000 runs has another order
 DEFAULT_PORT = 8100  # of the decoder service
-ROWS_SHOWN = 24
-
-
-class DemoError(RapporError):
-    """The demonstration cannot be carried out."""
+MAX_ROWS = 24
+_DATABASE = "collector.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DecodedMetric:
     """A metric that the demo decoded, and the path of its report."""
 
     question: DemoMetric
@@ -62,7 +80,7 @@ def demo(
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for the reports; made if missing.")
-    ] = DEFAULT_OUTPUT,
+    ] = Path("demo-output"),
     input_: Annotated[
         Path | None, typer.Option("--input", help="CSV file of true values, gzip or not.")
     ] = None,
@@ -108,28 +126,8 @@ def demo(
     for item in shown:
         console.print(f"report: {item.report}", soft_wrap=True)
     if serve:
-        _serve(output, today, rng, randomness, console, port)
-
-
-def _serve(
-    output: Path,
-    today: date,
-    rng: np.random.Generator,
-    randomness: Randomness,
-    console: Console,
-    port: int,
-) -> None:
-    """Serve two weeks of reports at a collector, and a decoder service that has decoded them."""
-
-    def say(text: str) -> None:
-        console.print(text, soft_wrap=True)
-
-    console.print("\nThe decoder service, on two weeks of reports at a collector of its own:")
-    with (
-        filled_collector(output, today, rng, randomness, say) as collector,
-        prepared_service(output, today, rng, collector, say, port=port) as prepared,
-    ):
-        serve_until_interrupted(prepared, say)
+        console.print("\nThe decoder service, on two weeks of reports at a collector of its own:")
+        show_service(output, today, rng, randomness, console, port)
 
 
 def run_demo(
@@ -138,39 +136,41 @@ def run_demo(
     output: Path,
     randomness: Randomness,
     console: Console,
-) -> list[Shown]:
-    """Collector up, fleet through HTTP, day closed, aggregates fetched, each decoded and printed;
-    collector down."""
+) -> list[DecodedMetric]:
+    """Send a plan's reports to a new collector, close the day, and decode and print each metric.
+
+    Args:
+        plan: values of the devices, and what is asked of them.
+        today: the day of the reports, UTC.
+        output: folder for the database and the reports; made if missing.
+        randomness: of the devices.
+        console: where tables are printed.
+
+    Returns:
+        What was decoded, by metric.
+    """
     if set(str(output)) & set("?#%"):
         raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
     make_folder(output)
     metrics_path = output / "metrics.toml"
     metrics_path.write_text(plan.toml, encoding="utf-8")
-    database = output / "collector.sqlite"
-    with running_collector(demo_settings(metrics_path, database)) as url:
+    database, num_reports = output / _DATABASE, len(plan.readings)
+    with running_collector(collector_settings(database, metrics_path)) as url:
         console.print(f"collector: {url}, counters in {database}")
-        delivery = _send(plan, today, url, randomness)
+        reports = encode_fleet(plan.readings, plan.file.metrics, today, randomness)
+        with Transport(url) as transport, progress_bar("reports", num_reports) as advance:
+            delivery = send(reports, transport, randomness, advance)
         console.print(
-            f"fleet: {plan.num_clients:,} devices sent {len(plan.readings):,} reports in "
+            f"fleet: {plan.num_clients:,} devices sent {num_reports:,} reports in "
             f"{delivery.batches:,} batches; {delivery.accepted:,} accepted"
         )
         ask(url, f"/v1/days/{today}/close", method="POST")
-        return [_show(_decode(question, url, output), console) for question in plan.questions]
+        return [
+            _print_metric(_decode(question, url, output), console) for question in plan.questions
+        ]
 
 
-def _send(plan: DemoPlan, today: date, url: str, randomness: Randomness) -> FleetDelivery:
-    reports = encode_fleet(plan.readings, plan.file.metrics, today, randomness)
-    with (
-        Transport(url) as transport,
-        progress_bar("reports", len(plan.readings)) as advance,
-    ):
-        delivery = deliver(reports, transport, randomness=randomness, progress=advance)
-    if delivery.refused:
-        raise DemoError(f"the collector refused reports: {dict(delivery.refused)}")
-    return delivery
-
-
-def _decode(question: DemoMetric, url: str, output: Path) -> Shown:
+def _decode(question: DemoMetric, url: str, output: Path) -> DecodedMetric:
     aggregate = fetch_aggregate(url, question.metric.name)
     candidates = (
         metric_candidates(aggregate)
@@ -183,22 +183,22 @@ def _decode(question: DemoMetric, url: str, output: Path) -> Shown:
     decoding = decode(aggregate, candidates, options)
     folder = output / question.metric.name
     write_outputs(decoding, folder)
-    return Shown(question, decoding, folder / "report.html")
+    return DecodedMetric(question, decoding, folder / "report.html")
 
 
-def _show(item: Shown, console: Console) -> Shown:
+def _print_metric(item: DecodedMetric, console: Console) -> DecodedMetric:
     console.print(_table(item))
     for warning in item.decoding.warnings:
         console.print(f"  note: {warning}", soft_wrap=True)
     return item
 
 
-def _table(item: Shown) -> Table:
+def _table(item: DecodedMetric) -> Table:
     """The most frequent true values, and whatever was found that nobody holds."""
     name, truth = item.question.metric.name, item.question.true_shares
     found = {row.value: row for row in item.decoding.detected}
     ranked = sorted(truth, key=lambda value: -truth[value])
-    rows = ranked[:ROWS_SHOWN] + [value for value in found if value not in truth]
+    rows = ranked[:MAX_ROWS] + [value for value in found if value not in truth]
     summary = item.decoding.summary
     table = Table(
         title=f"{name}: {summary.num_detected} found of {len(truth):,} held, "
@@ -219,3 +219,88 @@ def _table(item: Shown) -> Table:
             cells += ["yes" if value in truth else "yes, wrongly"]
         table.add_row(*map(plain, cells))
     return table
+
+
+def quickstart(
+    file: shared.MetricsFile,
+    devices: Annotated[
+        int, typer.Option(min=100, max=10**6, help="Virtual devices.")
+    ] = DEFAULT_DEVICES,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for files; made if missing.")
+    ] = Path("quickstart"),
+    seed: shared.Seed = None,
+) -> None:
+    """See the metrics of FILE at work: a collector, virtual devices, a closed day, decoded tables.
+
+    Devices hold invented values with falling shares (1, 1/2, 1/3, ...). The commands that are
+    printed are those for real data.
+    """
+    metrics, today = load_metrics(file), datetime.now(UTC).date()
+    for metric in metrics.declared:
+        if metric.expires < today:
+            raise DemoError(
+                f"metric {metric.base_name!r} expired on {metric.expires}; set a later `expires`"
+            )
+    make_folder(output)
+    settings = collector_settings(output / _DATABASE)
+    fleet = [served_at_once(metric, devices, today) for metric in metrics.metrics.values()]
+    with opened(settings.database, may_be_new=True) as collector:
+        collector.push_metrics(fleet, COMMAND_LINE)
+    rng, total = np.random.default_rng(seed), devices * len(metrics.metrics)
+    with running_collector(settings) as url:
+        with Transport(url) as transport, progress_bar("reports", total) as advance:
+            reports = _reports(metrics, devices, today, rng)
+            sent = send(reports, transport, rng.bytes, advance).accepted
+        print(f"collector: {url}; {devices:,} devices sent {sent:,} reports of invented values")
+        print("its floors (min_reports, min_reports_per_cohort) are lowered for so few devices")
+        ask(url, f"/v1/days/{today}/close", method="POST")
+        done = [_run_shown(words) for words in _commands(metrics, url, output)]
+    print(f"\ncounters: {output / _DATABASE}; pages and tables in {output}")
+    print("more devices show more: --devices 100000; how many you need: rappor plan NAME")
+    if not any(done):
+        raise DemoError("no metric could be decoded; the reasons stand above")
+
+
+def _reports(
+    metrics: MetricsFile, devices: int, today: date, rng: np.random.Generator
+) -> Iterator[Report]:
+    """The reports of virtual devices, of the last period of each metric."""
+    by_day = defaultdict[date, dict[str, Metric]](dict)
+    for name, metric in metrics.metrics.items():
+        by_day[report_day(metric, today)][name] = metric
+    for day, some in by_day.items():
+        yield from encode_fleet(readings(some, devices, rng), some, day, rng.bytes)
+
+
+def _commands(metrics: MetricsFile, url: str, output: Path) -> Iterator[Sequence[str]]:
+    """The command that shows each declared metric."""
+    for metric in metrics.declared:
+        name, command = metric.base_name, decoder_of(metric.kind).command
+        words = ["--metric", name] if command == "decode" else [name]
+        listed = [] if _lists_itself(metric) else ["--candidates", _candidates(metric, output)]
+        yield [command, *words, "--collector", url, *listed, "-o", str(output / name)]
+
+
+def _lists_itself(metric: Metric) -> bool:
+    """Whether its values need no list of candidates."""
+    return not has_candidates(metric.kind) or bool(metric.rules.all_values(metric))
+
+
+def _candidates(metric: Metric, output: Path) -> str:
+    """A file of what the devices hold, and of as many values that nobody holds."""
+    held = list(map(str, held_values(metric)))
+    path = output / f"{metric.base_name}-candidates.txt"
+    write_whole(path, "\n".join([*held, *(f"nobody-{value}" for value in held)]) + "\n")
+    return str(path)
+
+
+def _run_shown(words: Sequence[str]) -> bool:
+    """Print a command and run it. A refusal of one metric leaves the others to be shown."""
+    print(f"\n$ rappor {shlex.join(words)}")
+    try:
+        load(words[0])(args=list(words[1:]), standalone_mode=False)
+    except RapporError as error:
+        print(f"rappor {words[0]}: {error}")
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""The end of `rappor demo`: the decoder service, with results to click through."""
+"""The end of `rappor demo`: a decoder service with results to click through, and its collector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 
+from client_sdk import Transport
+from client_sdk.randomisation.key_derivation import Randomness
+from collector.server import running_collector
+from collector.settings import Settings
+from collector.settings import load_settings as collector_settings_of
+from decoder.sources.collector_client import ask
 from decoder.sources.density_windows import SplitName
 from decoder_service.alarms.events import Rules
 from decoder_service.alarms.rows import EventState
@@ -37,23 +44,35 @@ from decoder_service.schedules.window_rows import WindowState
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings
+from rappor_cli.progress import progress_bar
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.text import visible
+from rappor_core.wire.report import Report
 from rappor_server.serving import bind, listening_problem
-from simulations.experiments.demo_weeks import DAYS, candidates, place_weeks
+from simulations.experiments.demo_weeks import (
+    DAILY,
+    DAYS,
+    THEMES_DAILY,
+    candidates,
+    day_readings,
+    metrics_text,
+    place_weeks,
+)
+from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
 JOB_SECONDS = 300.0
 FOLLOWED = ("start_page", "theme")  # metrics with a daily series
-MOST_JOBS = 1000
+MAX_JOBS = 1000
 TICK_SECONDS = 2.0
 FILE = "decoder.sqlite"
 HOST = "127.0.0.1"
 Say = Callable[[str], None]
 
 
-class DemoServiceError(RapporError):
-    """The demo cannot prepare or start its decoder service."""
+class DemoError(RapporError):
+    """The demonstration cannot be carried out."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +88,11 @@ class Prepared:
 
 
 def check_port(port: int) -> None:
-    """Raises DemoServiceError, with the way out, where nothing can listen on a port."""
+    """Raises DemoError, with the way out, where nothing can listen on a port."""
     try:
         bind(HOST, port).close()
     except OSError as error:
-        raise DemoServiceError(listening_problem(f"{HOST}:{port}", error)) from error
+        raise DemoError(listening_problem(f"{HOST}:{port}", error)) from error
 
 
 @contextmanager
@@ -116,7 +135,7 @@ def prepared_service(
 
     collector: its URL.  port: of the service; 0 takes a free one.
 
-    Raises DemoServiceError where a job did not end as it should.
+    Raises DemoError where a job did not end as it should.
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
@@ -153,17 +172,99 @@ def prepared_service(
         yield Prepared(url, key.text, second.text)
 
 
-def serve_until_interrupted(prepared: Prepared, say: Say) -> None:
-    """Say where the service is, and wait for Ctrl-C."""
-    say(f"decoder service: {prepared.url}/sign-in")
-    say(f"key: {prepared.key}")
-    say(f"key of a second person, who approves releases: {prepared.second_key}")
-    say("Ctrl-C ends it.")
-    try:
-        while True:
-            time.sleep(1)
-    except KeyboardInterrupt:
-        say("stopped")
+def show_service(
+    output: Path,
+    today: date,
+    rng: np.random.Generator,
+    randomness: Randomness,
+    console: Console,
+    port: int,
+) -> None:
+    """Serve two weeks of reports, decoded, until Ctrl-C.
+
+    Args:
+        output: folder of the databases, which are made anew.
+        today: the day that is open, UTC.
+        rng: of the values.
+        randomness: of the devices.
+        console: where addresses, keys and alarms are printed.
+        port: of the service; 0 takes a free one.
+    """
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True)
+
+    with (
+        filled_collector(output, today, rng, randomness, say) as collector,
+        prepared_service(output, today, rng, collector, say, port=port) as prepared,
+    ):
+        say(f"decoder service: {prepared.url}/sign-in")
+        say(f"key: {prepared.key}")
+        say(f"key of a second person, who approves releases: {prepared.second_key}")
+        say("Ctrl-C ends it.")
+        try:
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            say("stopped")
+
+
+def collector_settings(database: Path, metrics: Path | None = None) -> Settings:
+    """Return the settings of a collector for this machine alone, whatever the shell is set up for.
+
+    Args:
+        database: its file, which is made anew.
+        metrics: a metrics.toml to declare at start.
+    """
+    for leftover in database.parent.glob(f"{database.name}*"):  # its WAL is next to it
+        leftover.unlink()
+    return collector_settings_of(
+        metrics=metrics,
+        database=f"sqlite:///{database}",
+        host="127.0.0.1",
+        port=0,
+        workers=1,
+        require_keys=False,
+        max_reports_per_address=0,  # all devices of the demo have one
+        log_level="warning",
+    )
+
+
+def send(
+    reports: Iterator[Report],
+    transport: Transport,
+    randomness: Randomness,
+    advance: Callable[[int], None],
+) -> FleetDelivery:
+    """Send reports in batches. Raises DemoError where the collector refuses one."""
+    delivery = deliver(reports, transport, randomness=randomness, progress=advance)
+    if delivery.refused:
+        raise DemoError(f"the collector refused reports: {dict(delivery.refused)}")
+    return delivery
+
+
+@contextmanager
+def filled_collector(
+    output: Path, today: date, rng: np.random.Generator, randomness: Randomness, say: Say
+) -> Iterator[str]:
+    """Run a collector whose last two weeks are closed and whose today is open; yield its URL."""
+    metrics, database = output / "service-metrics.toml", output / "service-collector.sqlite"
+    metrics.write_text(metrics_text(today), encoding="utf-8")
+    total, accepted = (DAYS + 1) * (DAILY + THEMES_DAILY), 0
+    with running_collector(collector_settings(database, metrics)) as url:
+        with Transport(url) as transport, progress_bar("reports", total) as advance:
+            for number in range(DAYS + 1):
+                day = today - timedelta(days=DAYS - number)
+                declared = parse_metrics(metrics_text(day)).metrics
+                reports = encode_fleet(day_readings(number, rng), declared, day, randomness)
+                accepted += send(reports, transport, randomness, advance).accepted
+                if day < today:
+                    ask(url, f"/v1/days/{day}/close", method="POST")
+        say(
+            f"collector: {url}, {accepted:,} reports of {DAYS} closed days and of today, "
+            f"counters in {database}"
+        )
+        yield url
 
 
 def _follow(
@@ -217,17 +318,17 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
     """Wait until every job is done, every day of the schedule decoded, and its alarm sent."""
     deadline, told = time.monotonic() + JOB_SECONDS, set[str]()
     while time.monotonic() < deadline:
-        rows = service.jobs.all(person, limit=MOST_JOBS)
+        rows = service.jobs.all(person, limit=MAX_JOBS)
         for row in rows:
             if row.state not in LIVE and row.id not in told:
                 told.add(row.id)
                 say(f"job: {row.operation} of {row.metric}: {row.state}")
             if row.state not in (*LIVE, JobState.DONE):
-                raise DemoServiceError(f"the {row.operation} ended as {row.state}: {row.reason}")
+                raise DemoError(f"the {row.operation} ended as {row.state}: {row.reason}")
         if len(told) == len(rows) and _is_followed(service, person, schedule):
             return
         time.sleep(0.2)
-    raise DemoServiceError(f"the jobs took more than {JOB_SECONDS:.0f} seconds")
+    raise DemoError(f"the jobs took more than {JOB_SECONDS:.0f} seconds")
 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:

@@ -1,58 +1,34 @@
-"""The register of `rappor simulate`: each experiment with its settings and columns.
+"""Experiments of `rappor simulate` on lists of values: each with its settings and columns.
 
-A function here declares one: it takes the settings as options and returns what is measured, and
-how it is shown. The experiments themselves are in `simulations`.
+A function here takes a run and the settings as options, and returns what it has measured and how
+that is shown. The experiments themselves are in `simulations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import date, timedelta
 from functools import partial
-from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 
-from decoder.formats.known_flows import read_known_flows
 from decoder.options import DecodeOptions
 from rappor_cli import options as shared
-from rappor_cli.calibration import decoder_calibration
-from rappor_cli.experiment_files import Advance, Declared, ExperimentOutcome, known_names, seed_of
+from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
 from rappor_cli.numbers import read_day
-from rappor_cli.text import print_note
-from rappor_core.errors import ParameterError
-from rappor_core.metrics.compiled import load_metrics
-from rappor_core.metrics.flow_kind import FLOW
-from rappor_core.metrics.metric import Metric
+from simulations import fleets
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
 from simulations.experiments import paper
 from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
-from simulations.fleets.draws import Fleet
-from simulations.fleets.table import declared_metric, decode_rows, draw_fleet, listed_values
-from simulations.flows.city import city_matrix, city_metric
-from simulations.flows.coverage import FLOW_WORLDS, FlowWorld, in_world
-from simulations.flows.coverage import flow_coverage as cover_flows
-from simulations.location.coverage import GROUPS, has_map, map_coverage
 
 MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless told
-Rng = np.random.Generator
 Columns = Sequence[tuple[str, str, str]]
 Runs = Annotated[int, typer.Option(min=2, help="Draws of each setting.")]
-
-
-@dataclass(frozen=True)
-class RegisteredExperiment:
-    """An experiment of the register. small: settings of `--small` and of `make simulate`."""
-
-    declare: Callable[..., Declared]
-    small: Mapping[str, Any] = field(default_factory=dict)
-
 
 PAPER_COLUMNS: Columns = (
     ("experiment", "name", "s"), ("reports", "reports", ",d"), ("held", "values_held", "d"),
@@ -96,72 +72,61 @@ FLEET_COLUMNS: Columns = (
     ("repeats", "repeats", ".2f"), ("held", "held", ",d"), ("found", "found", ",d"),
     ("false", "false_found", ",d"), ("smallest found", "smallest", ".3%"),
 )  # fmt: skip
-FLOW_COLUMNS: Columns = tuple(
-    (heading, "", "s" if heading in ("world", "intervals of") else "")
-    for heading in ("world", "nats", "devices", "detected (wrong)", "off", "tau",
-                    "intervals of", "a draw", "hold", "±", "worst draw")
-)  # fmt: skip
-COVERAGE_COLUMNS: Columns = tuple(
-    (heading, "", "s" if heading == "metric" else "")
-    for heading in ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
-)
 
 
 def normal(
+    run: ExperimentRun,
     reports: Annotated[
         list[int], typer.Option(min=1, help="Number of reports; may be given several times.")
     ] = list(paper.NORMAL_REPORTS),  # noqa: B006 - typer copies it
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
     alpha: shared.Alpha = 0.05,
-) -> Declared:
+) -> ExperimentOutcome:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
     options = DecodeOptions(correction=correction.value, alpha=alpha)
-    return Declared(("collections", len(reports)), partial(_paper, [
-        partial(paper.normal, number, options=options) for number in reports
-    ]))  # fmt: skip
+    return _paper(run, [partial(paper.normal, number, options=options) for number in reports])
 
 
 def exponential(
+    run: ExperimentRun,
     reports: Annotated[
         int, typer.Option(min=1, help="Number of reports.")
     ] = paper.EXPONENTIAL_REPORTS,
     method: shared.Method = shared.MethodName.CAVITY,
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
     alpha: shared.Alpha = 0.05,
-) -> Declared:
+) -> ExperimentOutcome:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
     options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
-    run = partial(paper.exponential, reports, options=options)
-    return Declared(("collections", 1), partial(_paper, [run]))
+    return _paper(run, [partial(paper.exponential, reports, options=options)])
 
 
 def _paper(
-    runs: Sequence[Callable[..., paper.Experiment]], rng: Rng, advance: Advance
+    run: ExperimentRun, collections: Sequence[Callable[..., paper.Experiment]]
 ) -> ExperimentOutcome:
-    found = []
-    for run in runs:
-        found.append(run(rng=rng))
-        advance(1)
-    rows = [one.row() for one in found]
+    rows = []
+    with run.progress("collections", len(collections)) as advance:
+        for collect in collections:
+            rows.append(collect(rng=run.rng).row())
+            advance(1)
     return ExperimentOutcome(rows, PAPER_COLUMNS)
 
 
 def processes(
+    run: ExperimentRun,
     runs: Runs = 25,
     devices: Annotated[
         int, typer.Option(min=100, help="Machines, of more than 18 reports each.")
     ] = machines.DEVICES,
-) -> Declared:
+) -> ExperimentOutcome:
     """Ten processes among the reports of machines that report often; the variance it really has."""
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        found = machines.processes(runs, devices, rng, advance=advance)
-        return ExperimentOutcome(list(map(asdict, found.rows)), PROCESSES_COLUMNS)
-
-    return Declared(("collections", runs * len(machines.WAYS)), measure)
+    with run.progress("collections", runs * len(machines.WAYS)) as advance:
+        rows = machines.processes(runs, devices, run.rng, advance=advance)
+    return ExperimentOutcome(list(map(asdict, rows)), PROCESSES_COLUMNS)
 
 
 def homepages(
+    run: ExperimentRun,
     reports: Annotated[
         int, typer.Option(min=100_000, help="Devices, one report each where nothing else is said.")
     ] = home.REPORTS,
@@ -169,50 +134,45 @@ def homepages(
     repeated: Annotated[
         int, typer.Option(min=2, help="Reports of each device where devices repeat.")
     ] = 30,
-) -> Declared:
+) -> ExperimentOutcome:
     """Which home pages honest rules name, beside the 31 of the paper: 8,616 candidates."""
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        found = home.homepages(runs, reports, rng, repeated, advance)
-        distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
-        note = f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."
-        return ExperimentOutcome(list(map(asdict, found.rows)), HOMEPAGES_COLUMNS, notes=[note])
-
-    return Declared(("draws", runs * (len(home.DISTRIBUTIONS) + 1)), measure)
+    with run.progress("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
+        rows = home.homepages(runs, reports, run.rng, repeated, advance)
+    distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
+    note = f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."
+    return ExperimentOutcome(list(map(asdict, rows)), HOMEPAGES_COLUMNS, notes=[note])
 
 
 def longitudinal(
+    run: ExperimentRun,
     devices: Annotated[
         int, typer.Option(min=1_000, help="Attacked, for each mode and number of periods.")
     ] = 400_000,
-) -> Declared:
+) -> ExperimentOutcome:
     """What an adversary with all reports of a device learns over a year of days, by mode."""
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        rows = over_time.longitudinal(devices, rng, over_time.PERIODS, advance)
-        return ExperimentOutcome(list(map(asdict, rows)), LONGITUDINAL_COLUMNS)
-
-    return Declared(("attacks", len(over_time.modes()) * len(over_time.PERIODS)), measure)
+    with run.progress("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
+        rows = over_time.longitudinal(devices, run.rng, over_time.PERIODS, advance)
+    return ExperimentOutcome(list(map(asdict, rows)), LONGITUDINAL_COLUMNS)
 
 
 def poisoning(
+    run: ExperimentRun,
     reports: Annotated[
         int, typer.Option(min=100_000, help="Of each draw, forged ones among them.")
     ] = forging.REPORTS,
     runs: Runs = 10,
-) -> Declared:
+) -> ExperimentOutcome:
     """How far forged reports move an estimate, and whether bound, warnings and checks see them."""
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        rows = forging.poisoning(runs, reports, rng, forging.FRACTIONS, advance)
-        named = [", ".join(w for w, part in row.warnings.items() if part >= 0.5) for row in rows]
-        told = [asdict(row) | {"warned_of": of} for row, of in zip(rows, named, strict=True)]
-        return ExperimentOutcome(told, POISONING_COLUMNS)
-
-    return Declared(("ways and parts", 1 + len(forging.WAYS) * len(forging.FRACTIONS)), measure)
+    number = 1 + len(forging.WAYS) * len(forging.FRACTIONS)
+    with run.progress("ways and parts", number) as advance:
+        rows = forging.poisoning(runs, reports, run.rng, forging.FRACTIONS, advance)
+    named = [", ".join(w for w, part in row.warnings.items() if part >= 0.5) for row in rows]
+    told = [asdict(row) | {"warned_of": of} for row, of in zip(rows, named, strict=True)]
+    return ExperimentOutcome(told, POISONING_COLUMNS)
 
 
 def fleet(
+    run: ExperimentRun,
     devices: Annotated[int, typer.Option(min=1, help="Devices in each week.")] = 100_000_000,
     weeks: Annotated[int, typer.Option(min=1, max=104, help="Weeks, each with reports.")] = 12,
     turnover: Annotated[
@@ -230,7 +190,7 @@ def fleet(
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
     alpha: shared.Alpha = 0.05,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
-) -> Declared:
+) -> ExperimentOutcome:
     """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it.
 
     The counts of each week are written as an aggregate file.
@@ -238,18 +198,15 @@ def fleet(
     start = _monday(first)
     if (metrics is None) != (metric is None):
         raise typer.BadParameter("--metrics and --metric go together")
-    declared = declared_metric(metrics, metric)
+    declared = fleets.declared_metric(metrics, metric)
     options = DecodeOptions(correction=correction.value, alpha=alpha)
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        candidates, held = listed_values(declared, shares, zipf, values, absent)
-        positions = candidates.positions(declared.params)[: len(held)]
-        wanted = Fleet(declared.params, held, positions, devices, weeks, turnover, reports)
-        drawn = draw_fleet(wanted, seed_of(rng), advance)
-        rows = list(map(asdict, decode_rows(drawn, candidates, declared, options, start)))
-        return ExperimentOutcome(rows, FLEET_COLUMNS, files=drawn.week_files(declared, start))
-
-    return Declared(("cohorts", declared.params.num_cohorts), measure)
+    candidates, held = fleets.listed_values(declared, shares, zipf, values, absent)
+    positions = candidates.positions(declared.params)[: len(held)]
+    wanted = fleets.Fleet(declared.params, held, positions, devices, weeks, turnover, reports)
+    with run.progress("cohorts", declared.params.num_cohorts) as advance:
+        drawn = fleets.draw_fleet(wanted, run.seed, advance)
+    rows = list(map(asdict, fleets.decode_rows(drawn, candidates, declared, options, start)))
+    return ExperimentOutcome(rows, FLEET_COLUMNS, files=drawn.week_files(declared, start))
 
 
 def _monday(first: str | None) -> date:
@@ -261,150 +218,3 @@ def _monday(first: str | None) -> date:
             param_hint="--from",
         )
     return start
-
-
-def location_coverage(
-    metrics: shared.MetricsFile,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
-    ] = None,
-    devices: Annotated[
-        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
-    ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
-    maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
-) -> Declared:
-    """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
-    declared = [one for one in load_metrics(metrics).declared if has_map(one)]
-    chosen = [one for one in declared if not metric or one.base_name in metric]
-    if not chosen:
-        raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        rows = []
-        for one, size in product(chosen, devices):
-            found = asdict(map_coverage(one, size, maps, rng, advance))
-            rows.append({"metric": one.base_name, "devices": size} | found.pop("parts") | found)
-        note = "by map: mean over the maps, those that find no cell counted as 1"
-        return ExperimentOutcome(rows, COVERAGE_COLUMNS, list(map(_coverage_line, rows)), [note])
-
-    return Declared(("maps", len(chosen) * len(devices) * maps), measure)
-
-
-def _coverage_line(row: Mapping[str, Any]) -> list[str]:
-    every, found, five, ten = (_part(row, name) for name in GROUPS)
-    numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
-    return [row["metric"], f"{row['devices']:,}", every, found, *numbers, five, ten]
-
-
-def _part(row: Mapping[str, Any], name: str) -> str:
-    """Coverage of a group of cells, its Monte-Carlo error, and that of the worst map."""
-    part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
-    text = "-" if part is None else f"{part:.3f}"
-    text += f" ± {error:.3f}" if error is not None else ""
-    return text + (f" ({worst:.2f})" if worst is not None else "")
-
-
-def flow_coverage(
-    epsilon: Annotated[
-        list[float] | None,
-        typer.Option(min=0.5, max=6, help="Nats of a device, for life; may repeat."),
-    ] = None,
-    devices: Annotated[
-        list[int], typer.Option(min=1_000, help="Number of devices; may repeat.")
-    ] = [100_000],  # noqa: B006
-    world: Annotated[
-        list[str] | None, typer.Option(help=f"Of {', '.join(FLOW_WORLDS)}; may be repeated.")
-    ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Draws of each setting.")] = 10,
-    cohorts: Annotated[
-        int | None, typer.Option(min=10, help="Of the made-up city, a multiple of 10.")
-    ] = None,
-    side: Annotated[
-        int, typer.Option(min=2, max=7, help="Zones along a side, two cells each.")
-    ] = 5,
-    metrics: Annotated[
-        Path | None,
-        typer.Option(help="metrics.toml with your metric of kind flow, in place of the city's."),
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="Which one of that file.")] = None,
-    flows: Annotated[
-        Path | None,
-        typer.Option(help="CSV of the true matrix: origin,destination,count by names of cells."),
-    ] = None,
-) -> Declared:
-    """How often intervals of flows, zones, cells and bands hold, on drawn counts."""
-    known_names(world, FLOW_WORLDS, "--world")
-    if metrics and (epsilon or cohorts):
-        raise typer.BadParameter("--epsilon and --cohorts are of the city; yours has its own")
-    settings = list(product(epsilon or [2.0], devices, world or ["as is"]))
-    more = {} if cohorts is None else {"num_cohorts": cohorts}
-
-    def measure(rng: Rng, advance: Advance) -> ExperimentOutcome:
-        rows = []
-        for nats, number, one in settings:
-            if metrics:
-                chosen = _flow_metric(metrics, metric)
-            else:
-                chosen = city_metric(nats, number, rows=side, columns=side, **more)
-            if flows is None:
-                matrix = city_matrix(chosen.details, rng)
-            else:
-                known = read_known_flows(flows, chosen.details, print_note)
-                matrix = np.asarray(known / known.sum())
-            matrix = in_world(matrix, chosen.details, _world(one), rng)
-            found = cover_flows(chosen, matrix, number, draws, rng, advance)
-            nats = chosen.params.epsilon_one
-            rows.append({"world": one, "epsilon": nats, "devices": number} | asdict(found))
-        return ExperimentOutcome(
-            rows, FLOW_COLUMNS, [line for row in rows for line in _flow_lines(row)]
-        )
-
-    return Declared(("draws", len(settings) * draws), measure)
-
-
-def _world(name: str) -> FlowWorld:
-    return next(one for one in FLOW_WORLDS if one == name)
-
-
-def _flow_metric(path: Path, name: str | None) -> Metric:
-    """The metric of flows of a file. Raises ParameterError where there is none, or several."""
-    found = [one for one in load_metrics(path).declared if one.kind == FLOW.name]
-    found = [one for one in found if name in (None, one.name)]
-    if len(found) != 1:
-        raise ParameterError(
-            f"{path} has {len(found)} metrics of kind {FLOW.name!r}"
-            + (f" named {name!r}" if name else ": name one with --metric")
-        )
-    return found[0]
-
-
-def _flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
-    """A line for each quantity; what is of the setting appears in the first."""
-    setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
-               f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
-               f"{row['tau']:.2g}"]  # fmt: skip
-    lines = []
-    for name, one in row["held"].items():
-        numbers = ["-"] * 4
-        if one is not None:
-            numbers = [f"{one[3]:.0f}", f"{one[0]:.3f}", f"{one[1]:.3f}", f"{one[2]:.2f}"]
-        lines.append([*setting, name, *numbers])
-        setting = [""] * len(setting)
-    return lines
-
-
-EXPERIMENTS = {
-    "normal": RegisteredExperiment(normal),
-    "exponential": RegisteredExperiment(exponential),
-    "processes": RegisteredExperiment(processes, {"runs": 3}),
-    "homepages": RegisteredExperiment(homepages, {"runs": 1}),
-    "longitudinal": RegisteredExperiment(longitudinal, {"devices": 20_000}),
-    "poisoning": RegisteredExperiment(poisoning, {"runs": 2}),
-    "fleet": RegisteredExperiment(fleet, {"devices": 1_000_000, "weeks": 4}),
-    "decoder-calibration": RegisteredExperiment(decoder_calibration, {"runs": 1, "medium_runs": 0}),
-    "location-coverage": RegisteredExperiment(location_coverage, {"devices": [20_000], "maps": 2}),
-    "flow-coverage": RegisteredExperiment(
-        flow_coverage,
-        {"devices": [20_000], "world": ["as is", "shuffled"], "draws": 1, "side": 2},
-    ),
-}

@@ -12,6 +12,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TaskID,
     TextColumn,
@@ -25,10 +26,7 @@ LINE_SECONDS = 30.0  # between two lines of one stage
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar; yield the function to call with each further amount that is done."""
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=Console(stderr=True), disable=not sys.stderr.isatty()
-    ) as progress:
+    with _bars(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.advance(task, done)
 
@@ -43,14 +41,7 @@ def stage_bars(*, lines: bool = False) -> Iterator[Callable[[str, int, int], Non
     if lines and not sys.stderr.isatty():
         yield _Lines()
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
+    with _bars(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         bars: dict[str, TaskID] = {}
 
         def show(stage: str, done: int, total: int) -> None:
@@ -61,26 +52,32 @@ def stage_bars(*, lines: bool = False) -> Iterator[Callable[[str, int, int], Non
         yield show
 
 
+@contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """Show that something of unknown length is running."""
+    with _bars(SpinnerColumn(), TimeElapsedColumn(), transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+def _bars(*columns: ProgressColumn, transient: bool = False) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        *columns,
+        console=Console(stderr=True),
+        transient=transient,
+        disable=not sys.stderr.isatty(),
+    )
+
+
 class _Lines:
     """A line on stderr for each new stage, and every `LINE_SECONDS` within one."""
 
     def __init__(self) -> None:
-        self._stage, self._told = "", 0.0
+        self._stage, self._time = "", 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if stage != self._stage or now - self._told >= LINE_SECONDS:
-            self._stage, self._told = stage, now
+        if stage != self._stage or now - self._time >= LINE_SECONDS:
+            self._stage, self._time = stage, now
             print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def spinner(what: str) -> Iterator[None]:
-    """Show that something of unknown length goes on."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not sys.stderr.isatty()
-    ) as progress:
-        progress.add_task(what, total=None)
-        yield

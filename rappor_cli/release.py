@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from disclosure.risk import Method, assess_risk, load_domain, read_columns
+from disclosure.anonymize import specialize_column
+from disclosure.errors import TableError
+from disclosure.files import naming, read_columns, write_csv
+from disclosure.risk import Method, assess_risk, load_domain
+from disclosure.rows.comparison import compare
+from disclosure.series import (
+    Charge,
+    bound_contributions,
+    open_ledger,
+    perturb_by_dct_gaussian,
+    perturb_by_fourier_laplace,
+)
 from rappor_cli import options as shared
 from rappor_cli.options import command_group
-from rappor_cli.release_build import audit, build, diff, keygen, verify
-from rappor_cli.release_clusters import anonymise_table, co_cluster_table
-from rappor_cli.release_measures import measure, series
+from rappor_cli.progress import spinner
+from rappor_cli.release_build import audit, build, diff, keygen, trees_of, verify
+from rappor_cli.release_clusters import anonymize_table, co_cluster_table
 from rappor_cli.release_rows import app as rows_app
 from rappor_cli.release_rows import ledger
+from rappor_cli.text import print_columns
+from rappor_core.whole_files import replacing
 
 app = command_group(
     "Judge, make and verify what is published.",
@@ -27,10 +43,8 @@ app.command()(diff)
 app.command()(verify)
 app.command()(keygen)
 app.command("co-cluster")(co_cluster_table)
-app.command("anonymize")(anonymise_table)
+app.command("anonymize")(anonymize_table)
 app.command()(ledger)
-app.command()(measure)
-app.command()(series)
 app.add_typer(rows_app, name="synthesize")
 
 
@@ -51,8 +65,7 @@ def risk(
     """Count for each row of TABLE how many rows may share its key, missing values included."""
     names = columns.split(",")
     declared = load_domain(domain).select(names)
-    values = read_columns(table, names)
-    report = assess_risk(dict(zip(names, values, strict=True)), declared, method)
+    report = assess_risk(read_columns(table, names), declared, method)
     below = len(report.rows_below(k))
     if as_json:
         found = {"frequencies": report.frequencies.tolist(), "minimum": report.minimum}
@@ -64,3 +77,94 @@ def risk(
         )
     if below:
         raise typer.Exit(1)
+
+
+@app.command()
+def measure(
+    original: Annotated[Path, typer.Argument(help="The rows as they were: CSV with a header.")],
+    published: Annotated[Path, typer.Argument(help="The rows as they are published, likewise.")],
+    columns: Annotated[str, typer.Option(help="Columns to compare, separated by commas.")],
+    numbers: Annotated[str, typer.Option(help="Those of them that are numbers.")] = "",
+    hierarchy: Annotated[
+        list[str] | None,
+        typer.Option(help="COLUMN=FILE: its tree; what was generalised is spread over its leaves."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of queries, folds and spread values.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A CSV file to write, too.")
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Measure what PUBLISHED keeps of ORIGINAL, and what it tells of its persons.
+
+    Distances, counting queries, rows equal to an original, the origin test, the missing person and
+    record linkage: docs/publication.md, "Measures".
+    """
+    names = columns.split(",")
+    trees = trees_of(hierarchy, names)
+    before, after = read_columns(original, names), read_columns(published, names)
+    rng = np.random.default_rng(seed)
+    for name, tree in trees.items():
+        after[name] = specialize_column(after[name], tree, rng)
+    numeric = [name for name in numbers.split(",") if name]
+    with spinner("measuring"):
+        found = compare(before, after, seed=seed, numeric=numeric)
+    if output is not None:
+        header = ("measure", "column", "value", "reading")
+        with replacing(output) as part:
+            write_csv(part, header, map(astuple, found))
+    if as_json:
+        print(json.dumps([asdict(one) for one in found]))
+        return
+    rows = [(one.name, one.column, f"{one.value:.4g}", one.reading) for one in found]
+    print_columns(("measure", "column", "value", "reading"), rows)
+
+
+@app.command()
+def series(
+    visits: Annotated[Path, typer.Argument(help="CSV, a row an event: who, and in which slot.")],
+    slots: Annotated[int, typer.Option(min=1, help="Slots of the series, from 0.")],
+    most: Annotated[int, typer.Option(min=1, help="Slots that one person counts in at most.")],
+    kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; not by looking at it.")],
+    epsilon: Annotated[float, typer.Option(help="What the series may tell of one, in nats.")],
+    ledger: shared.Ledger,
+    output: shared.OutputCsv,
+    delta: Annotated[
+        float, typer.Option(help="Above 0: Gaussian noise on a cosine transform; 0: Laplace.")
+    ] = 0.0,
+    person: Annotated[str, typer.Option(help="Column of the person.")] = "person",
+    slot: Annotated[str, typer.Option(help="Column of the slot, from 0 to --slots - 1.")] = "slot",
+) -> None:
+    """Publish how many persons were there in each slot, with differential privacy.
+
+    Each person counts in --most slots, drawn at random. The charge is in the ledger before noise is
+    drawn.
+    """
+    events = read_columns(visits, [person, slot])
+    persons = np.unique(np.array(events[person]), return_inverse=True)[1].ravel()
+    at = _whole_numbers(visits, slot, events[slot])
+    rng = np.random.default_rng()
+    with naming(visits):
+        counts, l2 = bound_contributions(persons, at, slots, most, rng)
+    charge = Charge(epsilon, delta)
+    if kept > slots:
+        raise typer.BadParameter(f"--kept {kept} of {slots} coefficients")
+    with open_ledger(ledger) as budget:
+        budget.spend(f"series of {slots} slots", charge)
+        left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
+    given = counts.astype(float)
+    if delta:
+        noisy = perturb_by_dct_gaussian(given, kept, l2, charge, rng)
+    else:
+        noisy = perturb_by_fourier_laplace(given, kept, l2, epsilon, rng)
+    rows = [(place, f"{value:.1f}") for place, value in enumerate(noisy.tolist())]
+    with replacing(output) as part:
+        write_csv(part, ("slot", "persons"), rows)
+    print(f"{slots} slots in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")
+
+
+def _whole_numbers(file: Path, column: str, values: Sequence[str]) -> np.ndarray:
+    try:
+        return np.array([int(value) for value in values], dtype=np.int64)
+    except (ValueError, OverflowError):
+        raise TableError(f"{file}: column {column!r} holds what is no whole number") from None

@@ -1,10 +1,9 @@
-"""`rappor release co-cluster` and `anonymise`: tables that their holder has."""
+"""`rappor release co-cluster` and `anonymize`: tables that their holder has."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +12,10 @@ import numpy as np
 import typer
 
 from disclosure.anonymize import (
-    Anonymised,
+    Anonymized,
     Columns,
     DiversityRule,
-    anonymise,
+    anonymize,
     class_diversity,
 )
 from disclosure.co_clustering import (
@@ -26,22 +25,22 @@ from disclosure.co_clustering import (
     Recoded,
     co_cluster,
     draw_numbers,
-    generalise_clusters,
+    generalize_clusters,
     learn_hierarchies,
     merge_small_clusters,
     merge_until_diverse,
     micro_aggregate,
     recode,
-    synthesise,
+    synthesize,
 )
-from disclosure.co_clustering.files import write_co_clustering, write_table
+from disclosure.co_clustering.files import write_co_clustering
 from disclosure.errors import ReleaseError, TableError
-from disclosure.risk import read_columns
+from disclosure.files import naming, read_columns, write_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
 from rappor_cli.release_build import name_and_value, trees_of
 from rappor_core.errors import file_problem
-from rappor_core.text import safe_cell
+from rappor_core.whole_files import replacing
 
 LEARNT = "learnt"
 
@@ -120,7 +119,7 @@ def co_cluster_table(
     recoded = _recode(table, columns, numbers, intervals, floor or k or 1)
     with spinner(f"co-clustering {recoded.num_rows:,} rows"):
         model = co_cluster(recoded, seed=seed, starts=starts)
-    with _naming(table):
+    with naming(table):
         grid = model.finest if k is None else merge_small_clusters(model, k)
         if sensitive and k is not None:
             grid = merge_until_diverse(model, k, sensitive, DiversityRule(distinct, closeness))
@@ -133,7 +132,7 @@ def co_cluster_table(
     print("recoded.csv, grid.json and index.html tell of the rows: they are not for publication")
 
 
-def anonymise_table(
+def anonymize_table(
     table: shared.Table,
     columns: ColumnsOption,
     k: Annotated[int, typer.Option(min=2, help="Rows that share every published combination.")],
@@ -200,11 +199,11 @@ def anonymise_table(
         learnt = _selected(LearntHierarchies.load(Path(hierarchies)), rest, Path(hierarchies))
     else:
         learnt = LearntHierarchies({}, {})
-    whole = _read(table, [*names, *kept])
-    with _naming(table), spinner(f"anonymising for k = {k}"):
+    whole = read_columns(table, [*names, *kept])
+    with naming(table), spinner(f"anonymising for k = {k}"):
         learnt = learnt.with_floor(whole, k) if rest else learnt
         coded = learnt.recode(whole) if rest else {}
-        made = anonymise(
+        made = anonymize(
             coded | {name: whole[name] for name in given},
             Columns({**learnt.trees, **given}),
             k,
@@ -216,12 +215,12 @@ def anonymise_table(
 
 
 def _write_classes(
-    made: Anonymised, names: list[str], kept: Mapping[str, list[str]], output: Path
+    made: Anonymized, names: list[str], kept: Mapping[str, list[str]], output: Path
 ) -> None:
     """Write what is published, and say what it kept and what it does not hide."""
     published = made.to_table()
     shown = {name: published[name] for name in names} | {**kept}
-    _write(_guarded(shown, made.published.tolist()), output)
+    _write(_sorted(shown, made.published.tolist()), output)
     print(
         f"{int(made.counts.sum()):,} rows in {len(made.counts):,} classes of {made.counts.min():,} "
         f"or more; mean loss {made.leaf_loss:.3f}; {made.completeness:.1%} of the rows left out"
@@ -230,7 +229,7 @@ def _write_classes(
         _warn_of_one_value(name, made, values)
 
 
-def _warn_of_one_value(name: str, made: Anonymised, values: Sequence[str]) -> None:
+def _warn_of_one_value(name: str, made: Anonymized, values: Sequence[str]) -> None:
     """Say how many classes have one value of a column that is published as it is."""
     said = np.array(values)[made.published].tolist()
     alone = class_diversity(made.of_row[made.published], said)
@@ -248,16 +247,12 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _read(table: Path, names: Sequence[str]) -> dict[str, list[str]]:
-    return dict(zip(names, read_columns(table, names), strict=True))
-
-
 def _recode(table: Path, columns: str, numbers: str, intervals: int, floor: int) -> Recoded:
     names = _names(columns)
     if set(_names(numbers)) - set(names) or len(names) < 2:
         raise typer.BadParameter("give 2 columns or more, those of --numbers among them")
-    whole = _read(table, names)
-    with _naming(table):
+    whole = read_columns(table, names)
+    with naming(table):
         return recode(whole, names, numbers=_names(numbers), intervals=intervals, floor=floor)
 
 
@@ -268,15 +263,6 @@ def _selected(learnt: LearntHierarchies, names: Sequence[str], file: Path) -> Le
     return LearntHierarchies(
         {name: learnt.parts[name] for name in names}, {name: learnt.trees[name] for name in names}
     )
-
-
-@contextmanager
-def _naming(file: Path) -> Iterator[None]:
-    """Name the file in what is said of its values."""
-    try:
-        yield
-    except TableError as error:
-        raise TableError(f"{file}: {error}") from None
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:
@@ -298,33 +284,30 @@ def _published(
         return None
     if publish is Publish.SYNTH:
         rng = np.random.default_rng()
-        return _guarded(draw_numbers(synthesise(grid, rng), grid.recoded.parts, bounds, rng))
+        return _sorted(draw_numbers(synthesize(grid, rng), grid.recoded.parts, bounds, rng))
     if publish is Publish.MICRO:
         made = micro_aggregate(grid)
     else:
-        made = generalise_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
+        made = generalize_clusters(grid, learnt.trees if publish is Publish.COC_HG else None)
     for name, share in made.misreported.items():
         if share:
             print(f"{name}: {share:.1%} of the rows are published with a value they do not have")
-    return _guarded(made.to_table())
+    return _sorted(made.to_table())
 
 
-def _guarded(
+def _sorted(
     table: Mapping[str, Sequence[str]], shown: Sequence[bool] | None = None
 ) -> dict[str, list[str]]:
-    """The rows that are shown, sorted, with nothing that a spreadsheet would compute.
-
-    Their order in TABLE could be that of another table.
-    """
+    """The rows that are shown, sorted: their order in TABLE could be that of another table."""
     rows = list(zip(*table.values(), strict=True))
     kept = sorted(row for place, row in enumerate(rows) if shown is None or shown[place])
-    columns = [[safe_cell(value) for value in column] for column in zip(*kept, strict=True)]
-    return dict(zip(map(safe_cell, table), columns, strict=True))
+    return dict(zip(table, map(list, zip(*kept, strict=True)), strict=True))
 
 
 def _write(table: Mapping[str, Sequence[str]], file: Path) -> None:
     try:
-        write_table(table, file)
+        with replacing(file) as part:
+            write_csv(part, table, zip(*table.values(), strict=True), guarded=True)
     except OSError as error:
         raise ReleaseError(f"{file} cannot be written: {file_problem(error)}") from None
 

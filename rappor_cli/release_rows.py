@@ -5,32 +5,29 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from disclosure.errors import TableError
-from disclosure.folders import check_new_folder
+from disclosure.files import check_new_folder, naming, read_columns
 from disclosure.release import (
     key_id,
     load_policy,
     load_private_key,
     sign_manifest,
 )
-from disclosure.risk import read_columns
-from disclosure.rows.decoded import check_size, synthesise_decoded
+from disclosure.rows.decoded import check_size, synthesize_decoded
 from disclosure.rows.domain import load_row_domain
-from disclosure.rows.partitioning import partitioner_named
 from disclosure.rows.private_histogram import Baseline, DPCocGen, draw_rows, estimate_histogram
 from disclosure.rows.publishing import (
     OF_DECODING,
     OF_TABLE,
     ROWS_ARE,
     admit_estimates,
+    read_estimates,
     release_of_rows,
     write_rows,
 )
-from disclosure.rows.sources import read_estimates
 from disclosure.series import Charge, make_ledger, open_ledger, read_ledger
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
@@ -50,11 +47,12 @@ app = command_group(
     "--ledger ledger.json -o rows",
 )
 
+Synthesizer = Literal["dpcocgen", "baseline"]
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
 
 
 @app.callback()
-def synthesise() -> None:
+def synthesize() -> None:
     """Draw synthetic rows: of a decoding, or of a table in clear with differential privacy."""
 
 
@@ -85,7 +83,7 @@ def decoded(
     day = read_day(issued) or datetime.now(UTC).date()
     known = admit_estimates(read_estimates(source), rules, day)
     release = release_of_rows(known, rules, day, before)
-    made = synthesise_decoded(known, num_sets=sets, num_rows=rows)
+    made = synthesize_decoded(known, num_sets=sets, num_rows=rows)
     description = {
         "kind": "decoded",
         "columns": list(known.columns),
@@ -110,10 +108,7 @@ def table(
     epsilon: Annotated[float, typer.Option(help="What the rows may tell of one, in nats.")],
     ledger: shared.Ledger,
     output: shared.NewFolder,
-    method: Annotated[
-        str, typer.Option("--synthesizer", help="dpcocgen or baseline.")
-    ] = "dpcocgen",
-    partitioner: Annotated[str, typer.Option(help="Of dpcocgen: what groups cells.")] = "kd-tree",
+    method: Annotated[Synthesizer, typer.Option("--synthesizer")] = "dpcocgen",
     rows: RowsOption = None,
 ) -> None:
     """Draw rows of a table that you hold in clear, with differential privacy.
@@ -124,14 +119,12 @@ def table(
     check_new_folder(output, ROWS_ARE)
     declared = load_row_domain(domain)
     check_size(rows or 1, len(declared.axes))
-    chosen = _method(method, partitioner)
+    chosen = Baseline() if method == "baseline" else DPCocGen()
     names = list(declared.axes)
-    values = dict(zip(names, read_columns(source, names), strict=True))
+    values = read_columns(source, names)
     with open_ledger(ledger) as budget:
-        try:
+        with naming(source):
             found = estimate_histogram(values, declared, epsilon, budget, method=chosen)
-        except TableError as error:
-            raise TableError(f"{source}: {error}") from None
         left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
     made = draw_rows(found, declared, rows)
     num_rows = len(made[names[0]])
@@ -166,11 +159,3 @@ def ledger(
     rows.append(("spent", f"{found.spent_epsilon:g}", f"{found.spent_delta:g}"))
     rows.append(("limit", f"{found.limit.epsilon:g}", f"{found.limit.delta:g}"))
     print_columns(("charge", "epsilon", "delta"), rows)
-
-
-def _method(method: str, partitioner: str) -> Baseline | DPCocGen:
-    if method == "baseline":
-        return Baseline()
-    if method != "dpcocgen":
-        raise typer.BadParameter(f"{method!r} is not dpcocgen or baseline")
-    return DPCocGen(partitioner_named(partitioner))

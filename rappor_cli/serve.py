@@ -1,4 +1,4 @@
-"""`rappor serve`: run the collector."""
+"""`rappor serve` runs the collector, and `rappor consume` counts the reports of a broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from collector.server import serve as run
-from collector.settings import load_settings
+from collector.settings import Settings, load_settings
 from rappor_cli import options as shared
 
 
@@ -23,12 +23,38 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Without keys; on loopback only.")] = False,
 ) -> None:
     """Run the collector until it is told to stop. Every setting can come as RAPPOR_<NAME>."""
-    chosen: dict[str, Any] = {
-        "metrics": metrics,
-        "database": database,
-        "host": host,
-        "port": port,
-        "workers": workers,
-        "require_keys": False if open_ else None,
-    }
-    run(load_settings(**{name: value for name, value in chosen.items() if value is not None}))
+    settings = _settings(
+        metrics=metrics, database=database, host=host, port=port, workers=workers,
+        require_keys=False if open_ else None,
+    )  # fmt: skip
+    run(settings)
+
+
+def consume(
+    database: shared.ServedDatabase = None,
+    broker: Annotated[str | None, typer.Option(help="HOST:PORT,... of the broker.")] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="End when all that is there now is counted.")
+    ] = False,
+    leave: Annotated[
+        bool,
+        typer.Option("--leave", help="Likewise; then days close as if there were no broker."),
+    ] = False,
+) -> None:
+    """Count reports from the broker until told to stop. Settings are those of rappor serve."""
+    from collector.broker.serving import consume as count  # `serve` runs without its libraries
+
+    counted = count(
+        _settings(database=database, broker=broker), until_end=until_end, leave_broker=leave
+    )
+    if until_end or leave:
+        typer.echo(
+            f"{counted.messages} messages: {counted.accepted} reports counted, "
+            f"{counted.duplicates} batches counted before, {counted.refused} reports refused, "
+            f"{counted.skipped} messages skipped"
+        )
+
+
+def _settings(**chosen: Any) -> Settings:
+    """Return the collector's settings, with the options that were given."""
+    return load_settings(**{name: value for name, value in chosen.items() if value is not None})

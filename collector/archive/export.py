@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from collector.archive.bit_sums import Bytes
 from collector.archive.errors import ArchiveDamagedError
 from collector.archive.manifest import (
     ArchivedPart,
@@ -28,6 +27,7 @@ from collector.archive.manifest import (
     folder_of,
     read_entries,
 )
+from collector.archive.parquet import Bytes
 from collector.archive.parts import PartCounts, verify_part, write_part
 from collector.archive.store import Store
 from rappor_core.errors import RapporError

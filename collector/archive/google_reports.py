@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.archive.bit_sums import Bytes
 from collector.archive.errors import ArchiveError
+from collector.archive.parquet import Bytes
 from collector.archive.parts import PartCounts
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from collector.archive.bit_sums import Counts
 from collector.archive.errors import ArchiveDamagedError
+from collector.archive.parquet import Counts
 from collector.archive.store import Store
 from rappor_core.errors import RapporError
 from rappor_core.params import RapporParams

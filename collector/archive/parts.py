@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from secrets import token_hex
-from typing import IO, Any
 
 import numpy as np
 
-from collector.archive.bit_sums import Bytes, Counts, sum_bits
 from collector.archive.errors import ArchiveDamagedError
 from collector.archive.manifest import (
     REPORTS,
@@ -22,11 +20,14 @@ from collector.archive.manifest import (
     week_of,
 )
 from collector.archive.parquet import (
+    Bytes,
     Cohorts,
+    Counts,
     open_part,
     read_group,
     reading,
     rows_in_group,
+    sum_bits,
     write_reports,
 )
 from collector.archive.store import Store
@@ -101,10 +102,10 @@ def write_part(
     folder = f"{folder_of(metric.name, metric.params_id)}/week={week_of(days[1])}"
     name = f"{REPORTS}/{folder}/{days[0]}_{days[1]}-{token_hex(8)}.parquet"
     width = metric.params.report_bytes
-    with store.writing(name) as raw:
-        file = _Hashing(raw)
-        write_reports(file, width, reports)  # type: ignore[arg-type]
+    with store.writing(name) as file:
+        write_reports(file, width, reports)
     try:
+        digest, num_bytes = _digest_of_file(store, name)
         counts = _read_back(store, name, metric.params)
         check(counts)
         entry = ArchivedPart(
@@ -114,8 +115,8 @@ def write_part(
             first_day=days[0].isoformat(),
             last_day=days[1].isoformat(),
             file=name,
-            file_digest=file.digest.hexdigest(),
-            file_bytes=file.tell(),
+            file_digest=digest,
+            file_bytes=num_bytes,
             rows_in_group=rows_in_group(width),
             num_reports=int(counts.reports_per_cohort.sum()),
             reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
@@ -131,13 +132,11 @@ def write_part(
 def verify_part(store: Store, entry: ArchivedPart) -> None:
     """Read a part whole and compare its digest and its sums with its entry. Raises
     ArchiveDamagedError."""
-    name, digest = entry.file, sha256()
-    with open_part(store, name) as file:
-        while piece := file.read(_READ_BYTES):
-            digest.update(piece)
-    if digest.hexdigest() != entry.file_digest:
-        raise ArchiveDamagedError(f"{name}: its bytes are not those of which the manifest tells")
-    check_digest(entry, _read_back(store, name, entry.params))
+    if _digest_of_file(store, entry.file)[0] != entry.file_digest:
+        raise ArchiveDamagedError(
+            f"{entry.file}: its bytes are not those of which the manifest tells"
+        )
+    check_digest(entry, _read_back(store, entry.file, entry.params))
 
 
 def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
@@ -149,6 +148,16 @@ def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
         )
 
 
+def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
+    """SHA-256 of a file as the store has it, and its length in bytes."""
+    digest, num_bytes = sha256(), 0
+    with open_part(store, name) as file:
+        while piece := file.read(_READ_BYTES):
+            digest.update(piece)
+            num_bytes += len(piece)
+    return digest.hexdigest(), num_bytes
+
+
 def _read_back(store: Store, name: str, params: RapporParams) -> PartCounts:
     """The sums of a whole file. Raises ArchiveDamagedError."""
     counts = PartCounts.zero(params.num_cohorts, params.num_bits)
@@ -156,32 +165,3 @@ def _read_back(store: Store, name: str, params: RapporParams) -> PartCounts:
         for group in range(opened.num_row_groups):
             counts.add_rows(*read_group(opened, group))
     return counts
-
-
-class _Hashing:
-    """A file to write that knows the SHA-256 of what went through it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._size = 0
-        self.digest = sha256()
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        """Write all of it."""
-        self.digest.update(data)
-        self._file.write(data)
-        self._size += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        """How many bytes were written."""
-        return self._size
-
-    def flush(self) -> None:
-        """Hand on what is buffered."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """The file below is closed by who opened it."""
-        self.closed = True

@@ -94,14 +94,16 @@ def decode_flows(
 
 def flow_of(aggregate: Aggregate) -> Flow:
     """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
-    declared = Metric.from_dict(aggregate.definition) if aggregate.definition else None
-    details = None if declared is None else declared.details
-    if not isinstance(details, Flow):
+    details = aggregate.definition.get("details")
+    if not isinstance(details, Mapping) or not {"origin", "destination"} <= details.keys():
         kind = aggregate.definition.get("kind")
-        raise DecodeError(f"metric {aggregate.metric!r} is of kind {kind!r}, and has no flows")
+        raise DecodeError(
+            f"metric {aggregate.metric!r} is of kind {kind!r}, and has no flows: use rappor decode"
+        )
     if not aggregate.num_reports:
         raise DecodeError(f"metric {aggregate.metric!r} has no reports: choose other days")
-    return details
+    flow: Flow = Metric.from_dict(aggregate.definition).details
+    return flow
 
 
 def fit_answers(

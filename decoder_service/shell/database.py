@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
-from rappor_server import backup, database
+from rappor_server import database
 from rappor_server.errors import SettingsError
 from rappor_server.program import Program
 
@@ -23,7 +23,7 @@ SERVICE = Program(
     instances="every service and worker",
     table="result_files",
     example="sqlite:///rappor-decoder.sqlite",
-    migrate="rappor decoder migrate",
+    migrate="rappor migrate",
     migrations=Path(__file__).with_name("migrations"),
     migration_lock=MIGRATION_LOCK,
     not_ours="none of them is the decoder service's; name an empty one",
@@ -34,8 +34,6 @@ SERVICE = Program(
 
 parse_url = partial(database.parse_url, program=SERVICE)
 make_engine = partial(database.make_engine, program=SERVICE)
-back_up = partial(backup.back_up, program=SERVICE)
-restore = partial(backup.restore, program=SERVICE)
 
 
 def check_is_there(url: str) -> None:
@@ -44,7 +42,7 @@ def check_is_there(url: str) -> None:
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
         raise SettingsError(
             f"database {parsed.database!r}: there is no such file; check the path, or make it with "
-            "rappor decoder serve or rappor decoder migrate"
+            "rappor decoder serve"
         )
 
 

@@ -1,19 +1,18 @@
 """k-anonymity by fusion of the nearest rows, along trees of values and intervals of numbers."""
 
-from disclosure.anonymize.anonymise import Anonymised, anonymise
 from disclosure.anonymize.columns import Columns, Hierarchy, IntervalColumn
 from disclosure.anonymize.diversity import ClassDiversity, DiversityRule, class_diversity
-from disclosure.anonymize.specialisation import specialise, specialise_column
+from disclosure.anonymize.greedy import Anonymized, anonymize, specialize, specialize_column
 
 __all__ = [
-    "Anonymised",
+    "Anonymized",
     "ClassDiversity",
     "Columns",
     "DiversityRule",
     "Hierarchy",
     "IntervalColumn",
-    "anonymise",
+    "anonymize",
     "class_diversity",
-    "specialise",
-    "specialise_column",
+    "specialize",
+    "specialize_column",
 ]

@@ -8,7 +8,6 @@ column. Rows add up their columns, each with its weight.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from disclosure.errors import TableError
+from disclosure.files import naming, read_csv_rows
 from disclosure.typing import Booleans, Floats, Integers
 from rappor_core.errors import shown
-from rappor_core.failures import failure_reason
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,8 @@ class Hierarchy:
 
         Raises TableError that names the file where it cannot be read, or is no such tree.
         """
-        try:
-            with file.open(newline="", encoding="utf-8-sig") as lines:
-                return cls(tuple(tuple(row) for row in csv.reader(lines) if row))
-        except (csv.Error, UnicodeDecodeError, OSError) as error:
-            raise TableError(f"{file}: not CSV in UTF-8: {failure_reason(error)}") from error
+        with naming(file):
+            return cls(tuple(tuple(row) for row in read_csv_rows(file) if row))
 
     @property
     def height(self) -> int:

@@ -4,11 +4,6 @@ classes, synthetic rows.
 None of it carries an epsilon. `docs/publication.md` says what each protects against.
 """
 
-from disclosure.co_clustering.classes import (
-    ClusterClasses,
-    generalise_clusters,
-    micro_aggregate,
-)
 from disclosure.co_clustering.engine import (
     co_cluster,
     from_partition,
@@ -18,8 +13,15 @@ from disclosure.co_clustering.engine import (
 from disclosure.co_clustering.grid import CoClustering, GroupGrid
 from disclosure.co_clustering.hierarchies import LearntHierarchies, learn_hierarchies
 from disclosure.co_clustering.merges import Merge, Partition
+from disclosure.co_clustering.publication import (
+    ClusterClasses,
+    draw_numbers,
+    generalize_clusters,
+    micro_aggregate,
+    synthesize,
+    value_shares,
+)
 from disclosure.co_clustering.recoding import Intervals, Recoded, Values, recode
-from disclosure.co_clustering.synthesis import draw_numbers, synthesise, value_shares
 
 __all__ = [
     "ClusterClasses",
@@ -34,12 +36,12 @@ __all__ = [
     "co_cluster",
     "draw_numbers",
     "from_partition",
-    "generalise_clusters",
+    "generalize_clusters",
     "learn_hierarchies",
     "merge_small_clusters",
     "merge_until_diverse",
     "micro_aggregate",
     "recode",
-    "synthesise",
+    "synthesize",
     "value_shares",
 ]

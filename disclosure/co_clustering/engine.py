@@ -1,7 +1,9 @@
-"""Co-clustering by the MODL cost: start, greedy merges, post-optimisation, and the dendrogram.
+"""Co-clustering by the MODL cost: start, greedy merges, post-optimization, and the dendrogram.
 
-Of a small table every distinct row is a group of its own at the start, and every part. Of a larger
-one, distinct rows are first gathered into a few hundred groups of rows with like parts.
+In a small table every distinct row is a group of its own at the start, and every part. In a larger
+one, distinct rows are first gathered into a few hundred groups of rows with like parts, by a
+mixture of products with hard assignments: each group has its shares of parts, and each row goes to
+the group under which it is likeliest.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from disclosure.anonymize.diversity import DiversityRule, value_counts
-from disclosure.co_clustering.cost import GridCost
 from disclosure.co_clustering.grid import (
     CoClustering,
     GroupGrid,
@@ -21,6 +22,7 @@ from disclosure.co_clustering.grid import (
 )
 from disclosure.co_clustering.merges import (
     Agglomeration,
+    GridCost,
     Merge,
     Partition,
     best_cut,
@@ -28,18 +30,41 @@ from disclosure.co_clustering.merges import (
 )
 from disclosure.co_clustering.moves import AxisMoves
 from disclosure.co_clustering.recoding import Recoded
-from disclosure.co_clustering.start import gather
 from disclosure.errors import TableError
 from disclosure.typing import Integers
 from rappor_core.errors import shown
 
-MOST_GROUPS = 400  # of rows, at the start
-MOST_PARTS = 1_500  # the changes of cost of all pairs of parts are kept in memory
+_ROUNDS = 6
+_PRIOR = 0.5  # pairs added to each part of a group, so that no share is 0
+MAX_GROUPS = 400  # of rows, at the start
+MAX_PARTS = 1_500  # the changes of cost of all pairs of parts are kept in memory
 _PASSES = 20  # of moves, at most
 _FIRST_MOVES = 150  # groups of rows at which moves between merges begin
 _FEWER = 0.8  # groups of rows from one round of moves to the next
 _PATIENCE = 4  # rounds without a lower cost
-_LEAST_GAIN = 1e-6  # nats
+_MIN_GAIN = 1e-6  # nats
+
+
+def gather(pairs: csr_matrix, num_groups: int, rng: np.random.Generator) -> Integers:
+    """The group of each distinct row, numbered from 0 without gaps.
+
+    pairs: (rows, parts) how often each row shows each part. num_groups: at most; the first members
+    are drawn.
+    """
+    seeds = rng.choice(pairs.shape[0], num_groups, replace=False)
+    profiles = pairs[seeds].toarray().astype(float)
+    profiles /= profiles.max(axis=1, keepdims=True)
+    groups = np.zeros(pairs.shape[0], dtype=np.int64)
+    for _ in range(_ROUNDS):
+        shares = profiles + _PRIOR * pairs.mean(axis=0).A1 / pairs.mean()
+        shares = np.log(shares / shares.sum(axis=1, keepdims=True))
+        groups = np.asarray((pairs @ shares.T).argmax(axis=1))
+        members = csr_matrix(
+            (np.ones(len(groups)), groups, np.arange(len(groups) + 1)),
+            shape=(len(groups), len(profiles)),
+        )
+        profiles = (members.T @ pairs).toarray()
+    return np.unique(groups, return_inverse=True)[1].ravel()
 
 
 def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoClustering:
@@ -48,23 +73,23 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
     Args:
         recoded: the pairs. seed: of the first groups of a large table; the same gives the same.
         starts: tries from other first groups, of which the cheapest is taken. A table of
-            MOST_GROUPS distinct rows or fewer has one start only.
+            MAX_GROUPS distinct rows or fewer has one start only.
 
     Raises:
-        TableError: no starts, or more than MOST_PARTS parts.
+        TableError: no starts, or more than MAX_PARTS parts.
     """
     if starts < 1:
         raise TableError(f"a co-clustering needs a start, not {starts}")
-    if recoded.num_parts > MOST_PARTS:
+    if recoded.num_parts > MAX_PARTS:
         lengths = {name: len(kind.labels) for name, kind in recoded.parts.items()}
         most = max(lengths, key=lengths.__getitem__)
         raise TableError(
-            f"{recoded.num_parts} values and intervals, at most {MOST_PARTS}: leave column "
+            f"{recoded.num_parts} values and intervals, at most {MAX_PARTS}: leave column "
             f"{shown(most)} out, which has {lengths[most]}, or cut it into intervals"
         )
     rng = np.random.default_rng(seed)
     search = Search(recoded)
-    tries = starts if len(search.weights) > MOST_GROUPS else 1
+    tries = starts if len(search.weights) > MAX_GROUPS else 1
     found = [search.improve(search.first(rng)) for _ in range(tries)]
     best, _ = min(found, key=_second)
     return search.with_dendrogram(Partition(best.rows[search.of_row], best.parts))
@@ -131,7 +156,7 @@ class Search:
     """What all candidate grids of a table have in common, for the search of the cheapest one."""
 
     recoded: Recoded
-    most_groups: int = MOST_GROUPS
+    most_groups: int = MAX_GROUPS
 
     def __post_init__(self) -> None:
         """Gather equal rows."""
@@ -168,7 +193,7 @@ class Search:
             tries = [moved, Partition(moved.rows, start.parts)]
             tries += [Partition(start.rows, moved.parts)] if few else []
             found, after = min(map(self._merge, tries), key=_second)
-            if after > cost - _LEAST_GAIN:
+            if after > cost - _MIN_GAIN:
                 return best, cost
             best, cost = found, after
 
@@ -205,7 +230,7 @@ class Search:
         profiles = self._by_parts(parts)
         for _ in range(_PASSES):
             moves = AxisMoves(self.cost, profiles, self.weights, groups, least)
-            if moves.pass_over() > -_LEAST_GAIN:
+            if moves.pass_over() > -_MIN_GAIN:
                 break
         found: Integers = groups[self.of_row]
         return found
@@ -223,7 +248,7 @@ class Search:
         for _ in range(passes):
             by_rows = AxisMoves(self.cost, self._by_parts(parts), self.weights, rows).pass_over()
             by_parts = AxisMoves(self.cost, self._by_rows(rows), ones, parts).pass_over()
-            if by_rows + by_parts > -_LEAST_GAIN:
+            if by_rows + by_parts > -_MIN_GAIN:
                 break
         return Partition(rows, parts)
 

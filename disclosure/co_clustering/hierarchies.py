@@ -51,7 +51,7 @@ class LearntHierarchies:
         return Recoded.encode(table, self.parts).to_table()
 
     def columns(self, weights: Mapping[str, float] | None = None) -> Columns:
-        """The columns as `k_anonymity.anonymise` takes them, together with the recoded table."""
+        """The columns as `anonymize` accepts them, together with the recoded table."""
         return Columns(dict(self.trees), dict(weights or {}))
 
     def with_floor(self, table: Mapping[str, Sequence[str]], k: int) -> LearntHierarchies:

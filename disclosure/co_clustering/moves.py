@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from disclosure.co_clustering.cost import GridCost
+from disclosure.co_clustering.merges import GridCost
 from disclosure.typing import Floats, Integers
 
-_LEAST_GAIN = 1e-7  # nats
+_MIN_GAIN = 1e-7  # nats
 
 
 class AxisMoves:
@@ -51,7 +51,7 @@ class AxisMoves:
         then made one after the other, each judged again where it finds the others.
         """
         changes = self._all_changes()
-        helps = np.flatnonzero(changes < -_LEAST_GAIN)
+        helps = np.flatnonzero(changes < -_MIN_GAIN)
         order = helps[np.argsort(changes[helps], kind="stable")]
         return sum(self._move(int(item)) for item in order)
 
@@ -85,7 +85,7 @@ class AxisMoves:
         self._shift(home, shown, -profile, -weight)
         changes = self._changes(shown, profile, weight)
         best = int(changes.argmin())
-        if changes[best] > changes[home] - _LEAST_GAIN:
+        if changes[best] > changes[home] - _MIN_GAIN:
             best = int(home)
         self._shift(best, shown, profile, weight)
         self.groups[item] = best

@@ -3,11 +3,9 @@
 from disclosure.release.build import Release, build_release
 from disclosure.release.difference import Difference, compare_releases, policy_changes
 from disclosure.release.files import write_release
-from disclosure.release.inference import Audit, InferredNumber, audit_releases
-from disclosure.release.latest import check_latest
-from disclosure.release.merging import pool_rare
+from disclosure.release.inference.protection import InferredNumber
 from disclosure.release.policy import ReleasePolicy, RollUp, load_policy, policy_of_text
-from disclosure.release.published import read_published
+from disclosure.release.pooling import pool_rare
 from disclosure.release.signature import (
     key_id,
     load_private_key,
@@ -16,8 +14,15 @@ from disclosure.release.signature import (
     sign_manifest,
 )
 from disclosure.release.sources import read_source
+from disclosure.release.suppression import Audit, audit_releases
 from disclosure.release.tables import CellTable, ReleasedTable
-from disclosure.release.verification import Verified, read_release, verify_release
+from disclosure.release.verification import (
+    Verified,
+    check_latest,
+    read_published,
+    read_release,
+    verify_release,
+)
 
 __all__ = [
     "Audit",

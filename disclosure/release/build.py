@@ -13,12 +13,20 @@ from scipy.special import ndtri
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError, ReleaseError
 from disclosure.release.earlier import Earlier, check_chain, refuse_in_rows
-from disclosure.release.merging import pool_rare
 from disclosure.release.policy import ReleasePolicy, check_days, check_spelling
+from disclosure.release.pooling import pool_rare
 from disclosure.release.roll_up import sum_error
-from disclosure.release.rounding import round_down, round_nearest, round_up
 from disclosure.release.suppression import Suppressed, suppress_complements, withhold
-from disclosure.release.tables import PARTITION, CellTable, InRows, ReleasedTable
+from disclosure.release.tables import (
+    NUMBERS,
+    PARTITION,
+    CellTable,
+    InRows,
+    ReleasedTable,
+    round_down,
+    round_nearest,
+    round_up,
+)
 from disclosure.typing import Booleans, Floats
 
 
@@ -125,7 +133,7 @@ def _pooled(
     if table.listed:
         return table
     seen = np.flatnonzero(policy.stand_alone(table.detected, table.low))
-    columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in _COLUMNS}
+    columns: dict[str, Any] = {name: getattr(table, name)[seen] for name in NUMBERS}
     cells = [table.cells[i] for i in seen.tolist()]
     detected = table.detected[seen]
     members = {cell: table.members[cell] for cell in cells if cell in table.members}
@@ -138,9 +146,6 @@ def _pooled(
         unbiased=None,
         **columns,
     )
-
-
-_COLUMNS = ("estimate", "std_error", "low", "high")
 
 
 def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedTable:

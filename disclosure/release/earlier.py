@@ -12,14 +12,12 @@ import numpy as np
 
 from disclosure.errors import ReleaseError
 from disclosure.release.policy import ReleasePolicy
-from disclosure.release.tables import InRows, ReleasedTable, TableKey, rows_agree
+from disclosure.release.tables import NUMBERS, InRows, ReleasedTable, TableKey, rows_agree
 from disclosure.typing import Integers
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
     from disclosure.release.build import Release
-
-_NUMBERS = ("estimate", "std_error", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Earlier:
         if policy.on_change == "refuse":
             _refuse_changes(before, table, known, places)
         columns: dict[str, Any] = {}
-        for name in _NUMBERS:
+        for name in NUMBERS:
             columns[name] = getattr(table, name).copy()
             columns[name][known] = getattr(before, name)[places[known]]
         symbols = list(table.symbols)
@@ -165,7 +163,7 @@ def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
     if not lost:
         return table
     columns: dict[str, Any] = {
-        name: np.append(getattr(table, name), getattr(before, name)[lost]) for name in _NUMBERS
+        name: np.append(getattr(table, name), getattr(before, name)[lost]) for name in NUMBERS
     }
     for name in ("cells", "kinds", "symbols"):
         old = getattr(before, name)
@@ -182,7 +180,7 @@ def _with_rows_of(table: ReleasedTable, before: ReleasedTable) -> ReleasedTable:
 def _refuse_changes(
     before: ReleasedTable, table: ReleasedTable, known: Integers, places: Integers
 ) -> None:
-    for name in _NUMBERS:
+    for name in NUMBERS:
         old, new = getattr(before, name)[places[known]], getattr(table, name)[known]
         other = np.flatnonzero((old != new) & ~(np.isnan(old) & np.isnan(new)))
         if len(other):

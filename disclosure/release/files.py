@@ -6,8 +6,6 @@ never written again.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -16,12 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from disclosure.folders import new_folder
+from disclosure.files import new_folder, write_csv
 from disclosure.release.build import Release
-from disclosure.release.columns import columns_of, rows_of
 from disclosure.release.page import render_page
-from disclosure.release.plain import release_to_plain
-from rappor_core.text import safe_cell
+from disclosure.release.plain import columns_of, release_to_plain, rows_of
 
 FORMAT = "rappor-release"
 VERSION = 1
@@ -68,8 +64,8 @@ def write_release(
 
 
 def _write_tables(release: Release, folder: Path) -> None:
-    with (folder / "release.csv").open("w", newline="", encoding="utf-8") as file:
-        write_csv(release, file)
+    header = [column.name for column in columns_of(release)]
+    write_csv(folder / "release.csv", header, rows_of(release), guarded=True)
     _write_text(folder / "datapackage.json", _json(datapackage(release)))
     _write_text(folder / "index.html", render_page(release))
     if find_spec("pyarrow") is not None:
@@ -77,14 +73,6 @@ def _write_tables(release: Release, folder: Path) -> None:
     if any(table.shapes for table in release.tables):
         with (folder / "release.geojson").open("w", encoding="utf-8") as file:
             file.writelines(geojson(release))
-
-
-def write_csv(release: Release, file: io.TextIOBase | Any) -> None:
-    """The rows; texts are made safe for spreadsheets."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(column.name for column in columns_of(release))
-    for row in rows_of(release):
-        writer.writerow([safe_cell(cell) if isinstance(cell, str) else cell for cell in row])
 
 
 def datapackage(release: Release) -> dict[str, Any]:
@@ -137,7 +125,7 @@ def geojson(release: Release) -> Iterator[str]:
             shape = table.shapes.get(row["value"] or "")
             if shape is None:
                 continue
-            properties = {name: _plain(value) for name, value in row.items()}
+            properties = {name: _json_value(value) for name, value in row.items()}
             if row["value"] in table.members:
                 properties["members"] = list(table.members[row["value"]])
             feature = {"type": "Feature", "geometry": shape, "properties": properties}
@@ -207,7 +195,7 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from disclosure.pages import page_template
+from disclosure.files import page_template
 from disclosure.release.build import Release
-from disclosure.release.rounding import decimals
-from disclosure.release.tables import ReleasedTable
+from disclosure.release.tables import NUMBERS, ReleasedTable, decimals
 
-MOST_ROWS = 200  # of a table
-MOST_TABLES = 50
+MAX_ROWS = 200  # of a table
+MAX_TABLES = 50
 
 
 def render_page(release: Release) -> str:
     """The page as text. Values are escaped; the longest are cut."""
-    shown = release.tables[:MOST_TABLES]
+    shown = release.tables[:MAX_TABLES]
     return page_template("disclosure.release", "release.html.j2").render(
         release=release,
         policy=release.policy,
@@ -29,7 +28,7 @@ def render_page(release: Release) -> str:
 def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
     """What the template shows of a table: the largest shown first, then the suppressed."""
     places = max(0, decimals(release.policy.rounding) - 2)
-    columns = [getattr(table, name).tolist() for name in ("estimate", "std_error", "low", "high")]
+    columns = [getattr(table, name).tolist() for name in NUMBERS]
     rows = list(zip(table.cells, table.kinds, *columns, table.symbols, strict=True))
     rows.sort(key=lambda row: (bool(row[6]), row[1] == "total", -row[2] if not row[6] else 0.0))
     peak = max((row[5] for row in rows if not row[6] and row[1] != "total"), default=1.0) or 1.0
@@ -60,7 +59,7 @@ def _table(table: ReleasedTable, release: Release) -> dict[str, Any]:
                 if symbol or kind == "total"
                 else round(100 * (min(high, peak) - max(low, 0)) / peak, 2),
             }
-            for cell, kind, estimate, error, low, high, symbol in rows[:MOST_ROWS]
+            for cell, kind, estimate, error, low, high, symbol in rows[:MAX_ROWS]
         ],
     }
 

@@ -1,8 +1,9 @@
-"""A release as plain values for release.json, and back."""
+"""A release as plain values: the rows and columns of its files, and release.json and back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -11,13 +12,73 @@ import numpy as np
 
 from disclosure.errors import PublicationError, ReleaseError
 from disclosure.release.build import Release
-from disclosure.release.columns import columns_of
 from disclosure.release.policy import ReleasePolicy, parse_policy
-from disclosure.release.tables import InRows, ReleasedTable, stratum_key
+from disclosure.release.tables import NUMBERS, InRows, ReleasedTable, stratum_key
 from disclosure.typing import Floats
 from rappor_core.errors import shown
 
-_NUMBERS = ("estimate", "std_error", "low", "high")
+
+@dataclass(frozen=True)
+class Column:
+    """A column of release.csv: name, type (of Table Schema: string, date, integer, number),
+    meaning."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+def columns_of(release: Release) -> list[Column]:
+    """The columns of release.csv in their order; one for each stratum of the policy."""
+    step = release.policy.rounding
+    return [
+        Column("metric", "string", "name of the metric"),
+        *(Column(f"stratum_{one}", "string", f"stratum {one}") for one in release.policy.strata),
+        Column("first_day", "date", "first day of the window (UTC)"),
+        Column("last_day", "date", "last day of the window (UTC), in it"),
+        Column("reports", "integer", "reports of the table, rounded down to a multiple of "
+               f"{release.policy.reports_rounding}; empty where the table is withheld"),
+        Column("kind", "string", "cell; merged: several cells, see members in release.json; "
+               "total: sum of the cells of the table; withheld: nothing of the table is shown"),
+        Column("value", "string", "value or cell"),
+        Column("estimate", "number", f"share of the reports, rounded to {step}; empty where a "
+               "symbol stands"),
+        Column("std_error", "number", f"standard error of the share, rounded up to {step}"),
+        Column("low", "number", f"lower end of the interval, rounded down to {step}"),
+        Column("high", "number", f"upper end of the interval, rounded up to {step}"),
+        Column("level", "number", "level of the interval, before rounding widened it"),
+        Column("symbol", "string", "empty, or why no number is shown"),
+    ]  # fmt: skip
+
+
+def rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
+    """The rows of release.csv, one for each cell, in the order of `columns_of`; None for a
+    missing number."""
+    for table in release.tables:
+        yield from _rows(table, release.policy.strata)
+
+
+def _rows(table: ReleasedTable, strata: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    split = dict(table.strata)
+    head = (
+        table.metric,
+        *(split.get(name) for name in strata),
+        table.first_day,
+        table.last_day,
+        table.reports,
+    )
+    if table.reports is None:
+        yield (*head, "withheld", None, None, None, None, None, table.level, table.withheld)
+        return
+    numbers = (numbers_or_none(getattr(table, name)) for name in NUMBERS)
+    rows = zip(table.kinds, table.cells, *numbers, table.symbols, strict=True)
+    for kind, cell, estimate, error, low, high, symbol in rows:
+        yield (*head, kind, cell, estimate, error, low, high, table.level, symbol or None)
+
+
+def numbers_or_none(values: Floats) -> list[float | None]:
+    """The numbers of a column, None where it has none."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 def release_to_plain(release: Release) -> dict[str, Any]:
@@ -90,14 +151,13 @@ def _table_to_plain(table: ReleasedTable) -> dict[str, Any]:
         "held": dict(table.held),
         "members": {name: list(cells) for name, cells in table.members.items()},
     }
-    for name in _NUMBERS:
-        values = getattr(table, name).tolist()
-        plain[name] = [None if value != value else value for value in values]
+    for name in NUMBERS:
+        plain[name] = numbers_or_none(getattr(table, name))
     return plain
 
 
 def _table_from_plain(plain: Mapping[str, Any]) -> ReleasedTable:
-    columns: dict[str, Any] = {name: _floats(plain[name]) for name in _NUMBERS}
+    columns: dict[str, Any] = {name: _floats(plain[name]) for name in NUMBERS}
     cells, kinds, symbols = (tuple(map(str, plain[n])) for n in ("cells", "kinds", "symbols"))
     if {len(cells), len(kinds), len(symbols), *map(len, columns.values())} != {len(cells)}:
         raise ValueError("columns of several lengths")

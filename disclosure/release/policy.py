@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from disclosure.errors import PolicyError
-from disclosure.release.rounding import round_down
-from disclosure.release.tables import MOST_REPORTS
+from disclosure.files import naming
+from disclosure.release.tables import MAX_REPORTS, round_down
 from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import file_problem, shown, toml_problem
 from rappor_core.text import visible
@@ -32,10 +32,10 @@ REASONS: dict[Reason, str] = {
     "policy shows, or another number that is not shown could be narrowed down by it",
 }
 DEFAULT_SYMBOLS: dict[Reason, str] = {"few_reports": "c", "low_interval": "u"}
-_MOST_SYMBOL = 8
-_MOST_LEVELS = 64  # of a tree
-_MOST_DAYS = 36_500
-_MOST_SHOWN = 60
+_MAX_SYMBOL = 8
+_MAX_LEVELS = 64  # of a tree
+_MAX_DAYS = 36_500
+_MAX_SHOWN = 60
 _UNSAFE_STARTS = "=+-@'"
 
 
@@ -70,8 +70,8 @@ class RollUp:
             raise PolicyError(
                 f"roll_up needs max_correlation in [0, 1], not {self.max_correlation}"
             )
-        if not 1 <= self.levels <= _MOST_LEVELS or len(self.lengths) > _MOST_LEVELS:
-            raise PolicyError(f"roll_up needs from 1 to {_MOST_LEVELS} levels or lengths")
+        if not 1 <= self.levels <= _MAX_LEVELS or len(self.lengths) > _MAX_LEVELS:
+            raise PolicyError(f"roll_up needs from 1 to {_MAX_LEVELS} levels or lengths")
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,13 @@ class ReleasePolicy:
             if not getattr(self, name).strip():
                 raise PolicyError(f"{name} is empty")
         for name in ("min_reports", "reports_rounding"):
-            if not 1 <= getattr(self, name) <= MOST_REPORTS:
+            if not 1 <= getattr(self, name) <= MAX_REPORTS:
                 raise PolicyError(f"{name} = {shown(getattr(self, name))} must be 1 or more, and "
-                                  f"{MOST_REPORTS} at most")  # fmt: skip
-        if not 0 < self.min_low < 1 or not 0 <= self.sealed_after_days <= _MOST_DAYS:
+                                  f"{MAX_REPORTS} at most")  # fmt: skip
+        if not 0 < self.min_low < 1 or not 0 <= self.sealed_after_days <= _MAX_DAYS:
             raise PolicyError(
                 f"min_low = {self.min_low} must lie in (0, 1), and sealed_after_days = "
-                f"{shown(self.sealed_after_days)} be from 0 to {_MOST_DAYS}"
+                f"{shown(self.sealed_after_days)} be from 0 to {_MAX_DAYS}"
             )
         if not Decimal("1e-9") <= self.rounding <= Decimal("0.5"):
             raise PolicyError(f"rounding = {self.rounding} must lie between 1e-9 and 0.5")
@@ -208,7 +208,7 @@ class ReleasePolicy:
         for reason, symbol in self.symbols.items():
             if not _is_symbol(symbol):
                 raise PolicyError(
-                    f"symbol {shown(symbol)} of {reason}: 1 to {_MOST_SYMBOL} visible characters, "
+                    f"symbol {shown(symbol)} of {reason}: 1 to {_MAX_SYMBOL} visible characters, "
                     "no number, and none of = + - @ ' at the start"
                 )
 
@@ -291,14 +291,12 @@ def _is_hidden(character: str) -> bool:
 
 def load_policy(path: Path) -> ReleasePolicy:
     """Read release.toml. Raises PolicyError that names the file, the key and the value."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: {file_problem(error)}") from None
-    try:
+    with naming(path):
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PolicyError(file_problem(error)) from None
         return policy_of_text(text)
-    except PolicyError as error:
-        raise PolicyError(f"{path}: {error}") from None
 
 
 def policy_of_text(text: str) -> ReleasePolicy:
@@ -377,7 +375,7 @@ def _toml(value: object) -> str:
     """A value of a policy about as it is written there, for a message."""
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)[:_MOST_SHOWN] if isinstance(value, Decimal | date) else shown(value)
+    return str(value)[:_MAX_SHOWN] if isinstance(value, Decimal | date) else shown(value)
 
 
 def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -388,7 +386,7 @@ def _typed(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> di
             raise PolicyError(f"unknown key {where}{shown(name)}; known: {', '.join(kinds)}")
         kind, good = kinds[name], value
         if kind in (float, Decimal) and type(value) in (int, Decimal):
-            huge = type(value) is int and abs(value) > MOST_REPORTS
+            huge = type(value) is int and abs(value) > MAX_REPORTS
             good = math.inf if huge else kind(value)
         elif (kind is tuple and _all_are(value, str)) or (kind is list and _all_are(value, int)):
             good = tuple(value)
@@ -409,7 +407,7 @@ def _all_are(value: object, kind: type) -> bool:
 
 
 def _is_symbol(symbol: str) -> bool:
-    if not symbol or len(symbol) > _MOST_SYMBOL or visible(symbol) != symbol:
+    if not symbol or len(symbol) > _MAX_SYMBOL or visible(symbol) != symbol:
         return False
     if symbol[0] in _UNSAFE_STARTS or symbol != symbol.strip():
         return False

@@ -17,7 +17,7 @@ from rappor_core.errors import WireFormatError, file_problem, shown
 from rappor_core.strict_json import parse_strict_json
 
 _BOM = b"\xef\xbb\xbf"  # which spreadsheets write before UTF-8
-_MOST_DIGITS = 40  # of a whole number, whose range is checked where it is used
+_MAX_DIGITS = 40  # of a whole number, whose range is checked where it is used
 
 
 class DamagedFileError(ReleaseError):
@@ -50,7 +50,7 @@ class CsvRow:
     def count(self, column: str) -> int:
         """A whole number of 0 or more. Raises DamagedFileError."""
         text = self.cells[column]
-        if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
             raise self.refused(column, f"{shown(text)} is not a whole number of 0 or more")
         return int(text)
 

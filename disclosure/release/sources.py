@@ -10,7 +10,7 @@ import numpy as np
 
 from disclosure.errors import ReleaseError, TableError
 from disclosure.release.reading import CsvRow, DamagedFileError, JsonPart, read_csv, read_json
-from disclosure.release.tables import PARTITION, CellTable, stratum_key
+from disclosure.release.tables import NUMBERS, PARTITION, CellTable, stratum_key
 from disclosure.typing import Floats
 from rappor_core.errors import file_problem, shown
 from rappor_core.grid.box import RESERVED
@@ -26,7 +26,6 @@ _UNPUBLISHED = {
     "curve.csv": "numbers, of which no release is made",
 }  # files of rappor decode -o that no table is made of
 _SIDES = ("origin", "destination")
-_NUMBERS = ("estimate", "std_error", "low", "high")
 
 
 def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[CellTable]:
@@ -111,7 +110,7 @@ def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTa
             "they are sealed; decode an aggregate that was fetched by days"
         )
     path = folder / _DECODED
-    columns = ("value", *_NUMBERS, "shrunken", "detected", "selected_low", "selected_high",
+    columns = ("value", *NUMBERS, "shrunken", "detected", "selected_low", "selected_high",
                "same_bits_as")  # fmt: skip
     rows = [row for row in read_csv(path, columns) if not row.text("same_bits_as")]
     seen = _flags(rows)
@@ -147,7 +146,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
     shapes = _shapes(folder / "density.geojson")
     keys = ("metric", "slot", "first_day", "last_day", "reports")
     groups: dict[tuple[str, ...], list[CsvRow]] = {}
-    for row in read_csv(path, (*keys, "cell", *_NUMBERS, "detected")):
+    for row in read_csv(path, (*keys, "cell", *NUMBERS, "detected")):
         groups.setdefault(tuple(map(row.text, keys)), []).append(row)
     if not groups:
         raise DamagedFileError(f"{path} has no rows")
@@ -172,7 +171,7 @@ def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTab
             detected=_flags(known),
             complete=len(known) == len(rows),
             shapes=shapes,
-            **{name: _column(known, name) for name in _NUMBERS},
+            **{name: _column(known, name) for name in NUMBERS},
         )
 
 
@@ -194,7 +193,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
             f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
         )
     zone_of = {one.text("cell"): one.text("zone") for one in found.items("cells")}
-    zones, flows = found.items("zones"), read_csv(path, (*_SIDES, *_NUMBERS, "detected"))
+    zones, flows = found.items("zones"), read_csv(path, (*_SIDES, *NUMBERS, "detected"))
     members: dict[str, list[str]] = {}
     for row in flows:
         for side in _SIDES:
@@ -221,7 +220,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
             complete=True,
             level=found.number("level"),
             members=several,
-            **{column: _column(rows, column) for column in _NUMBERS},
+            **{column: _column(rows, column) for column in NUMBERS},
         )
 
 

@@ -1,6 +1,9 @@
-"""Tables of a release, before and after the policy: cells with estimates and intervals.
+"""Tables of a release, before and after the policy: cells with estimates and intervals, rounded.
 
 A table is of one metric, one stratum and one window; its rows are values, or cells of a map.
+Numbers are rounded to the nearest multiple of a decimal step, ends of an interval outwards. A
+rounded number is the multiple itself, as near as a float can be: the last bits of the number that
+was rounded are not in it.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,12 +21,44 @@ from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
 TableKey: TypeAlias = tuple[str, Strata, date, date]
-
-MOST_REPORTS = 10**15  # of a table, which numbers of every format hold
+NUMBERS = ("estimate", "std_error", "low", "high")  # columns of a table
+MAX_REPORTS = 10**15  # of a table, which numbers of every format hold
 _SINGLE = 1e-6  # files of decodings have seven digits
 _FAR = 10  # standard errors: further off than chance takes an estimate
-_MOST_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
+_MAX_ERROR = 100  # of a share, which few reports and an epsilon near 0 do not reach
 PARTITION = "between"  # a stratum that divides values, not people: flows between zones or cells
+
+
+def round_nearest(values: Floats, step: Decimal) -> Floats:
+    """The nearest multiple of `step`, ties to even ones. NaN stays NaN."""
+    return _multiples(np.rint(values / float(step)), step)
+
+
+def round_down(values: Floats, step: Decimal) -> Floats:
+    """The largest multiple of `step` that is not above. A multiple stays as it is."""
+    near = np.rint(values / float(step))
+    found = np.where(_multiples(near, step) <= values, near, near - 1)
+    return _multiples(found, step)
+
+
+def round_up(values: Floats, step: Decimal) -> Floats:
+    """The smallest multiple of `step` that is not below. A multiple stays as it is."""
+    found: Floats = 0.0 - round_down(0.0 - values, step)
+    return found
+
+
+def decimals(step: Decimal) -> int:
+    """Number of digits after the point of every multiple of a step."""
+    exponent = step.normalize().as_tuple().exponent
+    return max(0, -int(exponent))
+
+
+def _multiples(counts: Floats, step: Decimal) -> Floats:
+    """counts * step, correctly rounded: the step is a whole number over a power of ten."""
+    places = decimals(step)
+    whole = float(step.scaleb(places))
+    found: Floats = counts * whole / 10.0**places + 0.0
+    return found
 
 
 class InRows(NamedTuple):
@@ -99,9 +135,9 @@ class CellTable(KeyedTable):
             raise TableError(f"{self.name}: columns of several lengths")
         if len(set(self.cells)) != len(self.cells):
             raise TableError(f"{self.name}: a cell stands twice")
-        if not 0 <= self.num_reports <= MOST_REPORTS:
+        if not 0 <= self.num_reports <= MAX_REPORTS:
             raise TableError(
-                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MOST_REPORTS} can be"
+                f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MAX_REPORTS} can be"
             )
         if self.first_day > self.last_day:
             raise TableError(f"{self.name}: its first day is after its last")
@@ -151,7 +187,7 @@ class CellTable(KeyedTable):
             told = f"{name} {{}} with standard error {{}} is no share of the reports"
             self._check(outside <= np.maximum(chance, 1), told, values, error)
         may_be_shown = self.detected & (self.low > 0)
-        good = (self.estimate <= 1 + chance) & (error <= _MOST_ERROR)
+        good = (self.estimate <= 1 + chance) & (error <= _MAX_ERROR)
         told = "estimate {} with standard error {} is no share of the reports"
         self._check(good | ~may_be_shown, told, self.estimate, error)
 

@@ -1,27 +1,41 @@
-"""Check that the files of a release folder are those that its owner has signed."""
+"""Check and read releases that were published: signature, digests, and whether one is an old one.
+
+A signature does not say that nothing newer was published. Who remembers what was seen can tell when
+an old release is shown again; who sees a first one cannot.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from disclosure.errors import ReleaseError, VerificationError
 from disclosure.release.build import Release
 from disclosure.release.files import FORMAT, MANIFEST, SIGNATURE, VERSION, digest_file
 from disclosure.release.plain import release_from_plain
+from disclosure.release.policy import ReleasePolicy
 from disclosure.release.signature import check_signature
+from disclosure.release.tables import NUMBERS, ReleasedTable, TableKey, stratum_key
 from rappor_core.errors import RapporError, file_problem, shown
 from rappor_core.strict_json import parse_strict_json
+from rappor_core.whole_files import write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
-_MOST_MANIFEST = 1 << 20  # bytes
+_MAX_MANIFEST = 1 << 20  # bytes
+_VERSION = 1
+_STRATUM = "stratum_"
 
 
 @dataclass(frozen=True)
@@ -93,7 +107,7 @@ def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Relea
 def _manifest_bytes(folder: Path) -> bytes:
     path = folder / MANIFEST
     try:
-        if path.is_symlink() or path.stat().st_size > _MOST_MANIFEST:
+        if path.is_symlink() or path.stat().st_size > _MAX_MANIFEST:
             raise VerificationError(f"{path} is a link, or larger than a manifest is")
         return path.read_bytes()
     except OSError as error:
@@ -141,3 +155,119 @@ def _check_files(folder: Path, files: Mapping[str, Any]) -> None:
             raise VerificationError(f"{path} was changed after the release was made")
     if "release.json" not in files:
         raise VerificationError("release.json is not among the files")
+
+
+def check_latest(found: Verified, memory: Path) -> None:
+    """Refuse a release that a later one, verified before, was built on; remember this one.
+
+    Args:
+        found: a release that was verified.
+        memory: file of what was seen; made where it is not there.
+
+    Raises:
+        VerificationError: it is an old one.
+        ReleaseError: the file cannot be read or written.
+    """
+    replaced = _read(memory)
+    if found.digest in replaced:
+        raise VerificationError(
+            f"this release of {found.issued} is an old one: that of {replaced[found.digest]} was "
+            "built on it, and you have verified that one before"
+        )
+    new = dict.fromkeys(found.earlier, found.issued)
+    text = json.dumps({"version": _VERSION, "replaced": replaced | new}, indent=2, sort_keys=True)
+    try:
+        write_whole(memory, f"{text}\n")
+    except OSError as error:
+        raise ReleaseError(f"{memory} cannot be written: {file_problem(error)}") from None
+
+
+def _read(memory: Path) -> dict[str, str]:
+    """Day of issue of the later release, by digest of the earlier one."""
+    try:
+        made: Any = parse_strict_json(memory.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ReleaseError(f"{memory}: {file_problem(error)}") from None
+    except RapporError as error:
+        raise ReleaseError(f"{memory}: {error}") from None
+    replaced = made.get("replaced") if isinstance(made, Mapping) else None
+    if not isinstance(replaced, Mapping) or made.get("version") != _VERSION:
+        raise ReleaseError(f"{memory} is not what `rappor release verify --latest` writes")
+    return {str(digest): str(issued) for digest, issued in replaced.items()}
+
+
+def read_published(
+    folder: Path, policy: ReleasePolicy | None = None, *, complete: bool = False
+) -> Release:
+    """Read a release for an audit; its digests are checked if it has a manifest.
+
+    Args:
+        folder: of a release, or with a file release.csv with these columns of one: metric, any of
+            stratum_NAME, first_day, last_day, reports, value, estimate, and if there are any kind,
+            low, high and symbol. A row without an estimate is one that is not shown, a table
+            without reports one that is withheld.
+        policy: what the publisher promises; None: what release.json says.
+        complete: whether the rows of a table in CSV hold everybody.
+
+    Raises:
+        ReleaseError: it cannot be read; a CSV file without a policy.
+        VerificationError: a file is not as its manifest says.
+    """
+    if (folder / MANIFEST).is_file():
+        found = read_release(folder)
+        return found if policy is None else replace(found, policy=policy)
+    if policy is None:
+        raise ReleaseError(
+            f"{folder} has no {MANIFEST}: say what its publisher promises (--policy release.toml)"
+        )
+    path = folder / "release.csv"
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            rows = list(csv.DictReader(lines, strict=True))
+        return Release(policy, date.min, tuple(_tables(rows, complete=complete)))
+    except OSError as error:
+        raise ReleaseError(f"{path}: {file_problem(error)}") from None
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise ReleaseError(f"{path} cannot be used: {shown(error)}") from None
+
+
+def _tables(rows: Sequence[Mapping[str, str]], *, complete: bool) -> list[ReleasedTable]:
+    by_table: dict[TableKey, list[Mapping[str, str]]] = {}
+    for row in rows:
+        strata = {
+            name.removeprefix(_STRATUM): value
+            for name, value in row.items()
+            if name.startswith(_STRATUM) and value
+        }
+        days = date.fromisoformat(row["first_day"]), date.fromisoformat(row["last_day"])
+        by_table.setdefault((row["metric"], stratum_key(strata), *days), []).append(row)
+    return [_table(key, several, complete=complete) for key, several in by_table.items()]
+
+
+def _table(key: TableKey, rows: Sequence[Mapping[str, str]], *, complete: bool) -> ReleasedTable:
+    reports = rows[0]["reports"]
+    held = rows if reports else []
+    columns: dict[str, Any] = {
+        name: np.array([float(row.get(name) or "nan") for row in held]) for name in NUMBERS
+    }
+    hidden = np.isnan(columns["estimate"])
+    kinds = tuple(row.get("kind") or "cell" for row in held)
+    cells = tuple(row["value"] for row in held)
+    pools = {cell: 0 for cell, kind in zip(cells, kinds, strict=True) if kind == "merged"}
+    return ReleasedTable(
+        *key,
+        int(reports) if reports else None,
+        float(rows[0].get("level") or 0.95),
+        cells,
+        kinds,
+        symbols=tuple(
+            (row.get("symbol") or "u") if one else ""
+            for row, one in zip(held, hidden.tolist(), strict=True)
+        ),
+        complete=complete and bool(held),
+        withheld="" if reports else rows[0].get("symbol") or "c",
+        held=pools,
+        **columns,
+    )

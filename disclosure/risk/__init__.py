@@ -8,7 +8,6 @@ from disclosure.risk.missing_values import (
     assess_risk,
     encode_columns,
 )
-from disclosure.risk.tables import read_columns
 
 __all__ = [
     "METHODS",
@@ -18,5 +17,4 @@ __all__ = [
     "assess_risk",
     "encode_columns",
     "load_domain",
-    "read_columns",
 ]

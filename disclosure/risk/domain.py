@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from disclosure.errors import DomainError
-from rappor_core.errors import shown, toml_problem
-from rappor_core.failures import failure_reason
+from disclosure.files import naming, read_toml
+from rappor_core.errors import shown
 
 Combination = dict[int, int]
 
@@ -119,19 +118,12 @@ def load_domain(path: Path) -> Domain:
 
     Raises DomainError for a file that is not TOML, unknown keys, and what `Domain` refuses.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise DomainError(f"{path}: cannot be read: {failure_reason(error)}") from error
-    except ValueError as error:
-        raise DomainError(f"{path}: {toml_problem(error)}") from error
-    unknown = sorted(table.keys() - {"missing", "columns", "incoherent"})
-    if unknown:
-        raise DomainError(f"{path}: unknown keys {shown(unknown)}")
-    try:
+    with naming(path):
+        table = read_toml(path)
+        unknown = sorted(table.keys() - {"missing", "columns", "incoherent"})
+        if unknown:
+            raise DomainError(f"unknown keys {shown(unknown)}")
         return Domain(*_read_fields(table))
-    except DomainError as error:
-        raise DomainError(f"{path}: {error}") from error
 
 
 def _read_fields(table: Mapping[str, Any]) -> tuple[Any, Any, str]:

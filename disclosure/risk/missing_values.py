@@ -18,10 +18,15 @@ from typing import Literal, get_args
 import numpy as np
 
 from disclosure.errors import DomainError, TableError
-from disclosure.risk.dense_keys import INCOHERENT, dense_frequencies
 from disclosure.risk.domain import Combination, Domain
-from disclosure.risk.orthodox import orthodox_frequencies
-from disclosure.risk.patterns import MISSING, Patterns, find_patterns
+from disclosure.risk.patterns import (
+    INCOHERENT,
+    MISSING,
+    Patterns,
+    dense_frequencies,
+    find_patterns,
+    orthodox_frequencies,
+)
 from disclosure.risk.sparse_keys import sparse_frequencies
 from disclosure.typing import Integers
 from rappor_core.errors import shown

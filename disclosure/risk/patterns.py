@@ -1,17 +1,27 @@
-"""Group equal rows into patterns with counts, and sum counts over shared columns."""
+"""Group equal rows into patterns with counts, and count how many rows share the key of each.
+
+The orthodox count lets a missing value agree with everything, on both sides. OPTA and PESA are
+counted here by an array with an axis for each column, where all candidate keys fit in memory.
+
+Equation (3) of the OPTA/PESA text, as printed, lets a missing value equal only a missing value; its
+first table needs the rule of its prose, which is this one (and sdcMicro's default).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from disclosure.risk.domain import Combination
 from disclosure.typing import Booleans, Integers
 
 MISSING = -1
 _LARGEST_KEY = 2**62
 _LARGEST_TABLE = 2**22
+INCOHERENT = -1
 
 
 @dataclass(frozen=True)
@@ -86,3 +96,52 @@ def sum_matching(
     sums = np.rint(np.bincount(inverse.ravel(), weights=counts)).astype(np.int64)
     place = np.minimum(np.searchsorted(found, target_keys), len(found) - 1)
     return np.where(found[place] == target_keys, sums[place], 0)
+
+
+def orthodox_frequencies(patterns: Patterns) -> Integers:
+    """For each pattern, the number of rows that agree with it wherever both are determined,
+    (P,)."""
+    frequencies = np.zeros(len(patterns.counts), dtype=np.int64)
+    masks = list(patterns.by_mask())
+    for columns, targets in masks:
+        shared = defaultdict(list)
+        for others, sources in masks:
+            shared[tuple(p for p in others if p in columns)].append(sources)
+        for common, groups in shared.items():
+            sources, on = np.concatenate(groups), list(common)
+            frequencies[targets] += sum_matching(
+                patterns.codes[sources][:, on],
+                patterns.counts[sources],
+                patterns.codes[targets][:, on],
+                [patterns.sizes[p] for p in common],
+            )
+    return frequencies
+
+
+def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
+    """The largest (OPTA) or smallest (PESA) potential frequency of each pattern's candidate
+    keys, (P,).
+
+    INCOHERENT where a pattern has no candidate.
+    """
+    worst = -1 if largest else np.iinfo(np.int64).max
+    potential = _potential_frequencies(patterns)
+    for rule in rules:
+        potential[tuple(rule.get(p, slice(None)) for p in range(potential.ndim))] = worst
+    frequencies = np.empty(len(patterns.counts), dtype=np.int64)
+    for columns, chosen in patterns.by_mask():
+        missing = tuple(p for p in range(potential.ndim) if p not in columns)
+        extreme = potential.max(axis=missing) if largest else potential.min(axis=missing)
+        frequencies[chosen] = extreme[tuple(patterns.codes[chosen, p] for p in columns)]
+    return np.where(frequencies == worst, INCOHERENT, frequencies)
+
+
+def _potential_frequencies(patterns: Patterns) -> Integers:
+    """For each candidate key, the rows compatible with it: f(c_q), shape `patterns.sizes`."""
+    potential = np.zeros(patterns.sizes, dtype=np.int64)
+    for columns, chosen in patterns.by_mask():
+        shape = [size if p in columns else 1 for p, size in enumerate(patterns.sizes)]
+        table = np.zeros(shape, dtype=np.int64)
+        np.add.at(table, tuple(patterns.codes[chosen].clip(0).T), patterns.counts[chosen])
+        potential += table
+    return potential

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from disclosure.risk.dense_keys import INCOHERENT
 from disclosure.risk.domain import Combination
 from disclosure.risk.fills import Work, extreme_fill, rules_given
-from disclosure.risk.patterns import MISSING, Patterns, number_keys, sum_matching
+from disclosure.risk.patterns import INCOHERENT, MISSING, Patterns, number_keys, sum_matching
 from disclosure.typing import Booleans, Integers
 
 MAX_STEPS = 1_500_000_000  # of the searches of a table: about a minute of one core

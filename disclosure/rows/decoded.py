@@ -1,26 +1,38 @@
-"""Draw several sets of synthetic rows from decoded estimates, which costs no further privacy."""
+"""Draw several sets of synthetic rows from decoded estimates, and combine their analyses.
+
+Each set is analysed as if it were a sample of real rows: an estimate q and its variance u. For m
+sets that were drawn afresh from what is known (all rows synthetic), Raghunathan, Reiter and Rubin
+(2003) give the variance T = (1 + 1/m) b - u_mean of the mean of q, b their variance between sets,
+with (m - 1) (1 - u_mean / ((1 + 1/m) b))^2 degrees of freedom. One set alone has b = 0 and tells
+nothing of what the decoding does not know.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.special import stdtrit
 
 from disclosure.errors import TableError
+from disclosure.rows.domain import num_rows
 from disclosure.rows.estimates import DecodedCells, draw_shares
-from disclosure.typing import Floats
+from disclosure.typing import Floats, Table
 
-MOST_VALUES = 100_000_000  # of all sets: rows by columns
+MAX_VALUES = 100_000_000  # of all sets: rows by columns
 
 
 def check_size(num_rows: int, num_columns: int, num_sets: int = 1) -> None:
     """Raises TableError for more values than memory is sure to hold."""
-    if num_rows * num_columns * num_sets > MOST_VALUES:
+    if num_rows * num_columns * num_sets > MAX_VALUES:
         raise TableError(
-            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MOST_VALUES:,} "
+            f"{num_sets:,} sets of {num_rows:,} rows by {num_columns:,} columns: {MAX_VALUES:,} "
             "values at most; ask for fewer rows (--rows), or fewer sets"
         )
 
 
-def synthesise_decoded(
+def synthesize_decoded(
     estimates: DecodedCells,
     *,
     num_sets: int = 20,
@@ -61,3 +73,85 @@ def _rows(
         name: [values[cell] for cell in order]
         for name, values in zip(estimates.columns, columns, strict=True)
     }
+
+
+@dataclass(frozen=True)
+class Combined:
+    """An estimate from several synthetic sets, with standard error, interval and degrees of
+    freedom."""
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    freedom: float
+
+
+def combine(
+    estimates: Floats,
+    variances: Floats,
+    *,
+    rows_by_report: float,
+    level: float = 0.95,
+) -> Combined:
+    """Combine the analyses of m sets.
+
+    Args:
+        estimates, variances: (m,) of each set, as for a plain sample of its rows.
+        rows_by_report: rows of a set over reports that were decoded. No decoding knows more than
+            its reports, so that the variance is never less than theirs: `u_mean rows_by_report`,
+            which also stands in where b is below u_mean by chance.
+        level: of the interval.
+
+    Raises:
+        TableError: fewer than two sets, lengths that differ, numbers out of range.
+    """
+    m = len(estimates)
+    if m < 2 or len(variances) != m:
+        raise TableError(f"{m} estimates and {len(variances)} variances: two sets or more needed")
+    if not (0 < level < 1 and rows_by_report > 0 and (np.asarray(variances) >= 0).all()):
+        raise TableError(f"level {level}, rows_by_report {rows_by_report}, or a variance below 0")
+    between, within = float(np.var(estimates, ddof=1)), float(np.mean(variances))
+    least = within * rows_by_report
+    total = max(between - within, least) + between / m
+    mean = float(np.mean(estimates))
+    if total == 0:
+        return Combined(mean, 0.0, mean, mean, float("inf"))
+    freedom = (m - 1) * (total / ((1 + 1 / m) * between)) ** 2 if between > 0 else float("inf")
+    freedom = max(freedom, 1.0)
+    reach = float(stdtrit(min(freedom, 1e6), 0.5 + level / 2)) * total**0.5
+    return Combined(mean, total**0.5, mean - reach, mean + reach, freedom)
+
+
+def combine_shares(
+    sets: Sequence[Table],
+    where: Mapping[str, Collection[str]],
+    num_reports: int,
+    level: float = 0.95,
+) -> Combined:
+    """The share of rows whose values lie in the given ones, over several sets.
+
+    Args:
+        sets: synthetic rows, by column.
+        where: by column, the values that count; all named columns must hold one of theirs.
+        num_reports: that the sets were decoded from.
+        level: of the interval, which is cut to [0, 1].
+
+    Raises:
+        TableError: a column that is not there, and what `combine` refuses.
+    """
+    shares, rows = [], []
+    for one in sets:
+        missing = sorted(set(where) - set(one))
+        if missing:
+            raise TableError(f"columns {missing} are not in the rows")
+        inside = np.ones(num_rows(one), dtype=bool)
+        for name, values in where.items():
+            wanted = frozenset(values)
+            inside &= np.array([value in wanted for value in one[name]], dtype=bool)
+        shares.append(float(inside.mean()))
+        rows.append(len(inside))
+    q, n = np.array(shares), np.array(rows, dtype=float)
+    found = combine(q, q * (1 - q) / n, rows_by_report=float(n.mean()) / num_reports, level=level)
+    low, high = max(found.low, 0.0), min(found.high, 1.0)
+    return Combined(found.estimate, found.std_error, low, high, found.freedom)

@@ -7,7 +7,6 @@ the smallest and the largest age) would tell of persons, and no epsilon would co
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from disclosure.errors import DomainError, TableError
-from disclosure.rows.tables import Table, num_rows
-from disclosure.typing import Integers
-from rappor_core.errors import file_problem, shown, toml_problem
+from disclosure.files import naming, read_toml
+from disclosure.typing import Integers, Table
+from rappor_core.errors import shown
 
-MOST_CELLS = 20_000_000  # of a histogram: 160 MB an array
-_MOST_WHOLE = 2**53  # below it, numbers and products of bins are exact
-_MOST_REAL = 1e300  # below it, differences are finite
-_LEAST_DIGITS, _MOST_DIGITS = 6, 17
+MAX_CELLS = 20_000_000  # of a histogram: 160 MB an array
+_MAX_WHOLE = 2**53  # below it, numbers and products of bins are exact
+_MAX_REAL = 1e300  # below it, differences are finite
+_MIN_DIGITS, _MAX_DIGITS = 6, 17
 
 
 @dataclass(frozen=True)
@@ -72,17 +71,17 @@ class EqualBins:
 
     def __post_init__(self) -> None:
         """Check."""
-        most = _MOST_WHOLE if self.whole else _MOST_REAL
-        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MOST_CELLS):
+        most = _MAX_WHOLE if self.whole else _MAX_REAL
+        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MAX_CELLS):
             raise DomainError(
-                f"low < high, both within {most:g} of 0, and 1 to {MOST_CELLS:,} bins are needed, "
+                f"low < high, both within {most:g} of 0, and 1 to {MAX_CELLS:,} bins are needed, "
                 f"not {shown(self.low)}, {shown(self.high)} and {shown(self.number)}"
             )
         if self.whole and not (float(self.low).is_integer() and float(self.high).is_integer()):
             raise DomainError(f"bins of whole numbers need whole low and high, not {self}")
         if self.whole and self.number > self.high - self.low + 1:
             raise DomainError(f"more bins than whole numbers: {self}")
-        if self.whole and self.number * (self.high - self.low + 1) > _MOST_WHOLE:
+        if self.whole and self.number * (self.high - self.low + 1) > _MAX_WHOLE:
             raise DomainError(f"too many for exact bins: {self}; take fewer bins, or whole = false")
 
     @property
@@ -118,7 +117,7 @@ class EqualBins:
         width = (self.high - self.low) / self.number
         values = self.low + width * (codes + rng.random(len(codes)))
         scale = max(abs(self.low), abs(self.high)) / width
-        digits = min(max(math.ceil(math.log10(scale)) + 3, _LEAST_DIGITS), _MOST_DIGITS)
+        digits = min(max(math.ceil(math.log10(scale)) + 3, _MIN_DIGITS), _MAX_DIGITS)
         short = np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
         return [
             f"{value:.17g}" if value in (self.low, self.high) else f"{value:.{digits}g}"
@@ -143,9 +142,9 @@ class RowDomain:
         """Check."""
         if not self.axes:
             raise DomainError("no columns are declared")
-        if math.prod(self.shape) > MOST_CELLS:
+        if math.prod(self.shape) > MAX_CELLS:
             raise DomainError(
-                f"{math.prod(self.shape):,} combinations, {MOST_CELLS:,} at most: take fewer "
+                f"{math.prod(self.shape):,} combinations, {MAX_CELLS:,} at most: take fewer "
                 "columns, or fewer bins"
             )
 
@@ -183,30 +182,31 @@ class RowDomain:
         return {name: axis.draw(code, rng) for (name, axis), code in axes}
 
 
+def num_rows(table: Table) -> int:
+    """Number of rows of a table. Raises TableError for none, and for columns of several lengths."""
+    lengths = {len(column) for column in table.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        raise TableError(f"columns of {sorted(lengths)} rows: one length of 1 or more is needed")
+    return lengths.pop()
+
+
 def load_row_domain(path: Path) -> RowDomain:
     """Read `[columns]` of a TOML file: a list of texts, or { low, high, bins, whole } for numbers.
 
     Raises DomainError that names the file, the column and the value.
     """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DomainError(f"{path}: {file_problem(error)}") from None
-    except ValueError as error:
-        raise DomainError(f"{path}: {toml_problem(error)}") from None
-    columns = table.get("columns")
-    if set(table) != {"columns"} or not isinstance(columns, dict):
-        raise DomainError(f"{path}: [columns] is needed and nothing else, not {shown(list(table))}")
-    axes = {}
-    for name, declared in columns.items():
-        try:
-            axes[name] = _axis(declared)
-        except DomainError as error:
-            raise DomainError(f"{path}: column {shown(name)}: {error}") from None
-    try:
+    with naming(path):
+        table = read_toml(path)
+        columns = table.get("columns")
+        if set(table) != {"columns"} or not isinstance(columns, dict):
+            raise DomainError(f"[columns] is needed and nothing else, not {shown(list(table))}")
+        axes = {}
+        for name, declared in columns.items():
+            try:
+                axes[name] = _axis(declared)
+            except DomainError as error:
+                raise DomainError(f"column {shown(name)}: {error}") from None
         return RowDomain(axes)
-    except DomainError as error:
-        raise DomainError(f"{path}: {error}") from None
 
 
 def _axis(declared: Any) -> Axis:

@@ -1,4 +1,7 @@
-"""A kd-tree over a noisy histogram: halves are split where their counts differ beyond the noise.
+"""Partitions of a noisy histogram into blocks of cells that are counted together, by a kd-tree.
+
+A partitioner sees a histogram with noise and nothing else of the table, so that whatever it does
+costs nothing further. The default is a kd-tree; another one is given as an object.
 
 Each split cuts one axis in two. The values of the axis are first put in the order of their counts,
 relative to what is expected of them, as regression trees do with categories: of all ways to cut in
@@ -11,14 +14,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from disclosure.errors import TableError
 from disclosure.series import geometric_variance
 from disclosure.typing import Floats, Integers
 
 _Axes = tuple[Integers, ...]  # the values of each axis that a block holds
 _DEEPEST = 200  # cuts one below the other
+
+
+class Partitioner(Protocol):
+    """A method that groups the cells of a histogram which are counted together."""
+
+    def partition(self, noisy: Floats, expected: Floats, epsilon: float) -> Integers:
+        """Number the block of each cell.
+
+        Args:
+            noisy: counts with geometric noise of this epsilon; some are negative. Any shape, an
+                axis a column.
+            expected: what the block of all cells would give each cell, above 0, of the same shape:
+                cells of a block are in proportion to it.
+            epsilon: of the noise, which tells its variance.
+
+        Returns:
+            Numbers of blocks, from 0 and without gaps, of the shape of `noisy`.
+        """
+        ...
+
+
+def check_blocks(blocks: Integers, shape: tuple[int, ...]) -> Integers:
+    """Return the block number of each cell as a flat array. Raises TableError unless blocks
+    partition the shape."""
+    if blocks.shape != shape or blocks.dtype.kind not in "iu":
+        raise TableError(f"blocks of shape {blocks.shape}, whole numbers of {shape} are needed")
+    flat = blocks.ravel().astype(np.int64)
+    if flat.min() < 0 or not np.bincount(flat).all():
+        raise TableError("blocks must be numbered from 0 without gaps")
+    return flat
 
 
 @dataclass(frozen=True)
@@ -41,9 +76,6 @@ class KdTree:
         for number, leaf in enumerate(tree.leaves(whole)):
             blocks[np.ix_(*leaf)] = number
         return blocks
-
-
-PARTITIONER = KdTree()
 
 
 @dataclass(frozen=True)

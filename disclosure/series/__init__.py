@@ -3,19 +3,16 @@
 Not for what was decoded from reports: that is private already.
 """
 
-from disclosure.series.budget import BudgetLedger, Charge
-from disclosure.series.ledger_file import make_ledger, open_ledger, read_ledger
+from disclosure.series.budget import BudgetLedger, Charge, make_ledger, open_ledger, read_ledger
 from disclosure.series.noise import (
     add_gaussian,
     add_geometric,
     add_laplace,
+    bound_contributions,
     gaussian_delta,
     gaussian_sigma,
     geometric_probability,
     geometric_variance,
-)
-from disclosure.series.series import (
-    bound_contributions,
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )

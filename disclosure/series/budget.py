@@ -1,13 +1,31 @@
-"""A ledger of what releases of one data set have cost."""
+"""A ledger of what releases of one data set have cost, in memory and in a file.
+
+JSON: `{"format": "rappor-budget", "version": 1, "limit": {...}, "entries": [...]}`. A charge is on
+the disk before `spend` returns, and so before any noise is drawn. One process at a time: a file
+beside it, `NAME.lock`, says that it is in use. Symbolic links are followed first, so that one file
+has one lock; a copy of a ledger is another ledger, and nothing can tell.
+"""
 
 from __future__ import annotations
 
+import errno
+import json
 import math
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from disclosure.errors import BudgetError
+from rappor_core.errors import RapporError, file_problem
+from rappor_core.strict_json import parse_strict_json
+from rappor_core.whole_files import replacing
 
 _ROUNDING = 1e-12
+FORMAT = "rappor-budget"
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -56,3 +74,127 @@ class BudgetLedger:
                 f"of {self.limit.epsilon:g} and {self.limit.delta:g}"
             )
         self.entries.append((purpose, charge))
+
+
+@dataclass
+class _FileLedger(BudgetLedger):
+    """Writes itself at every charge."""
+
+    path: Path = Path()
+    is_open: bool = True
+
+    def spend(self, purpose: str, charge: Charge) -> None:
+        """Enter a charge, on the disk when this returns."""
+        if not self.is_open:
+            raise BudgetError(f"{self.path} is closed: open it again to charge {purpose}")
+        super().spend(purpose, charge)
+        try:
+            _write(self.path, self)
+        except OSError as error:
+            self.entries.pop()
+            raise BudgetError(f"{self.path} cannot be written: {file_problem(error)}") from None
+
+
+def make_ledger(path: Path, limit: Charge) -> None:
+    """Make the file of a ledger on which nothing is spent. Raises BudgetError where one exists."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        try:
+            _write(path, BudgetLedger(limit))
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+    except FileExistsError:
+        raise BudgetError(
+            f"{path} exists; a ledger is never begun again for the same data"
+        ) from None
+    except OSError as error:
+        raise BudgetError(f"{path} cannot be written: {file_problem(error)}") from None
+
+
+def read_ledger(path: Path) -> BudgetLedger:
+    """Read a ledger from its file, to look at; changes to the result are not written. Raises
+    BudgetError."""
+    try:
+        found = parse_strict_json(path.read_bytes())
+        if found["format"] != FORMAT or found["version"] != VERSION:
+            raise BudgetError(f"no ledger of version {VERSION}")
+        entries = [(str(one["purpose"]), _charge(one)) for one in found["entries"]]
+        return BudgetLedger(_charge(found["limit"]), entries)
+    except OSError as error:
+        raise BudgetError(f"{path} cannot be read: {file_problem(error)}") from None
+    except BudgetError as error:
+        raise BudgetError(f"{path}: {error}") from None
+    except RapporError as error:
+        raise BudgetError(f"{path} is not a ledger: {error}") from None
+    except (KeyError, TypeError, ValueError):
+        raise BudgetError(
+            f"{path} is not a ledger: not as rappor release ledger writes it"
+        ) from None
+
+
+@contextmanager
+def open_ledger(path: Path) -> Iterator[BudgetLedger]:
+    """Open a ledger file for the block: each charge is written before it returns. Raises
+    BudgetError where it is in use, or no ledger.
+
+    It takes no charge after it was left. A file with two names (a hard link) is refused: each
+    write makes a new file, so that the other name would keep the old charges.
+    """
+    path = Path(os.path.realpath(path))
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise BudgetError(
+            f"{path} is in use by another process; if none runs, remove {lock}"
+        ) from None
+    except OSError as error:
+        raise BudgetError(f"{lock} cannot be made: {file_problem(error)}") from None
+    try:
+        found = read_ledger(path)
+        if path.stat().st_nlink > 1:
+            raise BudgetError(f"{path} has another name, a hard link: remove one of them")
+        ledger = _FileLedger(found.limit, found.entries, path)
+        try:
+            yield ledger
+        finally:
+            ledger.is_open = False
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _charge(table: Any) -> Charge:
+    return Charge(float(table["epsilon"]), float(table["delta"]))
+
+
+def _write(path: Path, ledger: BudgetLedger) -> None:
+    entries = [{"purpose": purpose, **asdict(charge)} for purpose, charge in ledger.entries]
+    text = json.dumps(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "limit": asdict(ledger.limit),
+            "entries": entries,
+        },
+        indent=2,
+    )
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names of a folder on the disk, where the system can: a new name is lost else."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that have no such thing
+            raise
+    finally:
+        os.close(opened)

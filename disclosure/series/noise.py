@@ -1,21 +1,81 @@
-"""Mechanisms of differential privacy for numbers that their holder has in clear.
+"""Mechanisms of differential privacy for numbers and series that their holder has in clear.
 
 For whole numbers take `add_geometric`: the low bits of a floating-point sum with Laplace noise can
 tell the number (Mironov 2012), and those of Gaussian noise too. Round what the others return.
+
+One person changes the series by at most `sensitivity` in L2, and so the coefficients: an
+orthonormal transform keeps lengths. The text on series scales its Fourier noise without any
+sensitivity, which is right only where each person is counted once; and numpy's default transform is
+not orthonormal.
+
+The number of coefficients is a parameter. Choosing it by looking at the series breaks the
+guarantee.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
 
 import numpy as np
+from scipy.fft import dct, idct, irfft, rfft
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from disclosure.errors import BudgetError
+from disclosure.errors import BudgetError, TableError
 from disclosure.series.budget import Charge
-from disclosure.series.system_noise import system_geometric
 from disclosure.typing import Floats, Integers
+
+_WORD = 64
+_MIN_RATE = 1e-12  # the sum of two numbers and a count fits 63 bits
+_MAX_RATE = 40.0  # beyond, 64 bits hold the chance of any noise badly, and soon not at all
+RandomBytes = Callable[[int], bytes]
+
+
+def system_geometric(
+    rate: float, shape: tuple[int, ...], random_bytes: RandomBytes = os.urandom
+) -> Integers:
+    """Draw numbers G >= 0 with P(G = g) = (1 - a) a^g, a = exp(-rate).
+
+    The binary digits of a geometric number are independent: for P(G = g) proportional to a^g, digit
+    j is 1 with probability a^(2^j) / (1 + a^(2^j)). Each digit is one comparison of 64 secure
+    random bits with a threshold. No logarithm of a floating-point number is taken, so that there
+    are no gaps in what can occur; the probability of a digit is off by 2^-64, or by a part of 2^-52
+    of itself. A number is thus within 2^-46 of its law, in total variation: epsilon has a delta of
+    that order.
+
+    Args:
+        rate: above 0, nats.
+        shape: of the result.
+        random_bytes: bytes of secure randomness; another source in tests only.
+
+    Raises:
+        BudgetError: the rate is below 1e-12, or above 40.
+    """
+    check_rate(rate)
+    drawn = np.zeros(shape, dtype=np.int64)
+    digit = 0
+    while (threshold := _threshold(rate * 2.0**digit)) > 0:
+        words = np.frombuffer(random_bytes(8 * drawn.size), dtype="<u8").reshape(shape)
+        drawn += (words < np.uint64(threshold)).astype(np.int64) << digit
+        digit += 1
+    return drawn
+
+
+def check_rate(rate: float) -> None:
+    """Raises BudgetError for a rate, epsilon / sensitivity, below 1e-12 or above 40."""
+    if not rate >= _MIN_RATE:
+        raise BudgetError(f"epsilon / sensitivity = {rate:g} is below {_MIN_RATE:g}")
+    if rate > _MAX_RATE:
+        raise BudgetError(f"epsilon / sensitivity = {rate:g} is above {_MAX_RATE:g}: no noise")
+
+
+def _threshold(exponent: float) -> int:
+    """2^64 times the probability of a digit, 1 / (1 + exp(exponent)), rounded."""
+    if exponent > _WORD:
+        return 0
+    return round(2.0**_WORD / (1 + math.exp(exponent)))
 
 
 def add_laplace(
@@ -101,3 +161,76 @@ def gaussian_delta(sigma: float, sensitivity: float, epsilon: float) -> float:
 def _check(sensitivity: float, charge: Charge) -> None:
     if not 0 < sensitivity < math.inf:
         raise BudgetError(f"sensitivity must be above 0, not {sensitivity} (for {charge})")
+
+
+def bound_contributions(
+    persons: Integers, slots: Integers, num_slots: int, max_slots: int, rng: np.random.Generator
+) -> tuple[Integers, float]:
+    """Count persons in each slot, each person in at most `max_slots` random slots of its own.
+
+    persons, slots: (events,). Returns: counts (num_slots,), and the L2 sensitivity sqrt(max_slots).
+    Raises TableError for slots outside [0, num_slots), or max_slots below 1.
+    """
+    if max_slots < 1 or len(persons) != len(slots):
+        raise TableError(f"max_slots {max_slots}; {len(persons)} persons, {len(slots)} slots")
+    if len(slots) and not (slots.min() >= 0 and slots.max() < num_slots):
+        raise TableError(f"slots must lie in [0, {num_slots})")
+    who = np.unique(persons, return_inverse=True)[1].ravel()
+    pairs = np.unique(np.column_stack([who, slots]), axis=0)
+    pairs = rng.permutation(pairs)
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    starts = np.flatnonzero(np.diff(pairs[:, 0], prepend=pairs[:1, 0] - 1))
+    rank = np.arange(len(pairs)) - np.repeat(starts, np.diff([*starts, len(pairs)]))
+    kept = pairs[rank < max_slots, 1]
+    return np.bincount(kept, minlength=num_slots), math.sqrt(max_slots)
+
+
+def perturb_by_dct_gaussian(
+    series: Floats, kept: int, sensitivity: float, charge: Charge, rng: np.random.Generator
+) -> Floats:
+    """Keep the first `kept` cosine coefficients, add Gaussian noise, and transform back."""
+    coefficients = _first(dct(series, norm="ortho"), kept)
+    coefficients[:kept] = add_gaussian(coefficients[:kept], sensitivity, charge, rng)
+    back: Floats = idct(coefficients, norm="ortho")
+    return back
+
+
+def perturb_by_fourier_laplace(
+    series: Floats, kept: int, sensitivity: float, epsilon: float, rng: np.random.Generator
+) -> Floats:
+    """Perturb a series by FPA (Rastogi and Nath 2010): Laplace noise of scale sqrt(kept)
+    sensitivity / epsilon.
+
+    The coefficients are real: mean, then cosine and sine of each frequency.
+    """
+    coefficients = _first(_real_fourier(series), kept)
+    l1 = math.sqrt(kept) * sensitivity
+    coefficients[:kept] = add_laplace(coefficients[:kept], l1, epsilon, rng)
+    return _from_real_fourier(coefficients)
+
+
+def _first(coefficients: Floats, kept: int) -> Floats:
+    if not 1 <= kept <= len(coefficients):
+        raise TableError(f"kept must be in 1 to {len(coefficients)}, not {kept}")
+    return np.where(np.arange(len(coefficients)) < kept, coefficients, 0.0)
+
+
+def _real_fourier(series: Floats) -> Floats:
+    """(n,) -> (n,), orthonormal."""
+    values = rfft(np.asarray(series, dtype=float), norm="ortho")
+    pairs = np.sqrt(2) * np.column_stack([values.real, values.imag])[1:].ravel()
+    if len(series) % 2 == 0:
+        pairs = np.append(pairs[:-2], values[-1].real)
+    return np.append(values[:1].real, pairs)
+
+
+def _from_real_fourier(coefficients: Floats) -> Floats:
+    n = len(coefficients)
+    values = np.zeros(n // 2 + 1, dtype=complex)
+    values[0] = coefficients[0]
+    pairs = coefficients[1 : n - (n % 2 == 0)].reshape(-1, 2) / np.sqrt(2)
+    values[1 : len(pairs) + 1] = pairs[:, 0] + 1j * pairs[:, 1]
+    if n % 2 == 0:
+        values[-1] = coefficients[-1]
+    back: Floats = irfft(values, n, norm="ortho")
+    return back

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rappor_cli.experiment_files import markdown_lines
+from rappor_cli.experiment_runs import markdown_lines
 from rappor_core.errors import RapporError
 
 BLOCK = re.compile(

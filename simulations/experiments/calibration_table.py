@@ -69,7 +69,7 @@ class Row:
     refused: int = 0
 
 
-def summarise(scores: Sequence[RunScore]) -> list[Row]:
+def summarize(scores: Sequence[RunScore]) -> list[Row]:
     """Summarise runs into one row for each size and configuration, in the order of the tables."""
     rows = []
     for size, parts in SIZES.items():

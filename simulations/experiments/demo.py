@@ -1,30 +1,31 @@
-"""The metrics, readings, candidates and true shares of the demo."""
+"""The fleets of the demo and of a quickstart: metrics, readings, candidates and true shares."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 
+from rappor_core.calendar import date_of, day_of, last_day, period_number
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
-from simulations.populations.fleet import RecordedValue, repetition
-from simulations.populations.populations import (
+from simulations.populations.fleet import (
     PopulationError,
+    RecordedValue,
     absent_words,
     draw_words,
     read_holdings,
+    repetition,
     topic_words,
 )
 
 LENGTHS = ("2 letters", "3 letters", "4-5 letters", "6-7 letters", "8 or more")
 MIN_REPORTS = 100
-
 STRINGS = """\
 # Made by `rappor demo`.
 budget = {budget}
@@ -45,7 +46,6 @@ max_reports_per_period = {most}
 min_reports = {min_reports}
 min_reports_per_cohort = 1  # a demo has few devices; without this line it is 100
 """
-
 LENGTH = """
 [metrics.length]
 kind = "category"
@@ -59,6 +59,7 @@ max_memoized_values = 2
 fallback = "2 letters"
 min_reports = {min_reports}
 """
+MAX_VALUES = 8  # that a fleet holds of one metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +197,44 @@ def _cost(file: MetricsFile) -> str:
         for metric in file.metrics.values()
     ]
     return f"{'; '.join(parts)}. All metrics together: {file.lifetime_epsilon:.1f}."
+
+
+def report_day(metric: Metric, today: date) -> date:
+    """The day that reports bear: today, or the last one of the week or month that is over."""
+    if metric.period == "day":
+        return today
+    return date_of(last_day(metric.period, period_number(metric.period, day_of(today)) - 1))
+
+
+def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
+    """The metric as a collector of a small fleet serves it: floors that so few devices reach, and
+    reports as old as those of `report_day`.
+
+    What a report means, and its params_id, stay as declared.
+    """
+    age = (today - report_day(metric, today)).days
+    return metric.replace(
+        min_reports=min(metric.min_reports, devices),
+        min_reports_per_cohort=1,
+        accept_days=max(metric.accept_days, age),
+    )
+
+
+def held_values(metric: Metric) -> Sequence[Hashable]:
+    """What the devices of a fleet hold of a metric, the most frequent first."""
+    return tuple(metric.rules.examples(metric))[:MAX_VALUES]
+
+
+def readings(
+    metrics: Mapping[str, Metric], devices: int, rng: np.random.Generator
+) -> Iterator[RecordedValue]:
+    """One value of each metric for each device, by device; shares fall as 1 / rank."""
+    drawn = {name: _drawn(held_values(metric), devices, rng) for name, metric in metrics.items()}
+    for device in range(devices):
+        for name, values in drawn.items():
+            yield RecordedValue(str(device), name, values[device])
+
+
+def _drawn(values: Sequence[Hashable], devices: int, rng: np.random.Generator) -> list[Hashable]:
+    weights = 1 / np.arange(1, len(values) + 1)
+    return [values[i] for i in rng.choice(len(values), size=devices, p=weights / weights.sum())]

@@ -61,19 +61,6 @@ class Row:
     half_power: float
 
 
-@dataclass(frozen=True)
-class Homepages:
-    """The result: all rows, and by rule the users of each held page and whether it was found.
-
-    devices: who report.
-    """
-
-    devices: int
-    rows: tuple[Row, ...]
-    users: Floats
-    found: dict[str, Flags]
-
-
 def shares_of(distribution: str) -> Floats:
     """Shares of the candidates, (CANDIDATES,), largest first; most have none."""
     rank = np.arange(1, HELD + 1)
@@ -113,33 +100,24 @@ def homepages(
     rng: np.random.Generator,
     repeated: int = 30,
     advance: Callable[[int], None] = lambda _: None,
-) -> Homepages:
+) -> list[Row]:
     """Draw and decode each distribution `runs` times, the last with `repeated` reports, too."""
     listed = Candidates.from_strings(f"page-{i}.example" for i in range(CANDIDATES))
-    positions = listed.positions(PARAMS)
-    rows, users = list[Row](), list[Floats]()
-    found: dict[str, list[Flags]] = {rule: [] for rule in RULES}
-    settings = [(name, 1) for name in DISTRIBUTIONS] + [(DISTRIBUTIONS[-1], repeated)]
-    for name, each in settings:
-        shares, accepted = shares_of(name), list[dict[str, Flags]]()
-        errors = []
+    positions, rows = listed.positions(PARAMS), list[Row]()
+    for name, each in [*((name, 1) for name in DISTRIBUTIONS), (DISTRIBUTIONS[-1], repeated)]:
+        shares, accepted, errors = shares_of(name), list[dict[str, Flags]](), []
         for _ in range(runs):
-            aggregate, holders = draw_listed(positions, shares, devices, PARAMS, rng, each)
+            aggregate, _ = draw_listed(positions, shares, devices, PARAMS, rng, each)
             decided, error = _decided(aggregate, listed, each)
             accepted.append(decided)
             errors.append(error * devices)
-            if each == 1:
-                users.append(holders[shares > 0].astype(float))
-                for rule in RULES:
-                    found[rule].append(decided[rule][shares > 0])
             advance(1)
         one_error = float(np.mean(errors))
         rows += [
             _row(name, each, rule, [one[rule] for one in accepted], shares, devices, one_error)
             for rule in RULES
         ]
-    told = {rule: np.concatenate(flags) for rule, flags in found.items()}
-    return Homepages(devices, tuple(rows), np.concatenate(users), told)
+    return rows
 
 
 def _decided(aggregate: Aggregate, listed: Candidates, each: int) -> tuple[dict[str, Flags], float]:

@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 PERIODS = (1, 2, 4, 7, 14, 30, 60, 120, 180, 365)
 YEAR, WINDOW = 365, 30
 LEVEL = 0.05  # of all lower bounds together
-CROWD, MOST_LINKED = 300, 30  # devices and reports of the attack on changes
+CROWD, MAX_LINKED = 300, 30  # devices and reports of the attack on changes
 PAPER = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=1, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
@@ -177,4 +177,4 @@ def _row(
 def _change(mode: AnswerMode, reports: int, rng: np.random.Generator) -> float:
     if mode.every == 0:
         return math.nan
-    return attack_change(mode.params, min(reports, MOST_LINKED), CROWD, rng).change_auc
+    return attack_change(mode.params, min(reports, MAX_LINKED), CROWD, rng).change_auc

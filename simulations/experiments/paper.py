@@ -14,7 +14,7 @@ from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.typing import Floats
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
-from simulations.populations.populations import exponential_shares, normal_shares
+from simulations.populations.fleet import exponential_shares, normal_shares
 
 NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST = 50.0, 10.0, 100
 NORMAL_REPORTS = (10_000, 100_000, 1_000_000)

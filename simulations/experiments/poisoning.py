@@ -30,7 +30,7 @@ from simulations.experiments.paper import (
     EXPONENTIAL_VALUES,
 )
 from simulations.populations.draws import draw_listed
-from simulations.populations.populations import exponential_shares
+from simulations.populations.fleet import exponential_shares
 
 Counts = NDArray[np.int64]
 

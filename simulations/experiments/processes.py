@@ -21,7 +21,7 @@ from decoder.inference.multiple_testing import Correction
 from decoder.typing import Floats
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.repeated_draws import Holders, draw_repeated
+from simulations.populations.draws import Holders, draw_repeated
 
 Counts = NDArray[np.int64]
 Advance = Callable[[int], None]
@@ -80,20 +80,6 @@ class Row:
     marked: float
     found: float
     false: float
-
-
-@dataclass(frozen=True)
-class Processes:
-    """All rows, and one decoding to look at, of machines that report each process once.
-
-    devices: machines.  shares: of the listed names in the population, (M,).
-    """
-
-    devices: int
-    rows: tuple[Row, ...]
-    names: list[str]
-    shares: Floats
-    shown: Decoding
 
 
 def population() -> tuple[list[str], Floats]:
@@ -185,11 +171,11 @@ def processes(
     rng: np.random.Generator,
     correction: Correction = "bh",
     advance: Advance = lambda _: None,
-) -> Processes:
-    """Draw and decode `runs` collections of each way; `advance` hears of each."""
+) -> list[Row]:
+    """Draw and decode `runs` collections of each way; `advance` is called after each."""
     names, shares = population()
     listed = Candidates.from_strings(names)
-    rows, shown = list[Row](), list[Decoding]()
+    rows = list[Row]()
     for way, fleet in WAYS.items():
         readings: dict[str, list[DecodedRun]] = {handling: [] for handling in HANDLINGS}
         rhos = []
@@ -198,12 +184,10 @@ def processes(
             rhos.append(holders.repetition)
             for handling, decoding in _decodings(holders, listed, rng, correction):
                 readings[handling].append(_reading(decoding, shares))
-                if not shown and handling == "known":
-                    shown.append(decoding)
             advance(1)
         rho = float(np.mean(rhos))
         rows += [_row(way, handling, rho, found) for handling, found in readings.items()]
-    return Processes(devices, tuple(rows), names, shares, shown[0])
+    return rows
 
 
 def _decodings(

@@ -17,6 +17,10 @@ NEEDS_AN_EXTRA = {  # modules of a device that its base install cannot import
     "rappor_core.ohttp.hpke",
 }
 NUMERICAL = {"numpy", "scipy"}
+TYPER = {  # and what it loads to print help
+    "typer", "click", "rich", "shellingham", "markdown_it", "mdurl", "pygments", "attr",
+    "annotated_doc", "typing_extensions",
+}  # fmt: skip
 
 
 def modules_of(package: str) -> list[str]:
@@ -55,7 +59,10 @@ def top_level(names: set[str]) -> set[str]:
             ),
             {"rappor_core", "client_sdk", "mmh3", "_typeshed"},  # the last: annotations alone
         ),
-        ('from rappor_cli.main import main\nmain(["--help"])', {"rappor_core", "rappor_cli"}),
+        (
+            'from rappor_cli.main import main\nmain(["--help"])',
+            {"rappor_core", "rappor_cli"} | TYPER,
+        ),
     ],
     ids=["device", "help"],
 )

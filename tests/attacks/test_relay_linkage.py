@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,13 +106,16 @@ def test_published_counts_have_bounds_or_reasons() -> None:
     assert "against the collector itself" in local.message
 
 
-def test_the_command_shows_bodies_times_and_addresses(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["simulate", "batch-linkage", "--days", "2", "--drawn", "60", "--seed", "1"]
+def test_the_command_shows_bodies_times_and_addresses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["simulate", "batch-linkage", "--days", "2", "--drawn", "60", "--seed", "1",
+             "-o", str(tmp_path)]  # fmt: skip
     assert main([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    (row,) = told["days"]
+    (row,) = told["rows"]
     assert row["days"] == 2
     assert row["bodies"] < row["times"] < row["address"]
-    assert told["joined"] == pytest.approx(joined_by_time(150))
+    assert row["joined"] == pytest.approx(joined_by_time(150))
     assert main(words) == 0
     assert "joined by time: 32.58%" in capsys.readouterr().out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from rappor_cli.backup_files import write_backup
+from rappor_cli.backup import write_backup
 from rappor_cli.main import main
 
 NOW = datetime(2026, 11, 24, 3, 30, tzinfo=UTC)
@@ -34,7 +34,7 @@ def test_a_folder_keeps_the_latest(tmp_path: Path) -> None:
 
 def test_a_file_is_written_by_its_name(tmp_path: Path) -> None:
     assert write_backup(tmp_path / "one", "x", None, copied, NOW).endswith("one: 4 bytes")
-    with pytest.raises(typer.BadParameter, match="is no folder"):
+    with pytest.raises(typer.BadParameter, match="is not a folder"):
         write_backup(tmp_path / "two", "x", 3, copied, NOW)
 
 
@@ -65,3 +65,22 @@ def test_the_collector_is_found_by_its_settings(
     assert str(made) in capsys.readouterr().out
     restored = f"sqlite:///{tmp_path}/again.sqlite"
     assert main(["restore", str(made), "--database", restored]) == 0
+
+
+def test_a_database_is_known_by_its_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same three commands serve a database of the decoder service."""
+    database, copies = f"sqlite:///{tmp_path}/d.sqlite", tmp_path / "copies"
+    copies.mkdir()
+    create = ["decoder", "keys", "create", "--role", "admin", "--name", "ann"]
+    assert main([*create, "--database", database]) == 0
+    assert main(["migrate", "--database", database]) == 0
+    assert "decoder service's database is at schema" in capsys.readouterr().out
+    assert main(["backup", "--database", database, "-o", str(copies)]) == 0
+    (copy,) = copies.glob("rappor-decoder-*.backup")
+    restored = f"sqlite:///{tmp_path}/again.sqlite"
+    assert main(["restore", str(copy), "--database", restored]) == 0
+    assert capsys.readouterr().out.endswith(f"restored from {copy}\n")
+    assert main(["decoder", "keys", "list", "--database", restored]) == 0
+    assert "ann" in capsys.readouterr().out

@@ -261,14 +261,15 @@ def test_check_warns_of_devices_that_can_be_followed(
 def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "metrics.toml"
     path.write_text(DECLARED)
-    assert main(["simulate", "location-attacks", str(path), "--crowd", "60", "--json",
-                 "--streams", "20", "--seed", "1"]) == 0  # fmt: skip
-    found = json.loads(capsys.readouterr().out)
-    rows, together = found["metrics"], found["together"]
-    assert [row["periods"] for row in rows] == [row["periods"] for row in together] == [1, 7, 30]
+    few = ["--crowd", "60", "--seed", "1", "--json", "-o", str(tmp_path)]
+    assert main(["simulate", "location-attacks", str(path), *few]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["periods"] for row in rows] == [1, 7, 30, 1, 7, 30]
+    assert [row["metric"] for row in rows[2:4]] == ["places", "all together"]
     assert rows[0]["change_auc"] < rows[2]["change_auc"]
     assert rows[0]["all_slots"] >= rows[0]["relinked"]  # two slots answer
-    lives = found["by_life"]
+    assert main(["simulate", "location-lives", str(path), "--streams", "20", *few]) == 0
+    lives = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["lives"], row["periods"], row["crowd"], row["bound"]) for row in lives] == [
         (world, periods, 60, 1.0) for world in ("sparse", "dense", "seldom") for periods in (12, 45)
     ]

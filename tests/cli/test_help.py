@@ -98,13 +98,11 @@ def completed(shell: str, line: str) -> str:
 @pytest.mark.parametrize(
     "shell", ["bash", *(pytest.param(one, marks=pytest.mark.long) for one in ("zsh", "fish"))]
 )
-def test_each_shell_is_offered_what_fits(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_shell_is_offered_what_fits(shell: str) -> None:
     first = completed(shell, "rappor rel")
     assert "release" in first
     assert "reports" not in first
     assert "--scope" in completed(shell, "rappor keys create --s")
-    assert main(["--show-completion", shell]) == 0
-    assert "_RAPPOR_COMPLETE" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
@@ -113,7 +111,7 @@ def test_bash_completes_by_the_printed_script(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rappor_cli "$@"\n')
     program.chmod(0o755)
     line = (
-        'eval "$(rappor --show-completion bash)"; COMP_WORDS=(rappor metr); COMP_CWORD=1; '
+        'eval "$(rappor --show-completion)"; COMP_WORDS=(rappor metr); COMP_CWORD=1; '
         'complete -p rappor > /dev/null; _rappor_completion rappor; echo "${COMPREPLY[@]}"'
     )
     root = str(Path(__file__).parents[2])

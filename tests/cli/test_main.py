@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from client_sdk import Client
 from rappor_cli import main as cli
+from rappor_cli.commands import COMMANDS
+from tests.metric_texts import word
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(f"  {name} " in out for name in cli.COMMANDS)
+    assert all(f" {name} " in out for name in COMMANDS)
     assert cli.main([]) == 2
 
 
@@ -35,6 +38,26 @@ def test_missing_libraries_are_named_with_a_remedy() -> None:
     assert done.returncode == 1
     assert "pip install 'rappor-telemetry[all]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe of POSIX")
+@pytest.mark.parametrize("program", ["rappor_cli --help", "client_sdk inspect state"])
+def test_a_reader_that_has_gone_is_no_failure_to_report(program: str, tmp_path: Path) -> None:
+    """As in `rappor ... | head`: exit code 1, and nothing on standard error."""
+    (tmp_path / "metrics.toml").write_text(word("word"))
+    Client.open(
+        tmp_path / "metrics.toml", state_dir=tmp_path / "state", consent=True,
+        collector="http://127.0.0.1:9",
+    ).close()  # fmt: skip
+    reading, writing = os.pipe()
+    os.close(reading)
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-m", *program.split()], env=os.environ | {"PYTHONPATH": root},
+        cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +141,12 @@ def test_ctrl_c_while_loading_is_one_line(seconds: float) -> None:
 def test_ctrl_c_while_running_says_the_same() -> None:
     code = (
         "import time, types, sys\n"
-        "from rappor_cli import main\n"
+        "from rappor_cli import commands\n"
         "def wait():\n"
         "    print('begun', flush=True)\n"
         "    time.sleep(60)\n"
         "sys.modules['waiting'] = types.SimpleNamespace(wait=wait)\n"
-        "main.COMMANDS['demo'] = ('waiting', 'wait', '')\n"
+        "commands.COMMANDS['demo'] = ('waiting', 'wait', '')\n"
         "sys.argv = ['rappor', 'demo']\n"
         "from rappor_cli.__main__ import run\n"
         "run()\n"

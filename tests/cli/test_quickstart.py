@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decoder.sources.collector_client import ask_json
-from rappor_cli import quickstart
+from rappor_cli import demo
 from rappor_cli.commands import load
 from rappor_cli.main import main
 from tests.cli.test_help import HOMEPAGE
@@ -30,14 +30,14 @@ def test_own_metrics_are_decoded_under_their_names(
     (tmp_path / "metrics.toml").write_text(THEME + HOMEPAGE)
     monkeypatch.chdir(tmp_path)
     listed: list[str] = []
-    show = quickstart._show
+    run = demo._run_shown
 
     def shown(words: list[str]) -> bool:
         url = words[words.index("--collector") + 1]
         listed[:] = [row["name"] for row in ask_json(url, "/v1/metrics", "metrics")["metrics"]]
-        return show(words)
+        return run(words)
 
-    monkeypatch.setattr(quickstart, "_show", shown)
+    monkeypatch.setattr(demo, "_run_shown", shown)
     assert main(["quickstart", "metrics.toml", "--seed", "2"]) == 0
     assert sorted(listed) == ["homepage", "theme"]
     out = capsys.readouterr().out

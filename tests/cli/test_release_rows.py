@@ -19,9 +19,8 @@ from decoder.options import DecodeOptions
 from decoder.pairs.decoding import decode_pairs
 from decoder.progress import silent
 from disclosure.release import build_release, load_policy, read_source
-from disclosure.rows.combining import combine_shares
-from disclosure.rows.publishing import admit_estimates
-from disclosure.rows.sources import read_estimates
+from disclosure.rows.decoded import combine_shares
+from disclosure.rows.publishing import admit_estimates, read_estimates
 from disclosure.series import read_ledger
 from rappor_cli.main import main
 from tests.cli.density_support import DAY
@@ -249,7 +248,6 @@ def test_wrong_words_are_refused_before_spending(
     command += ["--domain", str(tmp_path / "domain.toml"), "--ledger", str(ledger)]
     assert main([*command, "--epsilon", "1", "--synthesizer", "magic"]) == 2
     assert main([*command, "--epsilon", "-1"]) == 1
-    assert main([*command, "--epsilon", "1", "--partitioner", "none"]) == 1
     (tmp_path / "domain.toml").write_text(DOMAIN.replace('"pro", ', ""))
     capsys.readouterr()
     assert main([*command, "--epsilon", "1"]) == 1

@@ -14,9 +14,8 @@ from decoder.flows.decoding import decode_flows
 from decoder.flows.tables import FlowDecoding, ShareTable
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
-from simulations.flows import coverage
-from simulations.flows.city import city_matrix, city_metric
-from simulations.flows.coverage import FLOW_WORLDS, in_world
+from simulations import flows as coverage
+from simulations.flows import FlowWorld, city_matrix, city_metric, in_world
 from tests.flow_support import flow_text
 
 COMMAND = ["simulate", "flow-coverage", "--devices", "2000", "--draws", "1", "--seed", "1"]
@@ -70,7 +69,7 @@ def test_what_holds_is_counted(half: float, part: float, monkeypatch: pytest.Mon
     assert {one[0] for one in made.held.values() if one} == {part}
 
 
-@pytest.mark.parametrize("world", FLOW_WORLDS)
+@pytest.mark.parametrize("world", list(FlowWorld))
 def test_a_world_keeps_its_people(world: Any) -> None:
     flow = METRIC.details
     matrix = city_matrix(flow, np.random.default_rng(1))

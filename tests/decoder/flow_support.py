@@ -13,7 +13,7 @@ from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
-from simulations.flows.city import city_metric
+from simulations.flows import city_metric
 
 _DECODED: dict[Any, FlowDecoding] = {}
 

@@ -12,7 +12,7 @@ from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import reserved_values
-from simulations.location.coverage import true_shares
+from simulations.location import true_shares
 from simulations.populations.draws import draw_aggregate
 from tests.metric_texts import declaration
 

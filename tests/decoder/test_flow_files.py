@@ -27,7 +27,7 @@ from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.decoder.flow_support import decode_flows_once
 
 SMALL = {"rows": 3, "columns": 3}  # zones; 36 cells
@@ -192,7 +192,7 @@ def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> Non
     with pytest.raises(OutputError, match="so it is not replaced"):
         claim(tmp_path, KIND)
     other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
-    with pytest.raises(DecodeError, match="is of kind 'string', not 'flow'"):
+    with pytest.raises(DecodeError, match="is of kind 'string', and has no flows"):
         KIND.decode([other], Question(), silent, quiet)
 
 

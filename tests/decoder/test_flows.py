@@ -18,7 +18,7 @@ from decoder.typing import Flags, Floats
 from metric_design.flow_kind import class_error, least_flow
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import question_of
-from simulations.flows.city import city_matrix, draw_flows
+from simulations.flows import city_matrix, draw_flows
 from tests.decoder.flow_support import flow_metric, small_metric
 
 DEVICES = 100_000
@@ -208,7 +208,7 @@ def test_the_same_counts_give_the_same_bits(small: Aggregate, small_decoding: Fl
 def test_bad_input_is_refused_by_name(counts: Aggregate) -> None:
     with pytest.raises(DecodeError, match="has no reports: choose other days"):
         decode_flows(counts.without(range(counts.params.num_cohorts)))
-    with pytest.raises(DecodeError, match="not 'flow': use rappor decode"):
+    with pytest.raises(DecodeError, match="and has no flows: use rappor decode"):
         decode_flows(replace(counts, definition={}))
     size = flow_of(counts).num_sides ** 2
     for known in (np.ones(4), -np.ones(size), np.zeros(size), np.full(size, np.nan)):

@@ -20,7 +20,7 @@ from metric_design.map_findings import map_findings
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
-from simulations.location.coverage import true_shares
+from simulations.location import true_shares
 from simulations.populations.draws import draw_aggregate
 from tests.metric_texts import declaration
 

@@ -42,7 +42,7 @@ def test_keys_are_made_listed_and_revoked(
         ("bob", "analyst", None)
     ]
     assert main(["decoder", "keys", "revoke", listed[0]["key_id"], "--database", url]) == 0
-    assert main(["decoder", "migrate", "--database", url]) == 0
+    assert main(["migrate", "--database", url]) == 0
     assert "already" in capsys.readouterr().out
     service.close()
     assert key.encode() not in (tmp_path / "d.sqlite").read_bytes()

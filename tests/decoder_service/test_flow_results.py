@@ -18,7 +18,7 @@ from decoder_service.lists.rows import ListKind
 from decoder_service.results.rules import counts_name
 from decoder_service.shell.errors import QuotaError
 from rappor_core.metrics.flow import Flow
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.release_support import MONDAY, POLICY, proposal, propose, settle
 from tests.decoder_service.support import Running, running, submit, upload

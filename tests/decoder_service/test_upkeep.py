@@ -62,14 +62,14 @@ def test_a_copy_is_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     back = f"sqlite:///{tmp_path}/back.sqlite"
     with running(url, tick_seconds=0) as served, served.client("ana") as ana:
         job = submit(ana, decode_spec(ana))
-        assert main(["decoder", "backup", "-o", str(copy), "--database", url]) == 0
-        assert main(["decoder", "backup", "-o", str(copy), "--database", url]) == 1
+        assert main(["backup", "-o", str(copy), "--database", url]) == 0
+        assert main(["backup", "-o", str(copy), "--database", url]) == 1
     assert copy.stat().st_mode & 0o077 == 0
-    assert main(["decoder", "restore", str(copy), "--database", back]) == 0
-    assert main(["decoder", "restore", str(copy), "--database", back]) == 1
+    assert main(["restore", str(copy), "--database", back]) == 0
+    assert main(["restore", str(copy), "--database", back]) == 1
     with running(back, tick_seconds=0) as served, served.client("root") as root:
         assert root.get(f"/v1/jobs/{job}").json()["state"] == "queued"
     wrong = tmp_path / "wrong"
     wrong.write_bytes(b"no database")
-    assert main(["decoder", "restore", str(wrong), "--database", f"{back}2"]) == 1
+    assert main(["restore", str(wrong), "--database", f"{back}2"]) == 1
     assert "not" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import yaml
 
 from collector.settings import Settings as CollectorSettings
 from decoder_service.shell.settings import ServiceSettings as DecoderSettings
-from rappor_cli.main import COMMANDS
+from rappor_cli.commands import COMMANDS
 from tests.collector.test_docker_and_proxy import stages
 
 FOLDER = Path(__file__).parents[2] / "docker" / "kubernetes"

@@ -12,7 +12,7 @@ import pytest
 
 from collector.settings import Settings as CollectorSettings
 from decoder_service.shell.settings import ServiceSettings as DecoderSettings
-from rappor_cli.main import load
+from rappor_cli.commands import load
 
 FOLDER = Path(__file__).parents[2] / "docker" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disclosure.anonymize import DiversityRule, Hierarchy, anonymise, class_diversity
+from disclosure.anonymize import DiversityRule, Hierarchy, anonymize, class_diversity
 from disclosure.co_clustering import (
     LearntHierarchies,
     co_cluster,
     draw_numbers,
-    generalise_clusters,
+    generalize_clusters,
     learn_hierarchies,
     merge_small_clusters,
     merge_until_diverse,
     micro_aggregate,
     recode,
-    synthesise,
+    synthesize,
     value_shares,
 )
 from disclosure.co_clustering.recoding import Intervals
@@ -53,7 +53,7 @@ def test_shares_of_values_in_a_cluster(cluster, column, shares) -> None:
 def test_synthetic_rows_have_the_grids_counts() -> None:
     """Each count has a normal deviate above 4.9 in 1 run of 1e6; 15 counts."""
     grid = figure_grid()
-    rows = [synthesise(grid, np.random.default_rng(seed)) for seed in range(40)]
+    rows = [synthesize(grid, np.random.default_rng(seed)) for seed in range(40)]
     assert all(len(column) == 150 for column in rows[0].values())
     for name, kind in grid.recoded.parts.items():
         shares = np.array([value_shares(grid, cluster)[name] for cluster in range(3)])
@@ -142,7 +142,7 @@ def test_unions_that_read_alike_are_told_apart(rest: int) -> None:
 
 def test_the_k_anonymiser_takes_learnt_trees() -> None:
     learnt = learn_hierarchies(co_cluster(iris_pairs()))
-    made = anonymise(learnt.recode(iris()), learnt.columns({"Class": 2.0}), 5)
+    made = anonymize(learnt.recode(iris()), learnt.columns({"Class": 2.0}), 5)
     rows = Counter(zip(*made.to_table().values(), strict=True))
     assert min(rows.values()) >= 5
     assert 0 < made.leaf_loss < 1
@@ -170,7 +170,7 @@ def test_trees_and_classes_of_any_table(table, k, seed) -> None:
     grid = merge_small_clusters(model, k)
     own = model.recoded.to_table()
     rng = np.random.default_rng(seed)
-    for made in (generalise_clusters(grid), generalise_clusters(grid, learnt.trees),
+    for made in (generalize_clusters(grid), generalize_clusters(grid, learnt.trees),
                  micro_aggregate(grid)):  # fmt: skip
         published = made.to_table()
         assert min(Counter(zip(*published.values(), strict=True)).values()) >= k
@@ -183,7 +183,7 @@ def test_trees_and_classes_of_any_table(table, k, seed) -> None:
             labels = made.recoded.parts[name].labels
             for row, drawn in enumerate(made.spread(rng)[name]):
                 assert made.holds[made.of_row[row], start + labels.index(drawn)]
-    whole = generalise_clusters(grid, learnt.trees)
+    whole = generalize_clusters(grid, learnt.trees)
     for name, tree in learnt.trees.items():
         published = whole.to_table()[name]
         for row in range(number):
@@ -217,11 +217,11 @@ def test_published_labels_name_nothing_below_k_persons(numbers: tuple[str, ...])
     learnt, grid = learn_hierarchies(model), merge_small_clusters(model, k)
     rng = np.random.default_rng(1)
     ways = [
-        anonymise(learnt.recode(table), learnt.columns(), k).to_table(),
-        generalise_clusters(grid).to_table(),
-        generalise_clusters(grid, learnt.trees).to_table(),
+        anonymize(learnt.recode(table), learnt.columns(), k).to_table(),
+        generalize_clusters(grid).to_table(),
+        generalize_clusters(grid, learnt.trees).to_table(),
         micro_aggregate(grid).to_table(),
-        synthesise(grid, rng),
+        synthesize(grid, rng),
     ]
     for published in ways:
         assert not [text for column in published.values() for text in column
@@ -233,10 +233,10 @@ def test_floorless_trees_name_nothing_rare() -> None:
     """The table is judged when it is published."""
     table = {"a": ["x"] * 60 + ["y"] * 59 + ["Zaphod"], "b": ["p"] * 60 + ["q"] * 60}
     learnt = learn_hierarchies(co_cluster(recode(table, ["a", "b"])))
-    bare = anonymise(learnt.recode(table), learnt.columns(), k=10)
+    bare = anonymize(learnt.recode(table), learnt.columns(), k=10)
     assert any("Zaphod" in value for value in bare.to_table()["a"])
     careful = learnt.with_floor(table, 10)
-    made = anonymise(careful.recode(table), careful.columns(), k=10)
+    made = anonymize(careful.recode(table), careful.columns(), k=10)
     assert set(made.to_table()["a"]) == {"x", "y | other values"}
     assert made.counts.min() >= 10
     assert learnt.with_floor(table, 1) == learnt
@@ -312,7 +312,7 @@ EXPECTED = {
 def test_classes_of_iris(way: str) -> None:
     """The thesis prints ]0.8,1.65] and ]2.4,4.85] for C3u, though the grid has the bounds below."""
     trees = learn_hierarchies(co_cluster(iris_pairs())).trees if way == "coc-hg" else None
-    made = generalise_clusters(figure_grid(), trees)
+    made = generalize_clusters(figure_grid(), trees)
     found = {
         int(count): {name: column[cluster] for name, column in made.labels.items()}
         for cluster, count in enumerate(made.counts)
@@ -343,7 +343,7 @@ def test_trees_with_a_pool_are_written_and_read(tmp_path: Path) -> None:
 
 
 def test_the_order_of_synthetic_rows_tells_no_cluster() -> None:
-    drawn = synthesise(figure_grid(), np.random.default_rng(1))["Class"]
+    drawn = synthesize(figure_grid(), np.random.default_rng(1))["Class"]
     assert 5 < drawn[:50].count("setosa") < 30
 
 

@@ -20,8 +20,8 @@ from disclosure.co_clustering import (
     merge_small_clusters,
     recode,
 )
-from disclosure.co_clustering.cost import GridCost, log_partitions
-from disclosure.co_clustering.engine import MOST_PARTS, Search
+from disclosure.co_clustering.engine import MAX_PARTS, Search
+from disclosure.co_clustering.merges import GridCost, log_partitions
 from disclosure.errors import TableError
 from tests.disclosure.iris import GRID, GROUPS, figure_grid, iris_pairs, part_of
 
@@ -157,7 +157,7 @@ def test_planted_groups_are_found() -> None:
 
 
 def test_too_many_pairs_for_memory_are_refused() -> None:
-    many = {"a": [f"v{n}" for n in range(MOST_PARTS)], "b": ["x"] * MOST_PARTS}
+    many = {"a": [f"v{n}" for n in range(MAX_PARTS)], "b": ["x"] * MAX_PARTS}
     with pytest.raises(TableError, match=r"column 'a' out, which has 1500, or cut it"):
         co_cluster(recode(many, "ab"))
 

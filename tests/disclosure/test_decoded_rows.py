@@ -20,8 +20,7 @@ from decoder.pairs.table import JointTable
 from decoder.progress import silent
 from disclosure.errors import PolicyError, TableError
 from disclosure.release import ReleasePolicy, build_release, read_source
-from disclosure.rows.combining import combine, combine_shares
-from disclosure.rows.decoded import synthesise_decoded
+from disclosure.rows.decoded import combine, combine_shares, synthesize_decoded
 from disclosure.rows.estimates import (
     DecodedCells,
     SlotMap,
@@ -29,8 +28,7 @@ from disclosure.rows.estimates import (
     nearest_shares,
     slot_estimates,
 )
-from disclosure.rows.publishing import admit_estimates
-from disclosure.rows.sources import read_estimates
+from disclosure.rows.publishing import admit_estimates, read_estimates
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from tests.decoder.test_pairs import SHARES, drawn, metric
@@ -74,7 +72,7 @@ def coverage(error: float, repeats: int, num_sets: int, num_rows: int) -> dict[s
     for _ in range(repeats):
         noise = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.normal(size=len(LAW)))
         seen = replace(known, estimate=LAW + noise)
-        sets = synthesise_decoded(seen, num_sets=num_sets, num_rows=num_rows, rng=rng)
+        sets = synthesize_decoded(seen, num_sets=num_sets, num_rows=num_rows, rng=rng)
         for name, (where, true) in questions.items():
             found = combine_shares(sets, where, seen.num_reports)
             hits[name] += found.low <= true <= found.high
@@ -95,7 +93,7 @@ def test_a_table_drawn_as_exact_is_oversure() -> None:
     for _ in range(100):
         noise = rng.multivariate_normal(np.zeros(6), known.covariance, method="eigh")
         exact = replace(known, estimate=LAW + noise, covariance=np.zeros(6))
-        sets = synthesise_decoded(exact, num_sets=5, num_rows=5_000, rng=rng)
+        sets = synthesize_decoded(exact, num_sets=5, num_rows=5_000, rng=rng)
         found = combine_shares(sets, {"row": ["a"]}, 5_000)
         hits += found.low <= 0.5 <= found.high
     assert hits < 75
@@ -127,7 +125,7 @@ def test_rows_of_pairs_have_intervals_around_their_margins() -> None:
     table = decode_pairs(drawn(metric(), SHARES, 50_000, 10))
     known = pair_cells(table)
     assert known.covariance.shape == (6, 6)
-    sets = synthesise_decoded(known, num_sets=30, rng=np.random.default_rng(0))
+    sets = synthesize_decoded(known, num_sets=30, rng=np.random.default_rng(0))
     assert [len(one[table.of[0]]) for one in sets] == [50_000] * 30
     margin = table.margin(0)
     assert margin is not None
@@ -145,7 +143,7 @@ def test_intervals_over_decoded_sets_hold_the_truth() -> None:
     hits = []
     for seed in range(60):
         table = decode_pairs(drawn(metric(), SHARES, reports, seed))
-        sets = synthesise_decoded(pair_cells(table), num_sets=20, rng=rng)
+        sets = synthesize_decoded(pair_cells(table), num_sets=20, rng=rng)
         of_seed = []
         for i, row in enumerate(table.rows):
             where = {table.of[0]: [row]}
@@ -167,7 +165,7 @@ def test_slots_keep_their_weights_and_rows_follow_nobody() -> None:
     assert known.num_reports == 4_000
     shares = draw_shares(known, 50, np.random.default_rng(0))
     assert shares[:, :3].sum(axis=1) == pytest.approx(np.full(50, 0.75))
-    sets = synthesise_decoded(known, num_sets=2, num_rows=400, rng=np.random.default_rng(0))
+    sets = synthesize_decoded(known, num_sets=2, num_rows=400, rng=np.random.default_rng(0))
     assert list(sets[0]) == ["slot", "cell"]
     small = at_least(known, 0.1)
     assert [cell for cell in small.cells if cell[0] == "night"] == [
@@ -364,7 +362,7 @@ def test_the_combining_rule_is_raghunathans() -> None:
         (lambda: combine(np.zeros(2), np.array([0.1, -1]), rows_by_report=1), "below 0"),
         (lambda: combine(np.zeros(2), np.zeros(2), rows_by_report=1, level=1), "level 1"),
         (lambda: combine_shares([{"x": ["a"]}] * 2, {"y": ["a"]}, 9), "not in the rows"),
-        (lambda: synthesise_decoded(estimates_of(LAW, 0.01), num_sets=1), "two sets or more"),
+        (lambda: synthesize_decoded(estimates_of(LAW, 0.01), num_sets=1), "two sets or more"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW[:5]), "do not go together"),
         (lambda: replace(estimates_of(LAW, 0.01), estimate=LAW * np.nan), "not finite"),
         (lambda: replace(estimates_of(LAW, 0.01), num_reports=0), "0 reports"),

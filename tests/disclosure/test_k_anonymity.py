@@ -13,7 +13,7 @@ from disclosure.anonymize import (
     DiversityRule,
     Hierarchy,
     IntervalColumn,
-    anonymise,
+    anonymize,
     class_diversity,
 )
 from disclosure.errors import TableError
@@ -70,7 +70,7 @@ def test_the_distance_is_an_ultrametric() -> None:
 def test_two_rows_become_one_pair() -> None:
     """Example 1: distances 0, 1/2 and 1."""
     pair = {name: column[:2] for name, column in SIX.items()}
-    made = anonymise(pair, PEOPLE, 2)
+    made = anonymize(pair, PEOPLE, 2)
     assert made.to_table() == {
         "sex": ["M", "M"],
         "postcode": ["75", "75"],
@@ -81,7 +81,7 @@ def test_two_rows_become_one_pair() -> None:
 
 @pytest.mark.parametrize(("k", "costs"), [(2, [3.0, 1.5, 4.0]), (3, [3.0, 4.0, 1.5])])
 def test_constructed_vector(k: int, costs: list[float]) -> None:
-    made = anonymise(SIX, PEOPLE, k)
+    made = anonymize(SIX, PEOPLE, k)
     assert made.merge_costs.tolist() == costs
     rows = Counter(zip(*made.to_table().values(), strict=True))
     assert rows == {("F", "59", "Celib"): 3, ("M", "FR", "Inconnu"): 3}
@@ -91,7 +91,7 @@ def test_constructed_vector(k: int, costs: list[float]) -> None:
 
 
 def test_numbers_become_intervals() -> None:
-    made = anonymise({"age": ["20", "30", "70"]}, Columns({"age": IntervalColumn(0, 100)}), 3)
+    made = anonymize({"age": ["20", "30", "70"]}, Columns({"age": IntervalColumn(0, 100)}), 3)
     assert made.to_table() == {"age": ["[20,70]"] * 3}
     # 20 and 30 first, .1 each; then both widen to .5, and so does 70
     assert made.merge_costs == pytest.approx([0.2, 1.5])
@@ -105,7 +105,7 @@ def test_rows_that_become_equal_are_one_class() -> None:
     """
     tree = Hierarchy((("a1", "a"), ("a2", "a")))
     columns = Columns({"x": tree, "y": Hierarchy.flat("yz", "any")}, {"x": 0.0})
-    made = anonymise({"x": ["a1", "a2", "a", "a"], "y": ["y"] * 4}, columns, 2)
+    made = anonymize({"x": ["a1", "a2", "a", "a"], "y": ["y"] * 4}, columns, 2)
     assert made.to_table()["x"] == ["a"] * 4
     assert made.counts.tolist() == [4]
 
@@ -116,28 +116,28 @@ def test_rows_that_become_equal_are_one_class() -> None:
 )
 def test_ties_prefer_classes_below_k(values, expected) -> None:
     columns = Columns({"x": Hierarchy.flat("abc", "any")}, {"x": 0.0})
-    assert anonymise({"x": list(values)}, columns, 2).to_table()["x"] == expected
+    assert anonymize({"x": list(values)}, columns, 2).to_table()["x"] == expected
 
 
 def test_a_row_joins_its_parent_before_its_sibling() -> None:
     tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "a3", "b1", "b2"]))
     table = {"x": ["a1", "a2", "a", "a3", "b1", "b1"]}
-    made = anonymise(table, Columns({"x": tree}), 2)
+    made = anonymize(table, Columns({"x": tree}), 2)
     assert made.to_table()["x"] == ["a", "a", "a", "a", "b1", "b1"]
 
 
 def test_a_last_class_below_k_joins_another() -> None:
     """The program of the text fuses it with itself, and ends with an empty table."""
     columns = Columns({"x": Hierarchy.flat(["a", "b"], "any")})
-    made = anonymise({"x": ["a", "a", "a", "b"]}, columns, 2)
+    made = anonymize({"x": ["a", "a", "a", "b"]}, columns, 2)
     assert made.to_table()["x"] == ["any"] * 4
 
 
 def test_weights_decide_what_is_kept() -> None:
     trees = {n: Hierarchy.flat(["0", "1"], f"any {n}") for n in "xy"}
     table = {"x": ["0", "0", "1", "1"], "y": ["0", "1", "0", "1"]}
-    keeps_x = anonymise(table, Columns(trees, {"x": 5.0}), 2).to_table()
-    keeps_y = anonymise(table, Columns(trees, {"y": 5.0}), 2).to_table()
+    keeps_x = anonymize(table, Columns(trees, {"x": 5.0}), 2).to_table()
+    keeps_y = anonymize(table, Columns(trees, {"y": 5.0}), 2).to_table()
     assert keeps_x == {"x": table["x"], "y": ["any y"] * 4}
     assert keeps_y == {"x": ["any x"] * 4, "y": table["y"]}
 
@@ -145,13 +145,13 @@ def test_weights_decide_what_is_kept() -> None:
 def test_suppression_spares_the_others_and_keeps_its_budget() -> None:
     columns = Columns({"x": Hierarchy.flat(["a", "b", "c"], "any")})
     table = {"x": ["a"] * 10 + ["b"] * 9 + ["c"]}
-    assert anonymise(table, columns, 2).to_table()["x"][0] == "a"
-    assert anonymise(table, columns, 2).height_loss == pytest.approx(0.5)
-    made = anonymise(table, columns, 2, suppression_budget=0.05)
+    assert anonymize(table, columns, 2).to_table()["x"][0] == "a"
+    assert anonymize(table, columns, 2).height_loss == pytest.approx(0.5)
+    made = anonymize(table, columns, 2, suppression_budget=0.05)
     assert made.to_table()["x"] == [*table["x"][:19], "*"]
     assert made.completeness == 0.05
     assert made.height_loss == pytest.approx(0.05)
-    assert anonymise(table, columns, 2, suppression_budget=0.04).completeness == 0
+    assert anonymize(table, columns, 2, suppression_budget=0.04).completeness == 0
 
 
 @st.composite
@@ -169,9 +169,9 @@ def test_published_rows_stand_k_times_and_cover(table, k, budget) -> None:
     number = len(table["age"])
     if k > number:
         with pytest.raises(TableError, match="k must be in"):
-            anonymise(table, columns, k)
+            anonymize(table, columns, k)
         return
-    made = anonymise(table, columns, k, suppression_budget=budget)
+    made = anonymize(table, columns, k, suppression_budget=budget)
     published = list(zip(*made.to_table().values(), strict=True))
     counts = Counter(row for row, kept in zip(published, made.published, strict=True) if kept)
     assert all(count >= k for count in counts.values())
@@ -215,7 +215,7 @@ def test_classes_meet_the_rule_of_sensitive_columns(rows, k, distinct, closeness
     said = [value for _, value in rows]
     columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
     rule = DiversityRule(min(distinct, len(set(said))), closeness)
-    made = anonymise(table, columns, k, sensitive=said, rule=rule)
+    made = anonymize(table, columns, k, sensitive=said, rule=rule)
     measured = class_diversity(made.of_row, said)
     assert measured.sizes.min() >= k
     assert measured.distinct.min() >= rule.distinct
@@ -227,11 +227,11 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
     columns = Columns({"postcode": PEOPLE.kinds["postcode"]})
     said = ["b"] + ["a"] * 6
     rule = DiversityRule(2)
-    assert len(anonymise(table, columns, 2, sensitive=said, rule=rule).counts) == 1
+    assert len(anonymize(table, columns, 2, sensitive=said, rule=rule).counts) == 1
     with pytest.raises(TableError, match="leave out fewer"):  # the one row of another value
-        anonymise(table, columns, 2, sensitive=said, rule=rule, suppression_budget=0.2)
+        anonymize(table, columns, 2, sensitive=said, rule=rule, suppression_budget=0.2)
     with pytest.raises(TableError, match="7 rows, and 2 sensitive"):
-        anonymise(table, columns, 2, sensitive=["a", "b"], rule=DiversityRule(2))
+        anonymize(table, columns, 2, sensitive=["a", "b"], rule=DiversityRule(2))
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_rules_that_remaining_rows_miss_are_errors() -> None:
         (lambda: IntervalColumn(1, 1), "low < high"),
         (lambda: Columns({}), "not there"),
         (lambda: Columns(PEOPLE.kinds, {"sex": -1}), "0 or more"),
-        (lambda: anonymise({"sex": ["M"]}, PEOPLE, 1), "columns missing"),
-        (lambda: anonymise(SIX | {"sex": ["M"] * 5 + ["X"]}, PEOPLE, 2), "'X'"),
-        (lambda: anonymise(SIX, PEOPLE, 2, suppression_budget=1.0), "budget"),
-        (lambda: anonymise({"a": ["12"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "outside"),
+        (lambda: anonymize({"sex": ["M"]}, PEOPLE, 1), "columns missing"),
+        (lambda: anonymize(SIX | {"sex": ["M"] * 5 + ["X"]}, PEOPLE, 2), "'X'"),
+        (lambda: anonymize(SIX, PEOPLE, 2, suppression_budget=1.0), "budget"),
+        (lambda: anonymize({"a": ["12"]}, Columns({"a": IntervalColumn(0, 9)}), 1), "outside"),
         (lambda: class_diversity([1], []), "1 classes"),
     ],
 )
@@ -262,5 +262,5 @@ def test_a_hierarchy_is_read_from_a_file(tmp_path: Path) -> None:
 
 def test_intervals_of_large_numbers_are_exact() -> None:
     ages = {"id": ["1234561", "1234567", "1234563"]}
-    made = anonymise(ages, Columns({"id": IntervalColumn(0, 1e7)}), 3)
+    made = anonymize(ages, Columns({"id": IntervalColumn(0, 1e7)}), 3)
     assert made.to_table()["id"] == ["[1234561,1234567]"] * 3

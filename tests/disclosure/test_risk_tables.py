@@ -8,9 +8,8 @@ import pytest
 
 from disclosure.errors import DomainError, TableError
 from disclosure.risk import Domain, assess_risk, load_domain
-from disclosure.risk.dense_keys import _potential_frequencies
 from disclosure.risk.missing_values import encode_columns
-from disclosure.risk.patterns import find_patterns
+from disclosure.risk.patterns import _potential_frequencies, find_patterns
 from rappor_cli import main as cli
 
 SEXES = ["Féminin", "Masculin"]

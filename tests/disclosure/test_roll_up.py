@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import TableError
+from disclosure.release.pooling import cell_tree, domain_tree, prefix_tree
 from disclosure.release.roll_up import roll_up, sum_error
-from disclosure.release.trees import cell_tree, domain_tree, prefix_tree
 
 CELLS = ["000", "001", "010", "011", "100", "other"]
 

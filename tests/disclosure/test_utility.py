@@ -1,18 +1,25 @@
 """Measures against the vectors of the thesis and against constructed tables."""
 
-import csv
 import itertools
 
 import numpy as np
 import pytest
 
-from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymise, specialise
+from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymize, specialize
 from disclosure.errors import TableError
-from disclosure.rows.attacks import link_records, missing_person_share, origin_test
-from disclosure.rows.comparison import compare, to_csv
-from disclosure.rows.distributions import column_shares, hellinger, kl_divergence
-from disclosure.rows.prediction import predict_column
-from disclosure.rows.queries import counting_query_error
+from disclosure.rows.comparison import (
+    compare,
+    link_records,
+    missing_person_share,
+    origin_test,
+)
+from disclosure.rows.utility import (
+    column_shares,
+    counting_query_error,
+    hellinger,
+    kl_divergence,
+    predict_column,
+)
 
 
 def exclusive_or(rows: int, seed: int, *, independent: bool = False) -> dict[str, list[str]]:
@@ -113,8 +120,8 @@ def test_generalised_values_are_spread_over_their_leaves() -> None:
     tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "b1"]))
     columns = Columns({"x": tree, "age": IntervalColumn(0, 9)})
     table = {"x": ["a1", "a2"] * 500 + ["b1"], "age": ["3", "5"] * 500 + ["9"]}
-    made = anonymise(table, columns, 501, suppression_budget=0.01)
-    drawn = specialise(made, np.random.default_rng(0))
+    made = anonymize(table, columns, 501, suppression_budget=0.01)
+    drawn = specialize(made, np.random.default_rng(0))
     assert len(drawn["x"]) == 1000
     assert set(drawn["age"]) == {"3", "4", "5"}
     # 1,000 fair draws: 5 standard deviations, false alarm 6e-7
@@ -130,8 +137,6 @@ def test_one_table_for_a_pair_of_tables() -> None:
     assert values["Hellinger", "all"] > 0.4
     assert values["origin test", "all"] > 0.7
     assert compare(real, made, seed=0) == measures
-    rows = list(csv.DictReader(to_csv(measures).splitlines()))
-    assert [float(row["value"]) for row in rows] == [m.value for m in measures]
     assert 0 < values["Hellinger of 2 columns", "all"] < values["Hellinger", "all"]
     same = {(m.name, m.column): m.value for m in compare(real, real, seed=0)}
     assert same["Hellinger", "all"] == same["counting queries", "all"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from disclosure.co_clustering import co_cluster, learn_hierarchies, recode
-from disclosure.co_clustering.page import render_page
+from disclosure.co_clustering.files import render_page
 from tests.disclosure.iris import NUMBERS, iris
 from tests.end_to_end.browser import THEMES, open_browser, sideways, violations
 

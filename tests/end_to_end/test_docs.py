@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.tools.doc_tables import BLOCK
-from rappor_cli.main import load
+from rappor_cli.commands import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -14,7 +14,7 @@ from decoder.kinds.interface import Question, Result
 from decoder.kinds.run import in_memory, render_page
 from decoder.progress import quiet, silent
 from decoder.tables.format import percent
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.end_to_end.browser import (
     THEMES,
     WIDTHS,

@@ -292,8 +292,8 @@ RELEASES = (
         "if False:",
     ),
     Mutation(
-        "class-below-k", "anonymise makes no class of fewer than k rows",
-        "disclosure/anonymize/anonymise.py", "tests/disclosure/test_k_anonymity.py",
+        "class-below-k", "anonymize makes no class of fewer than k rows",
+        "disclosure/anonymize/greedy.py", "tests/disclosure/test_k_anonymity.py",
         "if self.counts[place] < self.k:",
         "if self.counts[place] < self.k - 1:",
     ),

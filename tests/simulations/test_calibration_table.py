@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from rappor_cli.calibration import HEADINGS, _cells, _figure
-from rappor_cli.experiment_files import ExperimentOutcome, manifest_of, markdown_lines
+from rappor_cli.experiment_runs import ExperimentOutcome, manifest_of, markdown_lines
 from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw
 from simulations.experiments.calibration_table import (
     MeanOfRuns,
     mean_over_runs,
-    summarise,
+    summarize,
 )
 
 
@@ -43,7 +43,7 @@ def test_pooled_figures_and_their_errors():
     rows = []
     for _ in range(300):
         scores = [_score(run, covered=int(rng.binomial(10, 0.9))) for run in range(20)]
-        rows += summarise(scores)
+        rows += summarize(scores)
     covered = [row.coverage_detected["bh"] for row in rows]
     spread = np.std([mean.value for mean in covered])
     assert np.mean([mean.error for mean in covered]) == pytest.approx(spread, rel=0.25)
@@ -58,11 +58,11 @@ def test_coverage_is_pooled_of_rightly_found_values():
     for run, rule in enumerate((*counts, nothing)):
         score = _score(run, covered=1)
         scores.append(replace(score, rules=dict.fromkeys(score.rules, rule)))
-    row = summarise(scores)[0]
+    row = summarize(scores)[0]
     assert row.coverage_detected["fdr"].value == pytest.approx(10 / 12)
     assert row.coverage_right["fdr"].value == pytest.approx(8 / 9)
     assert row.coverage_by_list["fdr"].value == pytest.approx((0.9 + 0.5 + 1) / 3)
-    nothing_right = summarise(scores[2:])[0]
+    nothing_right = summarize(scores[2:])[0]
     assert math.isnan(nothing_right.coverage_right["fdr"].value)
 
 
@@ -70,7 +70,7 @@ def test_markdown_and_json_of_a_run():
     rule = RuleScore(math.nan, 0.0, False, 0, 0)
     scores = [_score(run, covered=0) for run in (1, 2)]
     run = CalibrationRun("few rows", "nothing true", "exp", 1)
-    rows = summarise(
+    rows = summarize(
         [
             replace(
                 one, cell=run, rules=dict.fromkeys(one.rules, rule), oracle=math.nan, bound=math.nan

@@ -17,8 +17,7 @@ from decoder import Candidates
 from rappor_cli.simulate import app
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.fleets.draws import Fleet, FleetError, draw_classes, repetition
-from simulations.fleets.table import draw_fleet
+from simulations.fleets import Fleet, FleetError, draw_classes, draw_fleet, repetition
 from tests.collector.support import make_metric
 
 VALUES = ["red", "green", "blue"]

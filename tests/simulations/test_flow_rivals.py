@@ -7,8 +7,7 @@ import pytest
 
 from benchmarks.flow_rivals import RIVALS, FlowDraw
 from decoder.flows.decoding import decode_flows
-from simulations.flows.city import city_matrix, city_metric, draw_flows
-from simulations.flows.coverage import LARGEST, is_wrong, off
+from simulations.flows import LARGEST, city_matrix, city_metric, draw_flows, is_wrong, off
 
 pytestmark = pytest.mark.slow
 

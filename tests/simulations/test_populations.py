@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rappor_core.params import RapporParams
-from simulations.populations import populations
+from simulations.populations import fleet as populations
 from simulations.populations.draws import draw_aggregate
-from simulations.populations.populations import Holding, PopulationError
+from simulations.populations.fleet import Holding, PopulationError
 
 
 def test_the_text_is_real_and_heavy_tailed() -> None:

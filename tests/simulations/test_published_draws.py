@@ -22,8 +22,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from simulations.experiments.longitudinal import draw_ratios
-from simulations.populations.draws import draw_aggregate, draw_listed
-from simulations.populations.repeated_draws import Holders, draw_repeated
+from simulations.populations.draws import Holders, draw_aggregate, draw_listed, draw_repeated
 
 DAY = date(2026, 11, 2)
 ALARM = 1e-4

@@ -47,12 +47,12 @@ def test_processes_are_decoded_under_every_belief(monkeypatch: pytest.MonkeyPatc
     ways = {"always the same one": processes.always_one}
     monkeypatch.setattr(processes, "WAYS", ways)
     found = processes.processes(2, 4_000, np.random.default_rng(2))
-    rows = {row.handling: row for row in found.rows}
+    rows = {row.handling: row for row in found}
     assert list(rows) == list(processes.HANDLINGS)
     assert rows["known"].used == pytest.approx(rows["known"].rho)
     assert rows["each a device of its own"].used == 1
     assert 1 < rows["bound declared"].used <= 19
-    for row in found.rows:  # real errors within a factor of 2: 20 of them, each about normal
+    for row in found:  # real errors within a factor of 2: 20 of them, each about normal
         assert 0.5 < row.stated / row.real < 2
     assert rows["known"].stated > rows["each a device of its own"].stated * 0.95
 
@@ -87,7 +87,7 @@ def test_the_distributions_of_home_pages() -> None:
 def test_honest_rules_name_fewer_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch)
     found = homepages.homepages(1, 2_000_000, np.random.default_rng(3), repeated=20)
-    rows = {(r.distribution, r.reports_each, r.rule): r for r in found.rows}
+    rows = {(r.distribution, r.reports_each, r.rule): r for r in found}
     assert len(rows) == 3 * 3
     bonferroni, bh, errors = (rows["Zipf 1", 1, rule] for rule in homepages.RULES)
     assert bonferroni.found <= bh.found <= errors.found

@@ -12,7 +12,7 @@ from decoder.estimation.least_squares import Balance
 from decoder.numerics.threads import one_thread
 from simulations.experiments.calibration import CalibrationRun, draw, fit, run_cell
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
-from simulations.experiments.calibration_table import summarise
+from simulations.experiments.calibration_table import summarize
 
 RUNS = 3
 LEAST_RECALL = {"typical": 0.48, "loose": 0.73, "over_x2": 0.34}
@@ -29,7 +29,7 @@ def test_promises(configuration):
         for distribution in DISTRIBUTIONS
         for run in range(RUNS)
     ]
-    (row,) = summarise(scores)
+    (row,) = summarize(scores)
     assert row.recall["fdr"].value > LEAST_RECALL[configuration]
     assert row.false_proportion["fdr"].value < 0.10
     assert row.family_wise["bonferroni"].value <= 0.3
@@ -48,7 +48,7 @@ def test_forgetting_what_the_list_lacks_breaks_the_promises(monkeypatch):
     """Without tau and kappa intervals are too narrow; tests keep their null deviation."""
     monkeypatch.setattr("decoder.estimation.ep_iterations.balance", _forgetful)
     scores = [run_cell(CalibrationRun("small", "loose", name, 200)) for name in DISTRIBUTIONS]
-    row = summarise(scores)[0]
+    row = summarize(scores)[0]
     assert row.coverage.value < 0.85
     assert row.wrong_z_squared.value < 1.2  # each score is in the deviation of its own residual
 

@@ -5,8 +5,3 @@ the least and the largest value that agree with all of them are two linear progr
 Salazar 2000, "Models and algorithms for optimizing cell suppression in tabular data with linear
 constraints"; tau-ARGUS and sdcTable solve the same ones).
 """
-
-from disclosure.release.inference.audit import Audit, audit_releases
-from disclosure.release.inference.protection import InferredNumber, protect
-
-__all__ = ["Audit", "InferredNumber", "audit_releases", "protect"]

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from disclosure.errors import ReleaseError
 from rappor_core.errors import shown
 
-MOST_ATOMS = 20_000
+MAX_ATOMS = 20_000
 Stratum: TypeAlias = tuple[str, str]  # name and value
 
 
@@ -70,7 +70,7 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
     the same tables are one. Of each stratum there may be values that no table names. A value of a
     stratum lies in those of other strata that `TableScope.outer` says, and in no others.
 
-    Raises ReleaseError where so many strata cross that there are more than MOST_ATOMS.
+    Raises ReleaseError where so many strata cross that there are more than MAX_ATOMS.
     """
     splits = _splits(scopes)
     residual: dict[int, bool] = {}
@@ -92,11 +92,11 @@ def find_atoms(scopes: Sequence[TableScope]) -> Atoms:
 
 def _check_number(count: int, splits: Sequence[_Split], scopes: Sequence[TableScope]) -> None:
     """Raise ReleaseError that names what cuts the population most."""
-    if count > MOST_ATOMS:
+    if count > MAX_ATOMS:
         names = [f"{len(one.values):,} of {shown(one.name)}" for one in splits]
         windows = len({(scope.first, scope.last) for scope in scopes})
         raise ReleaseError(
-            f"strata and windows cut the population into more than {MOST_ATOMS:,} parts, by values "
+            f"strata and windows cut the population into more than {MAX_ATOMS:,} parts, by values "
             f"of strata that cross ({', '.join(names)}) and {windows:,} windows: leave out the "
             "tables by one of them, or say with [within] which stratum lies in which"
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from disclosure.release.inference.cone import Cone, SparseRows
 from disclosure.release.inference.facts import PublicTable
+from disclosure.release.inference.programs import Cone, SparseRows
 
 REPORTS = -1  # in place of a row: the reports of the table
 EVERYBODY = -2  # that the cells of the table hold everybody

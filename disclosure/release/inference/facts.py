@@ -15,7 +15,7 @@ from disclosure.release.policy import ReleasePolicy, Tree
 from disclosure.release.tables import PARTITION, ReleasedTable, TableKey, table_name
 from disclosure.typing import Booleans, Floats, Integers
 
-ROOT = "*"  # the root of every tree of `disclosure.release.trees`
+ROOT = "*"  # the root of every tree of `disclosure.release.pooling`
 
 
 class TableVersion(NamedTuple):
@@ -231,7 +231,7 @@ def _rows_of(table: PublicTable, universe: Mapping[str, None]) -> Iterator[froze
 
 
 def is_under(value: str, node: str, tree: Tree | str) -> bool:
-    """Whether a value or node lies under a node, in a tree of `disclosure.release.trees`."""
+    """Whether a value or node lies under a node, in a tree of `disclosure.release.pooling`."""
     if value == node or not tree:
         return False
     if node == ROOT:

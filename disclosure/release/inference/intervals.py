@@ -10,11 +10,11 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
 from disclosure.release.inference.component import ConeModel
-from disclosure.release.inference.cone import Optimum
+from disclosure.release.inference.programs import Optimum
 from disclosure.release.inference.targets import EXACT, Target, ValueRange
 from disclosure.typing import Booleans, Floats, Integers
 
-_MOST_ROUNDS = 40
+_MAX_ROUNDS = 40
 _MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver
 _MANY = 30  # targets for which one program for all is cheaper than two for each
 _FEW = 3  # targets that a round must certify to be worth it
@@ -77,13 +77,13 @@ class DisclosureJudge:
         cone = self.model.cone
         if len(self.targets) < _MANY:
             return
-        made = cone.minimise(np.asarray(self._tops.sum(axis=0)), (cone.scale,))
+        made = cone.minimize(np.asarray(self._tops.sum(axis=0)), (cone.scale,))
         if made is None:
             return
         point = made.point
         self._note(point)
         left = np.flatnonzero(~self._settled)
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             if len(left) < _MANY:
                 break
             share = self._is_share[left]
@@ -148,7 +148,7 @@ class DisclosureJudge:
         """The least value (sign 1) or the largest (-1)."""
         cone = self.model.cone
         base = tuple(self._base(target))
-        made = cone.minimise(sign * cone.row_of(self._top(target)), base)
+        made = cone.minimize(sign * cone.row_of(self._top(target)), base)
         if made is None:
             return None
         value = sign * made.value

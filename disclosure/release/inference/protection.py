@@ -138,7 +138,7 @@ def assume_nobody_left(component: Component) -> None:
     if any(residual):
         cost = np.zeros(model.cone.size)
         cost[: len(residual)] = residual
-        found = model.cone.minimise(cost, (model.cone.scale,))
+        found = model.cone.minimize(cost, (model.cone.scale,))
         if found is not None:
             most = found.point[: len(residual)]
             pairs = zip(residual, most.tolist(), strict=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from collector.archive.parquet import read_group, reading
 from collector.archive.parts import PartCounts
 from collector.archive.store import Store, open_store
 from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
-from rappor_cli.task_pools import Pool, SerialPool
+from rappor_cli.task_pools import run_tasks
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from tests.collector.support import make_metric
@@ -112,14 +113,15 @@ def summed(
     url: str | Path,
     name: str = "kept",
     *,
-    pool: Pool[SpanTask, PartCounts] | None = None,
+    work: Callable[[SpanTask], PartCounts] = count_part,
+    workers: int = 1,
     window: tuple[date | None, date | None] = (None, None),
     **more: Any,
 ) -> Aggregate:
     """What `rappor archive sum` gives."""
     wanted = Wanted(name, more.pop("params_id", None), *window)
     parts = choose_parts(open_store(str(url)), wanted)
-    return aggregate(parts, str(url), (pool or SerialPool(count_part)).run, **more)
+    return aggregate(parts, str(url), partial(run_tasks, work, workers=workers), **more)
 
 
 def stored_rows(store: Store, file: str) -> list[tuple[int, bytes]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from collector.archive import bit_sums
-from collector.archive.bit_sums import sum_bits
+from collector.archive import parquet as bit_sums
+from collector.archive.parquet import sum_bits
 from collector.store.bit_counters import counts, lane_sums, pack
 
 

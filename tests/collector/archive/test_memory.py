@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from collector.archive import parquet
-from collector.archive.bit_sums import Bytes
+from collector.archive.parquet import Bytes
 from collector.archive.parts import write_part
 from collector.archive.store import open_store
 from rappor_core.params import RapporParams
@@ -60,7 +60,7 @@ def test_memory_does_not_grow_with_the_archive(
     num_bits: int, num_cohorts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 12 and of 48 row groups; narrow and wide reports, few and many cohorts."""
-    monkeypatch.setattr(parquet, "MOST_BYTES", GROUP)
+    monkeypatch.setattr(parquet, "MAX_BYTES", GROUP)
     metric = make_metric("wide", num_bits=num_bits, num_cohorts=num_cohorts)
     params = metric.params
     written, read = [], []

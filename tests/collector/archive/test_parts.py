@@ -313,7 +313,7 @@ def test_sub_populations_by_cohort_leave_the_others_empty(tmp_path: Path) -> Non
 def test_row_groups_split_and_tasks_sum_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "MOST_ROWS", 16)
+    monkeypatch.setattr(parquet, "MAX_ROWS", 16)
     block = make_block(count=100)
     move(tmp_path, block)
     assert only_entry(tmp_path).rows_in_group == 16

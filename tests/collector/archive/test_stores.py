@@ -11,11 +11,9 @@ import pytest
 from collector.archive.errors import ArchiveDamagedError, ArchiveError
 from collector.archive.export import ELSEWHERE, MOVED, export
 from collector.archive.manifest import read_entries
-from collector.archive.parts import PartCounts
 from collector.archive.store import open_store
-from collector.archive.sums import SpanTask, count_part
-from rappor_cli.task_pools import LocalPool, PoolError, SerialPool
-from tests.collector.archive.killers import die, kill_once
+from rappor_cli.task_pools import PoolError
+from tests.collector.archive.killers import die
 from tests.collector.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed
 from tests.collector.archive.test_parts import move
 
@@ -67,15 +65,6 @@ def test_a_scheme_that_is_not_there_is_named() -> None:
 # Who runs the sums
 
 
-class Twice:
-    """Gives each result twice, as after a worker that was taken for dead."""
-
-    def run(self, tasks):  # type: ignore[no-untyped-def]
-        for pair in SerialPool(count_part).run(tasks):
-            yield pair
-            yield pair
-
-
 @pytest.fixture
 def days(tmp_path: Path) -> Path:
     """An archive of five days."""
@@ -88,35 +77,20 @@ def whole() -> object:
     return expected(*[make_block(day=DAY + timedelta(days=n)) for n in range(5)])
 
 
-def test_a_task_that_was_done_twice_counts_once(days: Path) -> None:
-    assert summed(days, pool=Twice()) == whole()
-
-
-def test_a_task_that_gives_nothing_is_missed(days: Path) -> None:
-    class Lost(SerialPool[SpanTask, PartCounts]):
-        def run(self, tasks):  # type: ignore[no-untyped-def]
-            return super().run(list(tasks)[1:])
-
-    with pytest.raises(ArchiveDamagedError, match="1 of 5 tasks"):
-        summed(days, pool=Lost(count_part))
-
-
-def test_a_process_that_is_killed_changes_nothing(days: Path) -> None:
-    (days.parent / "kill").touch()
-    assert summed(days, pool=LocalPool(kill_once, 2)) == whole()
-    assert not (days.parent / "kill").exists()
+def test_processes_sum_as_one_does(days: Path) -> None:
+    assert summed(days, workers=2) == whole()
 
 
 @pytest.mark.slow
-def test_processes_that_always_die_are_an_error(days: Path) -> None:
-    with pytest.raises(PoolError, match="4 times"):
-        summed(days, pool=LocalPool(die, 1))
+def test_a_process_that_is_killed_is_an_error(days: Path) -> None:
+    with pytest.raises(PoolError, match="was killed"):
+        summed(days, work=die, workers=2)
 
 
 def test_damage_found_by_a_process_is_named(days: Path) -> None:
     next((days / "reports").rglob("*.parquet")).write_bytes(b"")
     with pytest.raises(ArchiveDamagedError, match=r"\.parquet"):
-        summed(days, pool=LocalPool(count_part, 1))
+        summed(days, workers=2)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
 from disclosure.release import CellTable, Release, build_release
-from disclosure.release.inference import audit_releases
-from disclosure.release.rounding import decimals, round_down, round_nearest, round_up
+from disclosure.release.suppression import audit_releases
+from disclosure.release.tables import decimals, round_down, round_nearest, round_up
 from tests.disclosure.release.support import DAY, ISSUED, policy, shown, table
 
 FOUR = {"a": 0.5, "b": 0.3, "c": 0.15, "d": 0.05}

@@ -26,12 +26,12 @@ from disclosure.release import (
     read_source,
     write_release,
 )
-from disclosure.release.inference import protect
 from disclosure.release.inference import protection as search
 from disclosure.release.inference.facts import TableVersion
+from disclosure.release.inference.protection import protect
 from disclosure.release.policy import RollUp
-from disclosure.rows import sources as row_sources
-from simulations.flows.city import city_matrix, city_metric, draw_flows
+from disclosure.rows import publishing as row_sources
+from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.disclosure.release.support import ISSUED, policy, shown, table
 
 DAYS = (date(2026, 10, 1), date(2026, 10, 31))

@@ -17,10 +17,9 @@ from disclosure.release.inference.atoms import TableScope, find_atoms
 from disclosure.release.inference.component import Component, model_of
 from disclosure.release.inference.facts import TableVersion, is_under, public_tables
 from disclosure.release.inference.intervals import DisclosureJudge
-from disclosure.release.inference.program import LinearProgram
+from disclosure.release.inference.programs import LinearProgram
 from disclosure.release.inference.protection import assume_nobody_left, components_of
-from disclosure.release.inference.single import exposed_rows
-from disclosure.release.inference.sums import sum_intervals
+from disclosure.release.inference.single import exposed_rows, sum_intervals
 from disclosure.release.inference.targets import (
     Target,
     ValueRange,

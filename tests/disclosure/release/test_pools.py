@@ -12,8 +12,8 @@ import pytest
 from disclosure.errors import ReleaseError, TableError
 from disclosure.release import CellTable, Release, RollUp, build_release
 from disclosure.release.earlier import Earlier
-from disclosure.release.inference import audit_releases
 from disclosure.release.plain import release_to_plain
+from disclosure.release.suppression import audit_releases
 from tests.disclosure.release.support import ISSUED, policy, shown, table
 
 CELLS = {"010": 0.3, "011": 0.28, "120": 0.2, "121": 0.03, "122": 0.025, "123": 0.02}

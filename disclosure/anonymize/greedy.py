@@ -1,4 +1,4 @@
-"""The greedy algorithm: fuse the first class below k with the one that costs least, and go on.
+"""Anonymize rows greedily: fuse the first class below k with the one that costs least, and repeat.
 
 Where it differs from the program of the text: rows that become equal by fusion are one
 class again (there they may be generalised further for nothing); a last class below k is fused with
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from disclosure.anonymize.columns import Columns, Rows
-from disclosure.anonymize.costs import FusionCosts
+from disclosure.anonymize.columns import Columns, Hierarchy, IntervalColumn, Rows
 from disclosure.anonymize.diversity import DiversityRule, value_counts
 from disclosure.errors import TableError
 from disclosure.typing import Booleans, Floats, Integers
@@ -24,7 +24,51 @@ NO_RULE = DiversityRule()
 
 
 @dataclass(frozen=True)
-class Anonymised:
+class FusionCosts:
+    """`n_i * d(i, parent) + n_j * d(j, parent)`, for one i and all j.
+
+    This weighted form is in the program that comes with the text; its prose says only "distance".
+    """
+
+    columns: Columns
+
+    @cached_property
+    def _tables(self) -> dict[str, tuple[Floats, Floats]]:
+        """By column of trees, [a, b]: distance of a, and of b, to the fusion of both."""
+        tables = {}
+        for name, kind in self.columns.kinds.items():
+            if isinstance(kind, Hierarchy):
+                fused, nodes = kind.fusions, np.arange(len(kind.labels))
+                height = kind.heights[fused] / kind.height * self._weight(name)
+                first = np.where(fused == nodes[:, None], 0.0, height)
+                second = np.where(fused == nodes[None, :], 0.0, height)
+                tables[name] = first, second
+        return tables
+
+    def _weight(self, name: str) -> float:
+        return self.columns.weights.get(name, 1.0)
+
+    def of(self, rows: Rows, counts: Integers, i: int) -> Floats:
+        """Cost of fusing class i with each class, (m,)."""
+        first, second = np.zeros(len(rows)), np.zeros(len(rows))
+        for name, codes in rows.nodes.items():
+            of_first, of_second = self._tables[name]
+            first += of_first[codes[i]][codes]
+            second += of_second[codes[i]][codes]
+        for name in rows.low:
+            kind, low, high = self.columns.kinds[name], rows.low[name], rows.high[name]
+            assert isinstance(kind, IntervalColumn)  # noqa: S101  encode() put numbers alone into low
+            own_low, own_high = rows.low[name][i], rows.high[name][i]
+            fused = np.maximum(high, own_high) - np.minimum(low, own_low)
+            width = fused * (self._weight(name) / (kind.high - kind.low))
+            first += np.where(fused == own_high - own_low, 0.0, width)
+            second += np.where(fused == high - low, 0.0, width)
+        costs: Floats = counts[i] * first + counts * second
+        return costs
+
+
+@dataclass(frozen=True)
+class Anonymized:
     """A table in which every published row stands k times or more.
 
     of_row: (N,) the class of each row; SUPPRESSED where it is not published.
@@ -70,7 +114,7 @@ class Anonymised:
         }
 
 
-def anonymise(
+def anonymize(
     table: Mapping[str, Sequence[str]],
     columns: Columns,
     k: int,
@@ -78,7 +122,7 @@ def anonymise(
     suppression_budget: float = 0.0,
     sensitive: Sequence[str] | None = None,
     rule: DiversityRule = NO_RULE,
-) -> Anonymised:
+) -> Anonymized:
     """Make every combination of the identifying columns stand k times or more.
 
     Args:
@@ -143,7 +187,7 @@ class _Greedy:
         self.merge_costs: list[float] = []
         self.dead = 0
 
-    def run(self, of_row: Integers) -> Anonymised:
+    def run(self, of_row: Integers) -> Anonymized:
         """Fuse until every class has k rows. `of_row`: the class of origin of each row."""
         place = 0
         while place < len(self.counts):
@@ -223,12 +267,12 @@ class _Greedy:
         self.dead = 0
         return int(np.searchsorted(kept, place))
 
-    def _result(self, of_row: Integers) -> Anonymised:
+    def _result(self, of_row: Integers) -> Anonymized:
         kept = np.flatnonzero(self.counts)
         number = np.full(len(self.parent), SUPPRESSED)
         number[self.ids[kept]] = np.arange(len(kept))
         final = np.array([number[root] if root >= 0 else SUPPRESSED for root in self._roots()])
-        return Anonymised(
+        return Anonymized(
             final[of_row], self.rows.take(kept), self.counts[kept], np.array(self.merge_costs)
         )
 
@@ -241,3 +285,37 @@ class _Greedy:
                 node = int(self.parent[node])
             roots.append(node)
         return roots
+
+
+def specialize(published: Anonymized, rng: np.random.Generator) -> dict[str, list[str]]:
+    """Spread generalised values evenly: each published row draws a leaf under its node.
+
+    A row of an interval draws a whole number in it where both ends are whole, else any number.
+    Suppressed rows are left out. The rows keep their order.
+    """
+    chosen = published.of_row[published.published]
+    rows, table = published.classes.take(chosen), {}
+    for name in rows.columns.kinds:
+        if name in rows.nodes:
+            table[name] = _leaves_under(rows.nodes[name], rows.tree(name), rng)
+        else:
+            low, high = rows.low[name], rows.high[name]
+            whole = (low == np.floor(low)) & (high == np.floor(high))
+            numbers = np.where(whole, np.floor(rng.uniform(low, high + 1)), rng.uniform(low, high))
+            table[name] = [f"{number:g}" for number in numbers]
+    return table
+
+
+def specialize_column(
+    labels: Sequence[str], tree: Hierarchy, rng: np.random.Generator
+) -> list[str]:
+    """Replace each published label of a tree by a leaf below it, all leaves equally likely.
+
+    Raises TableError for a label that the tree has not.
+    """
+    return _leaves_under(tree.encode(labels), tree, rng)
+
+
+def _leaves_under(nodes: Integers, tree: Hierarchy, rng: np.random.Generator) -> list[str]:
+    leaves = [np.flatnonzero(under) for under in tree.leaves]
+    return [tree.paths[rng.choice(leaves[node])][0] for node in nodes]

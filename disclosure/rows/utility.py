@@ -1,0 +1,166 @@
+"""Measures of utility: what a published table keeps of the original one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import CategoricalNB
+
+from disclosure.errors import TableError
+from disclosure.rows.domain import num_rows
+from disclosure.typing import Booleans, Floats, Integers, Table
+
+
+def encode_alike(*tables: Table) -> list[Integers]:
+    """Encode tables by the same numbers: for each, (rows, columns) indices among all values of a
+    column, sorted.
+
+    Raises TableError if the tables have other columns than the first, or no rows.
+    """
+    lengths = [num_rows(table) for table in tables]
+    if any(set(table) != set(tables[0]) for table in tables):
+        raise TableError(f"tables with other columns: {[list(table) for table in tables]}")
+    columns = []
+    for name in tables[0]:
+        joined = np.concatenate([np.array(table[name], dtype=str) for table in tables])
+        columns.append(np.unique(joined, return_inverse=True)[1].ravel())
+    return list(np.split(np.column_stack(columns), np.cumsum(lengths)[:-1]))
+
+
+def number_rows(*codes: Integers) -> list[Integers]:
+    """Number the rows of several tables of codes, equal rows alike."""
+    numbers = np.unique(np.concatenate(codes), axis=0, return_inverse=True)[1].ravel()
+    return list(np.split(numbers, np.cumsum([len(table) for table in codes])[:-1]))
+
+
+def hellinger(p: Floats, q: Floats) -> float:
+    """Hellinger distance, sqrt(sum (sqrt p - sqrt q)^2) / sqrt 2, in [0, 1]; zeros are allowed.
+
+    p, q: shares of the same values, each summing to 1.
+    """
+    return float(np.linalg.norm(np.sqrt(p) - np.sqrt(q)) / np.sqrt(2))
+
+
+def kl_divergence(p: Floats, q: Floats) -> float:
+    """Kullback-Leibler divergence, sum p ln(p / q), in nats; infinite where q is 0 and p is not.
+
+    The thesis gives it "in bits" without saying log base 2: divide by ln 2 for bits.
+    """
+    shown = p > 0
+    if (q[shown] == 0).any():
+        return float("inf")
+    return float((p[shown] * np.log(p[shown] / q[shown])).sum())
+
+
+def column_shares(original: Table, published: Table, columns: Sequence[str]) -> list[Floats]:
+    """Shares of every combination of some columns that either table shows: (combinations,) each."""
+    chosen = [{name: table[name] for name in columns} for table in (original, published)]
+    numbers = number_rows(*encode_alike(*chosen))
+    length = max(int(part.max()) for part in numbers) + 1
+    return [np.bincount(part, minlength=length) / len(part) for part in numbers]
+
+
+def counting_query_error(
+    original: Table,
+    published: Table,
+    rng: np.random.Generator,
+    *,
+    numeric: Collection[str] = (),
+    num_queries: int = 100,
+    num_columns: int = 2,
+    floor: float = 0.001,
+) -> float:
+    """The mean of |published - original| / max(original, floor) over random queries, as shares.
+
+    A query takes `num_columns` random columns; of each a random interval if it is numeric, else a
+    random subset that holds each value with probability 1/2. The thesis divides by the original
+    count alone, which may be 0: `floor`, a share of the rows, bounds the denominator, and the error
+    means little without it beside.
+
+    Raises TableError for a floor outside (0, 1], columns that differ, and too few of them.
+    """
+    if not 0 < floor <= 1 or not 1 <= num_columns <= len(original) or num_queries < 1:
+        raise TableError(
+            f"floor in (0, 1], columns in 1 to {len(original)} and 1 query or more are needed, "
+            f"not {floor}, {num_columns}, {num_queries}"
+        )
+    tables = _values(original, published, numeric)
+    names = list(original)
+    errors = []
+    for _ in range(num_queries):
+        chosen = rng.choice(len(names), num_columns, replace=False)
+        inside = [np.ones(num_rows(t), dtype=bool) for t in (original, published)]
+        for index in chosen:
+            pair = tables[names[index]]
+            matches = _random_subset(pair, names[index] in numeric, rng)
+            inside = [a & b for a, b in zip(inside, matches, strict=True)]
+        true, found = (float(rows.mean()) for rows in inside)
+        errors.append(abs(found - true) / max(true, floor))
+    return float(np.mean(errors))
+
+
+def _values(
+    original: Table, published: Table, numeric: Collection[str]
+) -> dict[str, tuple[Floats, Floats]]:
+    """By column: numbers of the numeric ones, codes of the others."""
+    first, second = encode_alike(original, published)
+    values = {}
+    for index, name in enumerate(original):
+        if name in numeric:
+            pair = (np.array(original[name], dtype=float), np.array(published[name], dtype=float))
+        else:
+            pair = (first[:, index].astype(float), second[:, index].astype(float))
+        values[name] = pair
+    return values
+
+
+def _random_subset(
+    pair: tuple[Floats, Floats], is_numeric: bool, rng: np.random.Generator
+) -> list[Booleans]:
+    if is_numeric:
+        low, high = np.sort(rng.choice(pair[0], 2))
+        return [(values >= low) & (values <= high) for values in pair]
+    length = int(max(values.max() for values in pair)) + 1
+    chosen = rng.random(length) < 0.5
+    return [chosen[values.astype(np.int64)] for values in pair]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The quality of a prediction. accuracy: share predicted right. auc: area under the ROC
+    curve, weighted over the values."""
+
+    accuracy: float
+    auc: float
+
+
+def predict_column(train: Table, test: Table, target: str) -> Prediction:
+    """Train a naive Bayes of all other columns on `train`, and test it on `test`.
+
+    Give it published rows to train on and real rows that were not used for them to test on; compare
+    with the same trained on the original rows. Columns are taken as categories: bin numbers first.
+
+    Raises TableError where the training rows, or the test rows, show one value of the target only.
+    """
+    codes, tested = encode_alike(train, test)
+    index = list(train).index(target)
+    y, y_test = codes[:, index], tested[:, index]
+    if len(np.unique(y)) < 2 or len(np.unique(y_test)) < 2:
+        raise TableError(f"column {target!r} shows one value only: there is nothing to predict")
+    X, X_test = np.delete(codes, index, axis=1), np.delete(tested, index, axis=1)
+    sizes = np.maximum(X.max(axis=0), X_test.max(axis=0)) + 1
+    model = CategoricalNB(min_categories=sizes).fit(X, y)
+    scores = np.zeros((len(X_test), int(max(y.max(), y_test.max())) + 1))
+    scores[:, model.classes_] = model.predict_proba(X_test)
+    right = float((scores.argmax(axis=1) == y_test).mean())
+    return Prediction(right, _weighted_auc(y_test, scores))
+
+
+def _weighted_auc(y: Integers, scores: Floats) -> float:
+    """One value against the rest, weighted by how often it occurs among the tested."""
+    values, counts = np.unique(y, return_counts=True)
+    areas = [roc_auc_score(y == value, scores[:, value]) for value in values]
+    return float(np.average(areas, weights=counts))

@@ -1,0 +1,181 @@
+"""Run an experiment of `rappor simulate`: a table, a manifest with seed and figures, files."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from inspect import Signature, signature
+from pathlib import Path
+from secrets import randbits
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from decoder.files import make_folder, probe_folder
+from rappor_cli import options as shared
+from rappor_cli.progress import progress_bar
+from rappor_cli.text import wide_console
+
+DEFAULT_OUTPUT = Path("simulation-output")
+_LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
+
+
+@dataclass(frozen=True)
+class ExperimentOutcome:
+    """What an experiment found.
+
+    rows: all figures, plain.  columns: heading, key of a row, and format.  lines: cells in place
+    of those of the rows.  notes: sentences under the table.  files: further texts by name.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[tuple[str, str, str]]
+    lines: Sequence[Sequence[str]] | None = None
+    notes: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExperimentRun:
+    """One run of an experiment: its seed, and the generator made from that."""
+
+    seed: int
+    rng: np.random.Generator
+
+    @staticmethod
+    def progress(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Show a progress bar; the block gets the function to call with what is done."""
+        return progress_bar(what, total)
+
+
+Experiment = Callable[..., ExperimentOutcome]  # of a run, and of its own settings by name
+
+
+def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> Callable[..., None]:
+    """Make the command of an experiment: its own settings, then the options that all share.
+
+    Args:
+        name: of the command.
+        experiment: a function whose parameters after the run are options of typer.
+        small: settings of `--small` and of `make simulate`.
+    """
+
+    def command(
+        *, is_small: bool, seed: int | None, output: Path, as_json: bool, as_markdown: bool,
+        **settings: Any,
+    ) -> None:  # fmt: skip
+        settings |= small if is_small else {}
+        probe_folder(output)  # before anything is drawn
+        number = randbits(32) if seed is None else seed
+        run = ExperimentRun(number, np.random.default_rng(number))
+        _present(name, experiment(run, **settings), settings, number, output, as_json, as_markdown)
+
+    _, *own = signature(experiment, eval_str=True).parameters.values()
+    parameters = [*own, *signature(_shared, eval_str=True).parameters.values()]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = experiment.__doc__
+    setattr(command, "__signature__", Signature(parameters))  # noqa: B010 - no attribute for mypy
+    return command
+
+
+def _shared(
+    is_small: Annotated[
+        bool, typer.Option("--small", help="A quick look in place of the settings; figures rough.")
+    ] = False,
+    seed: shared.Seed = None,
+    output: shared.ExperimentFolder = DEFAULT_OUTPUT,
+    as_json: shared.Json = False,
+    as_markdown: shared.Markdown = False,
+) -> None:
+    """The options of every experiment."""
+
+
+def _present(
+    name: str,
+    outcome: ExperimentOutcome,
+    settings: Mapping[str, Any],
+    seed: int,
+    output: Path,
+    as_json: bool,
+    as_markdown: bool,
+) -> None:
+    """Write the files of an experiment and print its table."""
+    make_folder(output)
+    for file, text in outcome.files.items():
+        (output / file).write_text(text, encoding="utf-8")
+    path = output / f"{name}-manifest.json"
+    manifest = json.dumps(manifest_of(name, outcome, settings, seed), indent=2, allow_nan=False)
+    path.write_text(manifest + "\n", encoding="utf-8")
+    headings = [heading for heading, *_ in outcome.columns]
+    lines = outcome.lines or [
+        [_cell(row.get(key), form) for _, key, form in outcome.columns] for row in outcome.rows
+    ]
+    if as_json:
+        print(manifest)
+    elif as_markdown:
+        print("\n".join(markdown_lines(headings, lines)))
+    else:
+        table = Table(title=f"{name}, seed {seed}")
+        for heading, _, form in outcome.columns:
+            table.add_column(heading, justify="left" if form == "s" else "right")
+        for line in lines:
+            table.add_row(*line)
+        console = wide_console()
+        console.print(table)
+        for note in outcome.notes:
+            console.print(note)
+        console.print(f"manifest: {path}", soft_wrap=True)
+
+
+def manifest_of(
+    name: str, outcome: ExperimentOutcome, settings: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """The manifest of an experiment: settings, versions and every figure; null where one is not
+    defined."""
+    return {
+        "experiment": name,
+        "seed": seed,
+        "settings": {key: _setting(value) for key, value in settings.items()},
+        "rows": [_plain(dict(row)) for row in outcome.rows],
+        "versions": {name: _version(name) for name in _LIBRARIES}
+        | {"python": platform.python_version()},
+    }
+
+
+def _cell(value: Any, form: str) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return format(value, form)
+
+
+def _setting(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _plain(value: Any) -> Any:
+    """The same with null where a figure is not defined: JSON has neither NaN nor infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table as in the docs."""
+    lines = [headings, ("---",) * len(headings), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]

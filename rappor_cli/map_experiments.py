@@ -1,0 +1,283 @@
+"""Experiments of `rappor simulate` on maps, flows and what links the reports of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from decoder.formats.known_flows import read_known_flows
+from privacy_audit import batch_linkage as linkage
+from privacy_audit import linkage_by_life as lives
+from privacy_audit.findings import PERIODS
+from privacy_audit.lives import WORLDS
+from privacy_audit.location_attacks import attack_file, attacks_on
+from rappor_cli import options as shared
+from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
+from rappor_cli.text import print_note
+from rappor_core.errors import ParameterError
+from rappor_core.metrics.compiled import load_metrics
+from rappor_core.metrics.flow import Flow
+from rappor_core.metrics.metric import Metric
+from rappor_core.params import RapporParams
+from simulations.flows import FlowWorld, city_matrix, city_metric, in_world
+from simulations.flows import flow_coverage as cover_flows
+from simulations.location import GROUPS, has_map, map_coverage
+
+Columns = Sequence[tuple[str, str, str]]
+Crowd = Annotated[int, typer.Option(min=2, max=5_000, help="Devices of one cohort.")]
+ATTACK_COLUMNS: Columns = (
+    ("metric", "metric", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
+    ("change AUC", "change_auc", ".2f"), ("re-linked", "relinked", ".1%"),
+    ("all slots", "all_slots", ".1%"), ("by cohort, level and turn", "by_groups", ".1%"),
+)  # fmt: skip
+LIFE_COLUMNS: Columns = (
+    ("metric", "metric", "s"), ("lives", "lives", "s"), ("periods", "periods", "d"),
+    ("times", "by_times", ".2%"), ("life", "by_life", ".2%"), ("bound", "bound", ".2%"),
+)  # fmt: skip
+LINKAGE_COLUMNS: Columns = (
+    ("days", "days", "d"), ("by bodies", "bodies", ".1%"),
+    ("by bodies and times", "times", ".1%"), ("by the address", "address", ".1%"),
+)  # fmt: skip
+FLOW_COLUMNS: Columns = tuple(
+    (heading, "", "s" if heading in ("world", "intervals of") else "")
+    for heading in ("world", "nats", "devices", "detected (wrong)", "off", "tau",
+                    "intervals of", "a draw", "hold", "±", "worst draw")
+)  # fmt: skip
+COVERAGE_COLUMNS: Columns = tuple(
+    (heading, "", "s" if heading == "metric" else "")
+    for heading in ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
+)
+
+
+def location_coverage(
+    run: ExperimentRun,
+    metrics: shared.MetricsFile,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="Only these metrics; may be repeated.")
+    ] = None,
+    devices: Annotated[
+        list[int], typer.Option(min=1_000, help="Sizes of crowds; may be repeated.")
+    ] = [20_000, 100_000, 1_000_000],  # noqa: B006 - typer copies it
+    maps: Annotated[int, typer.Option(min=1, help="Maps of each metric and size.")] = 20,
+) -> ExperimentOutcome:
+    """How often intervals of single cells hold the truth, on drawn maps of a file's metrics."""
+    declared = [one for one in load_metrics(metrics).declared if has_map(one)]
+    chosen = [one for one in declared if not metric or one.base_name in metric]
+    if not chosen:
+        raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
+
+    rows = []
+    with run.progress("maps", len(chosen) * len(devices) * maps) as advance:
+        for one, size in product(chosen, devices):
+            result = asdict(map_coverage(one, size, maps, run.rng, advance))
+            rows.append({"metric": one.base_name, "devices": size} | result.pop("parts") | result)
+    note = "by map: mean over the maps, those that find no cell counted as 1"
+    return ExperimentOutcome(rows, COVERAGE_COLUMNS, list(map(_coverage_line, rows)), [note])
+
+
+def _coverage_line(row: Mapping[str, Any]) -> list[str]:
+    every, found, five, ten = (_part(row, name) for name in GROUPS)
+    numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
+    return [row["metric"], f"{row['devices']:,}", every, found, *numbers, five, ten]
+
+
+def _part(row: Mapping[str, Any], name: str) -> str:
+    """Coverage of a group of cells, its Monte-Carlo error, and that of the worst map."""
+    part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
+    text = "-" if part is None else f"{part:.3f}"
+    text += f" ± {error:.3f}" if error is not None else ""
+    return text + (f" ({worst:.2f})" if worst is not None else "")
+
+
+def flow_coverage(
+    run: ExperimentRun,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(min=0.5, max=6, help="Nats of a device, for life; may repeat."),
+    ] = None,
+    devices: Annotated[
+        list[int], typer.Option(min=1_000, help="Number of devices; may repeat.")
+    ] = [100_000],  # noqa: B006
+    world: Annotated[
+        list[FlowWorld] | None, typer.Option(help="How people move; may be repeated.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Draws of each setting.")] = 10,
+    cohorts: Annotated[
+        int | None, typer.Option(min=10, help="Of the made-up city, a multiple of 10.")
+    ] = None,
+    side: Annotated[
+        int, typer.Option(min=2, max=7, help="Zones along a side, two cells each.")
+    ] = 5,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="metrics.toml with your metric of kind flow, in place of the city's."),
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Which one of that file.")] = None,
+    flows: Annotated[
+        Path | None,
+        typer.Option(help="CSV of the true matrix: origin,destination,count by names of cells."),
+    ] = None,
+) -> ExperimentOutcome:
+    """How often intervals of flows, zones, cells and bands hold, on drawn counts."""
+    if metrics and (epsilon or cohorts):
+        raise typer.BadParameter("--epsilon and --cohorts are of the city; yours has its own")
+    settings = list(product(epsilon or [2.0], devices, world or [FlowWorld.AS_IS]))
+    more = {} if cohorts is None else {"num_cohorts": cohorts}
+
+    rows = []
+    with run.progress("draws", len(settings) * draws) as advance:
+        for nats, number, one in settings:
+            if metrics:
+                chosen = _flow_metric(metrics, metric)
+            else:
+                chosen = city_metric(nats, number, rows=side, columns=side, **more)
+            if flows is None:
+                matrix = city_matrix(chosen.details, run.rng)
+            else:
+                known = read_known_flows(flows, chosen.details, print_note)
+                matrix = np.asarray(known / known.sum())
+            matrix = in_world(matrix, chosen.details, one, run.rng)
+            result = cover_flows(chosen, matrix, number, draws, run.rng, advance)
+            nats = chosen.params.epsilon_one
+            rows.append({"world": one, "epsilon": nats, "devices": number} | asdict(result))
+    lines = [line for row in rows for line in _flow_lines(row)]
+    return ExperimentOutcome(rows, FLOW_COLUMNS, lines)
+
+
+def _flow_metric(path: Path, name: str | None) -> Metric:
+    """The metric of flows of a file. Raises ParameterError where there is none, or several."""
+    found = [one for one in load_metrics(path).declared if isinstance(one.details, Flow)]
+    found = [one for one in found if name in (None, one.name)]
+    if len(found) != 1:
+        raise ParameterError(
+            f"{path} has {len(found)} metrics of kind 'flow'"
+            + (f" named {name!r}" if name else ": name one with --metric")
+        )
+    return found[0]
+
+
+def _flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
+    """A line for each quantity; what is of the setting appears in the first."""
+    setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
+               f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
+               f"{row['tau']:.2g}"]  # fmt: skip
+    lines = []
+    for name, one in row["held"].items():
+        numbers = ["-"] * 4
+        if one is not None:
+            numbers = [f"{one[3]:.0f}", f"{one[0]:.3f}", f"{one[1]:.3f}", f"{one[2]:.2f}"]
+        lines.append([*setting, name, *numbers])
+        setting = [""] * len(setting)
+    return lines
+
+
+def location_attacks(
+    run: ExperimentRun,
+    metrics: shared.MetricsFile,
+    crowd: Crowd = 1_500,
+    population: Annotated[
+        int, typer.Option(min=2, help="Devices, for the attack on all metrics together.")
+    ] = 100_000,
+) -> ExperimentOutcome:
+    """Re-link the devices of a metrics file by cohort and permanent bits."""
+    declared = load_metrics(metrics).declared
+    places = [one for one in declared if one.location and one.location.rules.every(one.location)]
+    rows: list[dict[str, Any]] = []
+    for metric in places:
+        people = crowd * metric.params.num_cohorts
+        attacked = attacks_on(metric, PERIODS, crowd, run.rng)
+        for periods, found in zip(PERIODS, attacked, strict=True):
+            whole = attack_file([metric], periods, people, run.rng, crowd)
+            row = {"metric": metric.base_name, "periods": periods, **asdict(found)}
+            rows.append(row | {"all_slots": whole.relinked})
+    for periods in PERIODS:
+        together = attack_file(declared, periods, population, run.rng, crowd)
+        rows.append({"metric": "all together"} | asdict(together))
+    notes = [
+        f"a metric: among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}",
+        f"all together: among {population:,} devices",
+    ]
+    return ExperimentOutcome(rows, ATTACK_COLUMNS, notes=notes)
+
+
+def location_lives(
+    run: ExperimentRun,
+    metrics: shared.MetricsFile,
+    crowd: Crowd = lives.CROWD,
+    streams: Annotated[
+        int, typer.Option(min=1, help="Devices looked for by their lives, of each metric.")
+    ] = 1_000,
+) -> ExperimentOutcome:
+    """Find devices by what is known of everybody: when there was data, or the whole life.
+
+    lives: sparse, data now and then and many cells; dense, always the same cell but for a fifth who
+    move once; seldom, as sparse, of an app that runs only when there is data, so that answers come
+    late, and times are those of their arrival.
+    """
+    declared = [one for one in load_metrics(metrics).declared if one.location]
+    cohorts = max(1, round(streams / min(crowd, lives.TARGETS)))
+    rows: list[dict[str, Any]] = []
+    with run.progress("lives", len(declared) * len(WORLDS)) as advance:
+        for metric, world in product(declared, WORLDS):
+            head = {"metric": metric.base_name, "lives": world, "crowd": crowd}
+            found: list[dict[str, Any]] = [{"periods": number} for number in lives.WATCHED]
+            if lives.can_be_watched(metric):
+                attacked = lives.find_by_life(metric, world, run.rng, crowd=crowd, cohorts=cohorts,
+                                              targets=-(-streams // cohorts))  # fmt: skip
+                found = [asdict(one) for one in attacked]
+            for row in found:
+                bound = lives.bound_of_fresh(metric, world, row["periods"], crowd)
+                rows.append(head | {"by_times": None, "by_life": None, "bound": bound} | row)
+            advance(1)
+    note = (
+        f"right at first guess, among {crowd:,} of one cohort; bound: of fresh answers and their "
+        "dates, whatever is known"
+    )
+    return ExperimentOutcome(rows, LIFE_COLUMNS, notes=[note])
+
+
+def batch_linkage(
+    run: ExperimentRun,
+    devices: Annotated[int, typer.Option(min=2, max=100_000, help="Of the population.")] = 150,
+    days: Annotated[
+        list[int], typer.Option("--days", min=2, max=400, help="One report a day; repeat.")
+    ] = list(linkage.DAYS),  # noqa: B006 - typer copies it
+    num_cohorts: Annotated[int, typer.Option(min=1, help="Of the metric.")] = 32,
+    mean_delay: Annotated[
+        float, typer.Option(min=0, max=7 * 86_400, help="Seconds from use to sending, on average.")
+    ] = linkage.MEAN_DELAY,
+    habit: Annotated[
+        float, typer.Option(min=1, help="Seconds, spread of a device's time of use.")
+    ] = 1_800.0,
+    drawn: Annotated[
+        int, typer.Option(min=1, help="Devices whose batches are linked for each figure.")
+    ] = 600,
+) -> ExperimentOutcome:
+    """Link the batches of devices over some days, with and without a relay.
+
+    k = 128, h = 2, f = .75, p = .5, q = .75. Shares of devices of which nine tenths of the batches
+    of one metric are gathered.
+    """
+    params = RapporParams.rappor(
+        num_bits=128, num_hashes=2, num_cohorts=num_cohorts, prob_f=0.75, prob_p=0.5, prob_q=0.75
+    )
+    joined = linkage.joined_by_time(devices, mean_delay)
+    rows: list[dict[str, float]] = []
+    with run.progress("days", len(days)) as advance:
+        for number in days:
+            bodies, times = (
+                linkage.gathered(params, number, devices, num_cohorts, run.rng, drawn, seen)
+                for seen in (None, linkage.Arrivals(mean_delay, habit))
+            )
+            (address,) = linkage.followed_by_address([number], run.rng)
+            row = {"days": number, "bodies": bodies, "times": times, "address": address}
+            rows.append(row | {"joined": joined})
+            advance(1)
+    note = f"Batches of two metrics recorded in one moment are joined by time: {joined:.2%}."
+    return ExperimentOutcome(rows, LINKAGE_COLUMNS, notes=[note])

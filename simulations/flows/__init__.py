@@ -1,1 +1,0 @@
-"""Made-up cities and their flows, and ways to learn them at equal epsilon for life."""

@@ -1,1 +1,0 @@
-"""Simulated and real movement: fleets with fixes, riders, budgets over time."""
