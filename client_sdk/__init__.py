@@ -1,4 +1,4 @@
-"""The device SDK: randomise a value before it leaves the device, queue the report, send it.
+"""The device SDK: randomize a value before it leaves the device, queue the report, send it.
 
     from client_sdk import Client
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         UnknownMetricError,
     )
     from client_sdk.lifecycle import Status
-    from client_sdk.randomisation.encoder import Encoder
-    from client_sdk.randomisation.key_derivation import new_secret, system_randomness
+    from client_sdk.randomization.encoder import Encoder
+    from client_sdk.randomization.key_derivation import new_secret, system_randomness
     from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
     from client_sdk.storage.memory import MemoryState
@@ -43,7 +43,7 @@ _HOMES = {
     "Client": "client_sdk.client",
     "ClientError": "client_sdk.errors",
     "Delivery": "client_sdk.delivery.options",
-    "Encoder": "client_sdk.randomisation.encoder",
+    "Encoder": "client_sdk.randomization.encoder",
     "MemoryState": "client_sdk.storage.memory",
     "PrivacyLevel": "client_sdk.recording.bounds",
     "Relay": "client_sdk.delivery.relay",
@@ -56,9 +56,9 @@ _HOMES = {
     "TransportError": "client_sdk.errors",
     "UnknownMetricError": "client_sdk.errors",
     "load_metrics": "rappor_core.metrics.compiled",
-    "new_secret": "client_sdk.randomisation.key_derivation",
+    "new_secret": "client_sdk.randomization.key_derivation",
     "parse_metrics": "rappor_core.metrics.file",
-    "system_randomness": "client_sdk.randomisation.key_derivation",
+    "system_randomness": "client_sdk.randomization.key_derivation",
 }
 
 __all__ = [

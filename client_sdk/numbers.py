@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from client_sdk.errors import StateChangedError, UnknownMetricError
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.key_derivation import draw
+from client_sdk.randomization.key_derivation import draw
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import NUMBERS
 from client_sdk.storage.sqlite import leave_trace

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from client_sdk import Transport
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from collector.server import running_collector
 from collector.settings import Settings, load_settings
 from decoder.sources.collector_client import ask

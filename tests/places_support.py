@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.randomisation.key_derivation import Randomness, new_secret, system_randomness
+from client_sdk.randomization.key_derivation import Randomness, new_secret, system_randomness
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.aggregate import Aggregate

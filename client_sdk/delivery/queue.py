@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from client_sdk.delivery.messages import Answer, make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from client_sdk.storage.interface import STOP_REASONS, Stop, load_stop, put_stop
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of

@@ -14,7 +14,7 @@ from client_sdk import fork_hooks as forks
 from client_sdk.delivery.cancellation import Cancellation
 from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from client_sdk.storage.directory import FileLock, StateDirectory
 from client_sdk.storage.sqlite import SqliteState, scrub_traces
 

@@ -77,7 +77,7 @@ def _lowers(state: SqliteState, nats: float) -> bool:
 class PrivacyLevel(Frozen):
     """A person's own bounds, which apply beside the app's: the smaller one holds.
 
-    max_values: memoised values of a metric for life, the fallback among them.
+    max_values: memoized values of a metric for life, the fallback among them.
     max_reports_per_period: reports of a metric in its period.
     max_epsilon: nats for this device, over all metrics and for life.
 

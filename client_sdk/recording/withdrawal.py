@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomisation.key_derivation import Randomness, new_secret
+from client_sdk.randomization.key_derivation import Randomness, new_secret
 from client_sdk.recording.ledger import check_ledger, check_line, committed, past, spent
 from client_sdk.storage.damage import PARSERS, reading, reference
 from client_sdk.storage.directory import StateDirectory

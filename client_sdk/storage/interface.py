@@ -16,7 +16,7 @@ STOP = "stop:"  # of a value in the table `meta`: then the name of a metric
 RETIRED, PAUSED = "metric_retired", "metric_paused"
 STOP_REASONS = frozenset({RETIRED, PAUSED})
 
-Stored = Literal["queued", "full", "not_memoised"]
+Stored = Literal["queued", "full", "not_memoized"]
 
 
 class Identity(NamedTuple):
@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
     agreed: what was promised when the metric was first used (`ledger.Promise` as JSON).
     past_values, past_cost, past_spent, past_reports: numbers kept from secrets that were wiped when
-        consent was withdrawn: values memoised, epsilon they cost at most, epsilon really spent, and
+        consent was withdrawn: values memoized, epsilon they cost at most, epsilon really spent, and
         reports made.
     """
 
@@ -52,7 +52,7 @@ class Line(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A memoised permanent response in the ledger: a keyed digest, never the value.
+    """A memoized permanent response in the ledger: a keyed digest, never the value.
 
     params: `RapporParams.to_dict` as JSON.  cost: epsilon_infinity, nats, charged once.
     reports: how many reports were made from it.
@@ -71,19 +71,6 @@ class Source(NamedTuple):
     metric: str
     params_id: str
     cohort: int
-
-
-class Draft(NamedTuple):
-    """A report that is about to be queued.
-
-    source: its number.  digest: of the memoised response that it was made from.
-    day: days since 1970-01-01, UTC.  bits: as on the wire.
-    """
-
-    source: int
-    digest: bytes
-    day: int
-    bits: bytes
 
 
 class Limits(NamedTuple):

@@ -14,8 +14,8 @@ from collections.abc import Set
 from contextlib import suppress
 from typing import Any
 
-from client_sdk.randomisation.key_derivation import secret_check
-from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.randomization.key_derivation import secret_check
+from client_sdk.storage.interface import Entry, Identity, Limits, Line, Source, Stored
 from client_sdk.storage.periods import change_unit, use_up
 from client_sdk.storage.state_file import PATIENCE, StateFile
 
@@ -46,6 +46,8 @@ ENTRIES = """
 COMPOSED = "SELECT line, digest, params, cost, reports FROM entries WHERE line = ?"
 ADVANCE, MAX_ADVANCE = 25, 10  # reports counted at once: one in 25 of a limit, 10 at most
 
+Row = tuple[int, int, bytes, bytes]  # of QUEUE: source, day, bits, digest
+
 
 class SqliteState(StateFile):
     """A connection to a state file, which implements `State`."""
@@ -69,27 +71,42 @@ class SqliteState(StateFile):
                     self._open.executemany(give_back, unused)
             super().close()
 
-    def add_report(self, draft: Draft, limits: Limits) -> Stored:
+    def add_report(
+        self, source: int, digest: bytes, day: int, bits: bytes, limits: Limits
+    ) -> Stored:
         """Queue one report and count it against its limits, in one commit: the write of `record`.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
         is killed loses what it had in advance: less than a 25th of the limit, 9 at most.
+
+        Args:
+            source: Number of the report's source.
+            digest: Of the memoized response that the report was made from.
+            day: Since 1970-01-01, UTC.
+            bits: As on the wire.
+            limits: On the number of reports.
+
+        Returns:
+            `not_memoized` where the ledger does not hold the digest.
         """
+        report = source, day, bits, digest
         key = limits.name, limits.period
-        self._acquire()
+        if not self.lock.acquire(False):
+            self._acquire()
         try:
             database = self._open or self.database
             left = self._advance.get(key, 0)
             if left and limits.most_ever is None and limits.alone_in is None:
-                stored, step = _queue(database, draft), 0  # one statement is a transaction
+                step = 0
+                stored = _queue(database, report)  # one statement is a transaction
             else:
                 step = max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
                 if left or database.in_transaction:  # the latter may be undone
                     step = 0 if left else 1
-                stored = self._add(database, draft, limits, step)
+                stored = self._add(database, report, limits, step)
                 if stored == "full" and step > 1:  # no room for so many, but perhaps for one
                     step = 1
-                    stored = self._add(database, draft, limits, step)
+                    stored = self._add(database, report, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
         except sqlite3.OperationalError as error:
@@ -98,14 +115,14 @@ class SqliteState(StateFile):
             self.lock.release()
         return stored
 
-    def _add(self, database: sqlite3.Connection, draft: Draft, limits: Limits, step: int) -> Stored:
+    def _add(self, database: sqlite3.Connection, report: Row, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         begun = not database.in_transaction
         database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")
         try:
             stored: Stored = "full"
             if _count_report(database, limits, step):
-                stored = _queue(database, draft)
+                stored = _queue(database, report)
             if stored != "queued" and not begun:
                 database.execute("ROLLBACK TO report")
             end = "COMMIT" if stored == "queued" else "ROLLBACK"
@@ -165,7 +182,7 @@ class SqliteState(StateFile):
             database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
 
     def entries(self, line: str) -> list[Entry]:
-        """The memoised responses of a line, with the reports made from each."""
+        """The memoized responses of a line, with the reports made from each."""
         return [Entry(*row) for row in self.rows(ENTRIES, (line,))]
 
     def composed_entries(self, line: str) -> list[Entry]:
@@ -173,7 +190,7 @@ class SqliteState(StateFile):
         return [Entry(*row) for row in self.rows(COMPOSED, (line,))]
 
     def add_entry(self, entry: Entry) -> None:
-        """Memoise one more response."""
+        """Memoize one more response."""
         with self.transaction() as database:
             database.execute(
                 "INSERT INTO entries (line, digest, params, cost, reports) VALUES (?, ?, ?, ?, ?)",
@@ -238,10 +255,8 @@ class SqliteState(StateFile):
             self.put("generation", self.identity().generation + 1)
 
 
-def _queue(database: sqlite3.Connection, draft: Draft) -> Stored:
-    source, digest, day, bits = draft
-    queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
-    return "queued" if queued else "not_memoised"
+def _queue(database: sqlite3.Connection, report: Row) -> Stored:
+    return "queued" if database.execute(QUEUE, report).rowcount else "not_memoized"
 
 
 def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bool:

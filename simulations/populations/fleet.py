@@ -13,7 +13,7 @@ from datetime import date
 from itertools import groupby, islice
 
 from client_sdk import Encoder, Transport
-from client_sdk.randomisation.key_derivation import Randomness, system_randomness
+from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report, make_batch
 

@@ -22,7 +22,7 @@ from client_sdk import Delivery, Encoder
 from client_sdk.delivery.messages import gzip_padded, make_body, read_body, shuffled
 from client_sdk.delivery.schedule import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.errors import TransportError
-from client_sdk.randomisation.key_derivation import system_randomness
+from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.file import parse_metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from client_sdk.randomisation import rounds
+from client_sdk.randomization import metric_encoder as rounds
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from tests.client.enumeration import (

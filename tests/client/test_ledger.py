@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from client_sdk.errors import StateChangedError
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.key_derivation import new_secret, system_randomness
+from client_sdk.randomization.key_derivation import new_secret, system_randomness
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.recorder import Recorder

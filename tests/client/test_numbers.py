@@ -18,7 +18,7 @@ import pytest
 
 from client_sdk import Client, Delivery, MemoryState, Recorder
 from client_sdk.numbers import NumberRecorder
-from client_sdk.randomisation.key_derivation import derive, jitter_of
+from client_sdk.randomization.key_derivation import derive, jitter_of
 from client_sdk.storage.directory import STATE_FILE
 from client_sdk.storage.interface import NUMBERS
 from client_sdk.testing import MemoryCollector

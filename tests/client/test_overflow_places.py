@@ -79,13 +79,13 @@ def test_fixes_that_wait_are_not_overtaken(
     assert all(fixes(phone, [0]))
     session = phone._life.session
     monkeypatch.setattr(session.worker, "keep_house", lambda: None)  # a thread that is late
-    monkeypatch.setattr(session.held, "write_some", lambda: False)
+    monkeypatch.setattr(session.overflow, "write_some", lambda: False)
     with held(tmp_path / "state"):
         phone._setup.clock.now += 86_400
         assert fixes(phone, [24]) == [True]
     assert fixes(phone, [24.1]) == [True]
     assert phone.inspect()["held"] == 2
-    session.held.write_out()
+    session.overflow.write_out()
     assert fixes(phone, [24.2]) == [True]
 
 
@@ -110,9 +110,9 @@ def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None
     with held(tmp_path / "state"):
         phone._setup.clock.now += 86_400
         assert all(fixes(phone, [24, 24.1]))
-        fixes_held = phone._life.session.held
+        fixes_held = phone._life.session.overflow
         phone.set_consent(False)
-        assert len(fixes_held) == 0
+        assert len(fixes_held.calls) == 0
     until(lambda: "yet" not in phone.status.sentence)
     phone.set_consent(True)
     assert phone.inspect()["queued"] == {}

@@ -19,8 +19,7 @@ import pytest
 
 from client_sdk.location.dwell_time import assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.rounds import SymbolCoin
+from client_sdk.randomization.metric_encoder import MetricEncoder, SymbolCoin
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.memory import MemoryState
 from rappor_core.errors import ValueRefusedError

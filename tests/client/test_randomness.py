@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from client_sdk.randomisation.key_derivation import CoinPair, system_randomness
+from client_sdk.randomization.key_derivation import system_randomness
+from client_sdk.randomization.metric_encoder import CoinPair
 
 
 @pytest.mark.parametrize(
