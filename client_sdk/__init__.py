@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from client_sdk.randomization.key_derivation import new_secret, system_randomness
     from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
-    from client_sdk.storage.memory import MemoryState
+    from client_sdk.storage.sqlite import MemoryState
     from rappor_core.metrics.compiled import load_metrics
     from rappor_core.metrics.file import parse_metrics
 
@@ -44,7 +44,7 @@ _HOMES = {
     "ClientError": "client_sdk.errors",
     "Delivery": "client_sdk.delivery.options",
     "Encoder": "client_sdk.randomization.encoder",
-    "MemoryState": "client_sdk.storage.memory",
+    "MemoryState": "client_sdk.storage.sqlite",
     "PrivacyLevel": "client_sdk.recording.bounds",
     "Relay": "client_sdk.delivery.relay",
     "Recorder": "client_sdk.recording.recorder",

@@ -16,7 +16,6 @@ from client_sdk.randomization.key_derivation import draw
 from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import NUMBERS
-from client_sdk.storage.sqlite import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
@@ -115,7 +114,7 @@ class NumberRecorder:
             return False
         closed = before is not None and before < period
         if before is not None:
-            leave_trace(self._state)
+            self._state.leave_trace()
         if before is not None and closed:
             self._close(name, collected, range(before, period), day)
         collected.begin(period)

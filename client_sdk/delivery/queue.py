@@ -13,7 +13,7 @@ from typing import NamedTuple
 from client_sdk.delivery.messages import Answer, make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
 from client_sdk.randomization.key_derivation import Randomness
-from client_sdk.storage.interface import STOP_REASONS, Stop, load_stop, put_stop
+from client_sdk.storage.interface import STOP_REASONS, Stop
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.wire.report import Report
@@ -96,11 +96,11 @@ class ReportQueue:
 
     def _stop(self, metric: str, params_id: str, reason: str) -> None:
         """Stop a metric by the last answer to its reports, or resume it."""
-        before = load_stop(self._state, metric)
+        before = self._state.stop(metric)
         if reason in STOP_REASONS:
-            put_stop(self._state, metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
+            self._state.put_stop(metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
         elif before is not None and before.params_id == params_id:
-            put_stop(self._state, metric, None)
+            self._state.put_stop(metric, None)
         else:
             return
         self._stopped(metric)

@@ -15,7 +15,6 @@ from client_sdk.location.flow_visits import FlowVisits
 from client_sdk.location.period_visits import Refusal, Send, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
-from client_sdk.storage.sqlite import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -196,5 +195,5 @@ class LocationRecorder:
     def _keep(self, name: str, visits: Visits) -> None:
         """Write the visits of a metric, within a transaction."""
         if visits.forgot:
-            leave_trace(self._state)
+            self._state.leave_trace()
         self._state.put_note(VISITS + name, visits.to_json())

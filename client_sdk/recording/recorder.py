@@ -19,8 +19,6 @@ from client_sdk.storage.interface import (
     Limits,
     Source,
     Stop,
-    load_stop,
-    put_stop,
 )
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
@@ -164,7 +162,7 @@ class Recorder:
         if stop.reason == RETIRED or now < stop.until:
             return True
         later = stop._replace(until=now + SECONDS_A_DAY)
-        put_stop(self._state, metric.encoder.metric.name, later)  # raises where the state is held
+        self._state.put_stop(metric.encoder.metric.name, later)  # raises where the state is held
         metric.stop = later
         return False
 
@@ -244,7 +242,7 @@ class Recorder:
             source = self._state.source(Source(name, encoder.params_id, encoder.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
         prepared = MetricState(encoder, source, per_period, reason)
-        prepared.stop = load_stop(self._state, name)
+        prepared.stop = self._state.stop(name)
         if not reason:  # nothing is carried over to what is refused
             counted_by, unit = prepared.counted_by
             present = None if day is None else period_number(unit, max(0, day))

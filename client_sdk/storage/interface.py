@@ -5,10 +5,7 @@ Everything in them is private, except reports, whose bits have been through both
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from client_sdk.storage.sqlite import SqliteState
+from typing import Literal, NamedTuple
 
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers
@@ -103,18 +100,3 @@ class Stop(NamedTuple):
     reason: str
     params_id: str
     until: float
-
-
-def load_stop(state: SqliteState, metric: str) -> Stop | None:
-    """Read the stop of a metric; None where there is none."""
-    text = state.get(STOP + metric)
-    if text is None:
-        return None
-    reason, params_id, until = text.split(" ")
-    return Stop(reason, params_id, float(until))
-
-
-def put_stop(state: SqliteState, metric: str, stop: Stop | None) -> None:
-    """Store the stop of a metric, or remove it."""
-    text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
-    state.put(STOP + metric, text)

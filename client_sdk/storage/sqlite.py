@@ -7,17 +7,30 @@ of their own, which is fair, instead of SQLite's, which sleeps.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Set
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from client_sdk.randomization.key_derivation import secret_check
-from client_sdk.storage.interface import Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.storage.interface import (
+    STOP,
+    Entry,
+    Identity,
+    Limits,
+    Line,
+    Source,
+    Stop,
+    Stored,
+)
 from client_sdk.storage.periods import change_unit, use_up
+from client_sdk.storage.schema import MEMORY
 from client_sdk.storage.state_file import PATIENCE, StateFile
+from rappor_core.calendar import date_of
+
+if TYPE_CHECKING:
+    from rappor_core.wire.report import Report
 
 COUNT = """
     INSERT INTO periods SELECT ?1, ?2, ?3
@@ -31,7 +44,6 @@ QUEUE = """
     INSERT INTO queue (source, entry, day, bits)
         SELECT ?, id, ?, ? FROM entries WHERE digest = ?
 """
-UNSCRUBBED = "unscrubbed"  # of the mark in the table `meta`
 LIFE = -1  # the period that never ends, for a limit on reports for life
 NEAR = """
     SELECT 1 FROM periods
@@ -44,6 +56,13 @@ ENTRIES = """
     FROM entries WHERE line = ? ORDER BY id
 """
 COMPOSED = "SELECT line, digest, params, cost, reports FROM entries WHERE line = ?"
+QUEUED = """
+    SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
+    ORDER BY queue.id
+"""
+COUNT_QUEUED = """
+    UPDATE entries SET reports = reports + (SELECT count(*) FROM queue WHERE entry = entries.id)
+"""
 ADVANCE, MAX_ADVANCE = 25, 10  # reports counted at once: one in 25 of a limit, 10 at most
 
 Row = tuple[int, int, bytes, bytes]  # of QUEUE: source, day, bits, digest
@@ -197,50 +216,27 @@ class SqliteState(StateFile):
                 entry,
             )
 
-    def note(self, name: str) -> str | None:
-        """The text kept under a name, or None. Private."""
-        rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
-        return str(rows[0][0]) if rows else None
-
-    def put_note(self, name: str, text: str) -> None:
-        """Keep a text under a name, in place of an earlier one."""
-        with self.transaction() as database:
-            database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
-
     def keep_notes(self, names: Set[str]) -> None:
         """Delete all notes but those of these names, and overwrite them in the files."""
         stale = [row for row in self.rows("SELECT name FROM notes") if row[0] not in names]
         if stale:
             with self.transaction() as database:
                 database.executemany("DELETE FROM notes WHERE name = ?", stale)
-                leave_trace(self)
-            scrub_traces(self)
+                self.leave_trace()
+            self.scrub_traces()
 
-    def count(self, name: str, number: int = 1) -> None:
-        """Add to a counter that `inspect` shows."""
-        with self.transaction() as database:
-            database.execute(
-                "INSERT INTO counters VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET number = number + excluded.number",
-                (name, number),
-            )
+    def stop(self, metric: str) -> Stop | None:
+        """Read the stop of a metric; None where there is none."""
+        text = self.get(STOP + metric)
+        if text is None:
+            return None
+        reason, params_id, until = text.split(" ")
+        return Stop(reason, params_id, float(until))
 
-    def counters(self) -> dict[str, int]:
-        """Counters of events, by name."""
-        return dict(self.rows("SELECT name, number FROM counters"))
-
-    def get(self, name: str) -> Any:
-        """A value of the meta table, or None."""
-        rows = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
-
-    def put(self, name: str, value: object) -> None:
-        """Set or (None) remove a value of the meta table."""
-        with self.transaction() as database:
-            if value is None:
-                database.execute("DELETE FROM meta WHERE name = ?", (name,))
-            else:
-                database.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
+    def put_stop(self, metric: str, stop: Stop | None) -> None:
+        """Store the stop of a metric, or remove it."""
+        text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
+        self.put(STOP + metric, text)
 
     def has_waiting(self) -> bool:
         """Whether any report is queued or in a batch."""
@@ -272,27 +268,31 @@ def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bo
     return all(database.execute(COUNT, values).rowcount for values in counts)
 
 
-def leave_trace(state: SqliteState) -> None:
-    """Mark that private rows are deleted, within the transaction that deletes them.
+class MemoryState(SqliteState):
+    """The state of one device in a database in memory. It is lost when the object is.
 
-    A killed process, a scrub that another process hinders, and an app that is not opened for weeks
-    leave it to whoever opens the state next.
+    For fleets of many devices in one process, and tests of an app; see `docs/client.md`.
     """
-    state.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
+    def __init__(self, secret: bytes) -> None:
+        """Start with an empty ledger and an empty queue. secret: 32 bytes, private."""
+        super().__init__(MEMORY, threading.RLock())
+        self.set_secret(secret)
 
-def scrub_traces(state: SqliteState) -> bool:
-    """Scrub the files if private rows were deleted since the last time. Return False if that
-    must wait."""
-    mark = state.get(UNSCRUBBED)
-    if mark is None:
-        return True
-    with state.transaction() as database:  # places of rows tell how long those before them were
-        notes = database.execute("SELECT * FROM notes").fetchall()
-        database.execute("DELETE FROM notes")
-        database.executemany("INSERT INTO notes VALUES (?, ?)", notes)
-    if not state.scrub():
-        return False
-    with state.transaction() as database:  # another process may have deleted more meanwhile
-        database.execute("DELETE FROM meta WHERE name = ? AND value = ?", (UNSCRUBBED, mark))
-    return True
+    def __del__(self) -> None:
+        """Close the database; where it was never opened there is none."""
+        with suppress(AttributeError):
+            self.close()
+
+    def take_reports(self) -> list[Report]:
+        """Empty the queue and return its reports, in the order of recording."""
+        from rappor_core.wire.report import Report  # an app's device does not need it
+
+        with self.transaction() as database:
+            rows = database.execute(QUEUED).fetchall()
+            database.execute(COUNT_QUEUED)
+            database.execute("DELETE FROM queue")
+        return [
+            Report(metric, params_id, cohort, date_of(day), bits)
+            for metric, params_id, cohort, day, bits in rows
+        ]

@@ -20,8 +20,7 @@ from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.recording.withdrawal import wipe_state
 from client_sdk.storage.interface import Limits
-from client_sdk.storage.memory import MemoryState
-from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.sqlite import MemoryState, SqliteState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

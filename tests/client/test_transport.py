@@ -8,8 +8,8 @@ from hashlib import sha256
 
 import pytest
 
+from client_sdk.delivery.addresses import split_url
 from client_sdk.delivery.messages import PROBLEM_TYPE, PROBLEM_URN
-from client_sdk.delivery.options import split_url
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
 from client_sdk.randomization.encoder import Encoder

@@ -21,7 +21,7 @@ from client_sdk.randomization.key_derivation import (
 )
 from client_sdk.randomization.metric_encoder import CoinPair, MetricEncoder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.file import parse_metrics
 

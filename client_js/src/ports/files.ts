@@ -8,10 +8,10 @@ import { join, resolve } from "node:path";
 import { createHash } from "node:crypto";
 import { StateError } from "../core/errors.js";
 import { accountOfDevice, withdraw, type DeviceAccount } from "../account.js";
-import { LINE, valueOf, type Transaction } from "../core/state.js";
+import { LINE, valueOf, type Scope, type Transaction } from "../core/state.js";
 import { takeLock } from "./lock.js";
 import { RollbackGuard, type Seen } from "./rollback_guard.js";
-import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
+import { Changes, Exclusive, type Storage } from "./storage.js";
 
 const GENERATION = "generation"; // of what a guarantee hangs on: a document of the storage's own
 const UNSCRUBBED = "unscrubbed"; // the same: lines of the journal hold what a period that is over kept
