@@ -37,7 +37,7 @@ export interface Options {
 
 export type Condition =
   | "active" | "not_delivered" | "key_refused" | "no_consent" | "do_not_track" | "closed"
-  | "state_corrupt" | "state_in_use" | "state_rolled_back" | "state_unavailable";
+  | "state_corrupt" | "state_in_use" | "state_missing" | "state_unavailable";
 
 /** Whether values are recorded, and if not, why. */
 export interface Status {
