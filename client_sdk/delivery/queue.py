@@ -21,7 +21,7 @@ from rappor_core.wire.report import Report
 BATCH_ID_BYTES = 16
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
 
-INSERT = "INSERT INTO batches (batch_id, reports, last_day, json, body) VALUES (?, ?, ?, 0, ?)"
+INSERT = "INSERT INTO batches (batch_id, reports, last_day, body) VALUES (?, ?, ?, ?)"
 MEMBERS = """
     SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
 """

@@ -222,6 +222,7 @@ def test_a_foreign_schema_is_refused_and_not_touched(
     client = open_client()
     assert client.status.condition == "state_newer"
     assert str(version) in client.status.sentence
+    assert ("a later one" in client.status.sentence) == (version > SCHEMA_VERSION)
     with pytest.raises(StateError, match="schema version"):
         client.reset()
 
