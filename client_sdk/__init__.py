@@ -38,28 +38,24 @@ if TYPE_CHECKING:
     from rappor_core.metrics.compiled import load_metrics
     from rappor_core.metrics.file import parse_metrics
 
-_HOMES = {
-    "Answer": "client_sdk.delivery.messages",
-    "Client": "client_sdk.client",
-    "ClientError": "client_sdk.errors",
-    "Delivery": "client_sdk.delivery.options",
-    "Encoder": "client_sdk.randomization.encoder",
-    "MemoryState": "client_sdk.storage.sqlite",
-    "PrivacyLevel": "client_sdk.recording.bounds",
-    "Relay": "client_sdk.delivery.relay",
-    "Recorder": "client_sdk.recording.recorder",
-    "Ack": "client_sdk.delivery.messages",
-    "StateChangedError": "client_sdk.errors",
-    "StateError": "client_sdk.errors",
-    "Status": "client_sdk.lifecycle",
-    "Transport": "client_sdk.delivery.transport",
-    "TransportError": "client_sdk.errors",
-    "UnknownMetricError": "client_sdk.errors",
-    "load_metrics": "rappor_core.metrics.compiled",
-    "new_secret": "client_sdk.randomization.key_derivation",
-    "parse_metrics": "rappor_core.metrics.file",
-    "system_randomness": "client_sdk.randomization.key_derivation",
+_MODULES = {
+    "client_sdk.client": "Client",
+    "client_sdk.delivery.messages": "Answer Ack",
+    "client_sdk.delivery.options": "Delivery",
+    "client_sdk.delivery.relay": "Relay",
+    "client_sdk.delivery.transport": "Transport",
+    "client_sdk.errors": "ClientError StateChangedError StateError TransportError "
+    "UnknownMetricError",
+    "client_sdk.lifecycle": "Status",
+    "client_sdk.randomization.encoder": "Encoder",
+    "client_sdk.randomization.key_derivation": "new_secret system_randomness",
+    "client_sdk.recording.bounds": "PrivacyLevel",
+    "client_sdk.recording.recorder": "Recorder",
+    "client_sdk.storage.sqlite": "MemoryState",
+    "rappor_core.metrics.compiled": "load_metrics",
+    "rappor_core.metrics.file": "parse_metrics",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "Ack",

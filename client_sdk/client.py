@@ -159,14 +159,7 @@ class Client:
 
     def add(self, name: str, amount: float = 1) -> bool:
         """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period."""
-        session = self._life.session or self._life.revive()
-        if session is None:
-            return self._not_recorded(f"not_recorded:{self._life.status.condition}")
-        try:
-            outcome = session.add(name, amount, self._setup.now())
-        except Exception as error:
-            return self._failed(session, error)
-        return self._recorded(session, name, outcome)
+        return self._do(Session.add, name, amount)
 
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
@@ -177,7 +170,7 @@ class Client:
         each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
         Any rate will do. Never raises, and waits in memory while the state is held, as `record`.
         """
-        return self._take(name, ((latitude, longitude),), at)
+        return self._do(Session.take, name, ((latitude, longitude),), at)
 
     def record_trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None = None
@@ -186,14 +179,15 @@ class Client:
 
         origin, destination: latitude and longitude.
         """
-        return self._take(name, (origin, destination), at)
+        return self._do(Session.take, name, (origin, destination), at)
 
-    def _take(self, name: str, points: tuple[Point, ...], at: datetime | None) -> bool:
+    def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> bool:
+        """Do what an app asked for, as `record` does."""
         session = self._life.session or self._life.revive()
         if session is None:
             return self._not_recorded(f"not_recorded:{self._life.status.condition}")
         try:
-            outcome = session.take(name, points, at, self._setup.now())
+            outcome = act(session, name, *rest, self._setup.now())
         except Exception as error:
             return self._failed(session, error)
         return self._recorded(session, name, outcome)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.errors import UnknownMetricError
 from client_sdk.randomization.key_derivation import draw
 from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
@@ -41,7 +41,7 @@ class NumberRecorder:
         self._all = metrics
         self._state = state
         self._recorder = recorder
-        self._secret = state.identity().secret
+        self._secret = state.secret()
         self._periods: dict[str, int] = {}  # the last that was seen to run
         self._phases = {name: self._phase(metric) for name, metric in self._metrics.items()}
 
@@ -145,8 +145,6 @@ class NumberRecorder:
         return period % spread == self._phases[name]
 
     def _phase(self, metric: Metric) -> int:
-        if self._secret is None:
-            raise StateChangedError("the state holds no secret: the person does not consent")
         return draw(self._secret, b"phase", metric.name, metric.details.spread)
 
     def _metric(self, name: str) -> Metric:
@@ -159,8 +157,7 @@ class NumberRecorder:
 
     def _load(self, name: str) -> Collected:
         """As saved; anew where that is damaged. Raises StateChangedError for another secret."""
-        if self._state.identity().secret != self._secret:
-            raise StateChangedError("another process has replaced or wiped the secret")
+        self._state.secret(self._secret)
         device = self._recorder.device(name)
         try:
             return Collected(device, self._state.note(NUMBERS + name))

@@ -88,15 +88,14 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        places = self._located = {
-            m.base_name for m in setup.metrics.declared if m.rules.takes_fixes
-        }
+        self._located = {m.base_name for m in setup.metrics.declared if m.rules.takes_fixes}
         self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
-        notes = {VISITS + name for name in places & here}
+        notes = {VISITS + name for name in self._located & here}
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
+        has_periods = bool(filled or self._located or self._collected)
         if self._located:
             self.places  # noqa: B018 - made before a second thread may ask for it
         if self._collected:
@@ -110,7 +109,7 @@ class Session:
             setup.certificates,
             setup.randomness,
             setup.now,
-            self._close_periods if places or filled or self._collected else None,
+            self._close_periods if has_periods else None,
             self.overflow.write_out,
             self.recorder.forget_metric,
         )
@@ -120,19 +119,10 @@ class Session:
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
     def record(self, name: str, value: object, now: float) -> str | None:
-        """Record a value as `Recorder.record` does; it waits in memory while the state is held.
+        """Record a value as `Recorder.record` does.
 
-        Args:
-            name: Of the metric.
-            value: As the metric takes it.
-            now: Seconds since 1970, UTC.
-
-        Returns:
-            "held" where the value waits; None where it was collected into a period; or else the
-            outcome of `Recorder.record`.
-
-        Raises:
-            StateBusyError: The state is held, and the value cannot wait.
+        While another process or thread holds the state the value waits in memory ("held"). None
+        where it was collected into a period. Raises StateBusyError where it cannot wait.
         """
         if not self.overflow.calls or self.overflow.write_some():
             try:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
+from client_sdk.errors import StateBusyError, UnknownMetricError
 from client_sdk.location.dwell_time import Moment, moment_at, moment_of
 from client_sdk.location.flow_visits import FlowVisits
 from client_sdk.location.period_visits import Refusal, Send, Visits
@@ -151,7 +151,8 @@ class LocationRecorder:
                     else f"metric {name!r} takes no fixes: use record"
                 )
             raise UnknownMetricError(name, self._names)
-        secret, parts = self._same_secret(), self._metrics.parts(name)
+        secret = self._secret = self._state.secret(self._secret)
+        parts = self._metrics.parts(name)
         try:
             return visits_of(parts, secret, self._send, self._state.note(VISITS + name))
         except (ValueError, TypeError, LookupError, AttributeError):
@@ -172,20 +173,12 @@ class LocationRecorder:
                 self._save()
         return "queued" if closed else None
 
-    def _same_secret(self) -> bytes:
-        """The secret of all visits. Raises StateChangedError where the state has it no more."""
-        secret = self._state.identity().secret
-        if secret is None or self._secret not in (None, secret):
-            raise StateChangedError("another process has replaced or wiped the secret")
-        self._secret = secret
-        return secret
-
     def _save(self) -> None:
         """Write to the state; not where consent was withdrawn meanwhile, in another process."""
         if not self._visits:
             return
         with self._state.transaction():
-            self._same_secret()
+            self._state.secret(self._secret)
             for name, visits in self._visits.items():
                 self._keep(name, visits)
         for visits in self._visits.values():

@@ -42,16 +42,6 @@ class Encoder:
     def encode(self, name: str, value: object, day: date) -> Report:
         """Make a fresh report of a value, by both rounds.
 
-        The caller must bound the number of distinct values and reports, as `Recorder` does.
-
-        Args:
-            name: Of the metric.
-            value: As the metric takes it.
-            day: Of the report, UTC.
-
-        Returns:
-            The report.
-
         Raises:
             UnknownMetricError: The metric is not declared.
             ValueRefusedError: The metric cannot encode the value.

@@ -62,10 +62,7 @@ class Recorder:
         Raises:
             StateChangedError: The state holds no secret.
         """
-        secret = state.identity().secret
-        if secret is None:
-            raise StateChangedError("the state holds no secret: the person does not consent")
-        self._secret = secret
+        self._secret = state.secret()
         self._metrics = metrics
         self._state = state
         self._level = PrivacyLevel.of(level or "standard")
@@ -119,13 +116,7 @@ class Recorder:
         return "queued" if sent == bits else "queued_fallback"
 
     def record_bits(self, name: str, bits: int, day: int) -> Outcome:
-        """Record a value as `record` does, given its bits, at the end of a day.
-
-        Args:
-            name: Of the metric.
-            bits: B of the value.
-            day: Since 1970-01-01, UTC.
-        """
+        """Record a value as `record` does, given B, at the end of a day since 1970-01-01, UTC."""
         return self.record(name, None, (day + 1) * SECONDS_A_DAY - 1.0, bits)
 
     def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:
@@ -141,7 +132,7 @@ class Recorder:
         if metric.fallback is not None:
             return metric.fallback
         with self._state.transaction():
-            self._check_secret()
+            self._state.secret(self._secret)
             decision = self._ledger.admit(metric.encoder, bits)
         if decision.bits is None:
             metric.closed = decision.reason
@@ -219,11 +210,6 @@ class Recorder:
         full disk)."""
         self._metric_states = {}
 
-    def _check_secret(self) -> None:
-        """In the transaction of what hangs on the secret: another process may replace it."""
-        if self._state.identity().secret != self._secret:
-            raise StateChangedError("another process has replaced or wiped the secret")
-
     def _prepare(self, name: str, day: int | None = None) -> MetricState:
         """Prepare a metric at its first use in this process.
 
@@ -237,7 +223,7 @@ class Recorder:
         metric = encoder.metric
         runs_here = self.runs_here(metric)
         with self._state.transaction():
-            self._check_secret()
+            self._state.secret(self._secret)
             reason = self._ledger.agree(metric, encoder.line) if runs_here else ELSEWHERE
             source = self._state.source(Source(name, encoder.params_id, encoder.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))

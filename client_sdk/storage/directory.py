@@ -145,8 +145,6 @@ class StateDirectory:
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             mode = os.stat(self.path).st_mode & 0o7777
-            if self._was_used() and os.path.getsize(self._marker_path):
-                os.truncate(self._marker_path, 0)  # 0.3.0 kept a check of the secret in it
         except (OSError, ValueError) as error:
             raise unavailable(self.path, error) from error
         if os.name != "nt" and mode & 0o002:  # never changed: it is others' too

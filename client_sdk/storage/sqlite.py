@@ -13,6 +13,7 @@ from collections.abc import Set
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from client_sdk.errors import StateChangedError
 from client_sdk.randomization.key_derivation import secret_check
 from client_sdk.storage.interface import (
     STOP,
@@ -100,13 +101,11 @@ class SqliteState(StateFile):
 
         Args:
             source: Number of the report's source.
-            digest: Of the memoized response that the report was made from.
+            digest: Of the memoized response that the report was made from; the ledger holds it,
+                or the answer is `not_memoized`.
             day: Since 1970-01-01, UTC.
             bits: As on the wire.
             limits: On the number of reports.
-
-        Returns:
-            `not_memoized` where the ledger does not hold the digest.
         """
         report = source, day, bits, digest
         key = limits.name, limits.period
@@ -157,6 +156,20 @@ class SqliteState(StateFile):
         query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
         found = dict(self.rows(query))  # one statement: others write
         return Identity(found.get("secret"), found.get("generation", 0))
+
+    def secret(self, known: bytes | None = None) -> bytes:
+        """Read the secret; in the transaction of what depends on it, since others may replace it.
+
+        Args:
+            known: The one that earlier derivations were made from, if any.
+
+        Raises:
+            StateChangedError: There is no secret, or another one than `known`.
+        """
+        secret = self.identity().secret
+        if secret is None or known not in (None, secret):
+            raise StateChangedError("the person withdrew consent, or another process did a reset")
+        return secret
 
     def source(self, source: Source) -> int:
         """The number by which a source is known, given to it at the first call."""

@@ -183,17 +183,6 @@ def test_a_lost_marker_is_made_again(open_client: Any, state_dir: Path) -> None:
     assert (state_dir / MARKER_FILE).exists()
 
 
-def test_a_check_of_the_secret_that_0_3_0_left_goes(open_client: Any, state_dir: Path) -> None:
-    """Kept beside the state, it would outlive a withdrawal."""
-    used(open_client)
-    (state_dir / MARKER_FILE).write_text(
-        '{"version": 1, "generation": 9, "check": "0011223344556677"}'
-    )
-    client = open_client(consent=False)
-    assert client.status.sentence == SENTENCES["no_consent"]
-    assert (state_dir / MARKER_FILE).read_bytes() == b""
-
-
 def test_resetting_a_healthy_state_archives_the_ledger(open_client: Any) -> None:
     secret = used(open_client)
     client = open_client(delivery=QUIET)
