@@ -209,7 +209,7 @@ FLOORS_AND_ACCESS = (
     ),
     Mutation(
         "window-cuts-a-block", "no window takes a part of merged days",
-        "collector/domain/disclosure.py", "tests/collector/test_disclosure.py",
+        "collector/domain/aggregates.py", "tests/collector/test_disclosure.py",
         "    if cut:\n",
         "    if False:\n",
     ),
