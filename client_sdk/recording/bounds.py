@@ -36,8 +36,9 @@ def stored_budget(state: SqliteState) -> float | None:
 def store_budget(state: SqliteState, declared: float | None) -> None:
     """Store the declared budget if none is stored yet, or if it is smaller.
 
-    declared: nats, or None for no bound. Not written through to the disk by itself: every response
-    that it could bound is, and so is whatever was committed before.
+    Args:
+        state: Of the device. The budget reaches the disk with the first response that it bounds.
+        declared: Nats, or None for no bound.
     """
     nats = math.inf if declared is None else declared
     if not _lowers(state, nats):
@@ -54,10 +55,14 @@ def agree_budget(state: SqliteState, nats: float) -> None:
 
 
 def check_budget(nats: object, declared: float | None) -> float:
-    """Check the budget that the app says the person agreed to, and return it. Raises
-    ParameterError.
+    """Check the budget that the app says the person agreed to, and return it.
 
-    declared: by the metrics file, nats, or None for no bound.
+    Args:
+        nats: As the app gives it.
+        declared: By the metrics file, nats, or None for no bound.
+
+    Raises:
+        ParameterError: It is not a positive number, or above the declared one.
     """
     if type(nats) not in (int, float) or not nats > 0:  # type: ignore[operator]
         raise ParameterError(f"budget = {shown(nats)} is not a positive number of nats")

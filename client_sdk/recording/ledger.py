@@ -127,11 +127,16 @@ class Ledger:
         return min(*bounds, math.inf if stored is None else stored)
 
     def agree(self, metric: Metric, line_name: str) -> str:
-        """Store the promise of a metric at its first use, or compare its definition with the
-        stored one.
+        """Store the promise of a metric at its first use, or compare it with the stored one.
 
-        "" when it may be used; otherwise why not: a device never takes a weaker promise for a
-        metric than the one that it first had, whatever the app's new version declares.
+        A device never accepts a weaker promise for a metric than the one that it first had.
+
+        Args:
+            metric: As the app declares it now.
+            line_name: Of the ledger's line.
+
+        Returns:
+            "" where the metric may be used; otherwise why not.
         """
         promise = Promise.of(metric)
         with self._state.transaction():
@@ -146,8 +151,12 @@ class Ledger:
     def admit(self, device: MetricEncoder, bits: int) -> Decision:
         """Decide which answer to send for a value: itself, the fallback, or nothing.
 
-        Nothing only where not even what must be sent past the cap fits any more, which does not
-        depend on the value.
+        Args:
+            device: The encoder of the metric.
+            bits: B of the value.
+
+        Returns:
+            No bits only where not even the fallback fits, which does not depend on the value.
         """
         with self._state.transaction():
             reserved = device.reserved_bits()

@@ -14,12 +14,7 @@ from client_sdk.randomization.key_derivation import Randomness, system_randomnes
 from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger
-from client_sdk.storage.interface import (
-    RETIRED,
-    Limits,
-    Source,
-    Stop,
-)
+from client_sdk.storage.interface import RETIRED, Limits, Source, Stop
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform
@@ -120,15 +115,8 @@ class Recorder:
         return self.record(name, None, (day + 1) * SECONDS_A_DAY - 1.0, bits)
 
     def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:
-        """Decide what to send for a value that is not known to be memoized.
-
-        Args:
-            metric: Of the value; remembers an answer that is final.
-            bits: B of the value.
-
-        Returns:
-            B to send, the value's own or past the cap the fallback's; None for nothing.
-        """
+        """Decide what to send for a value that is not known to be memoized: B, the value's own or
+        past the cap the fallback's, or None for nothing. `metric` remembers a final answer."""
         if metric.fallback is not None:
             return metric.fallback
         with self._state.transaction():
@@ -211,12 +199,7 @@ class Recorder:
         self._metric_states = {}
 
     def _prepare(self, name: str, day: int | None = None) -> MetricState:
-        """Prepare a metric at its first use in this process.
-
-        Args:
-            name: Of the metric.
-            day: Since 1970-01-01; None where it is not known.
-        """
+        """Prepare a metric at its first use in this process. day: None where it is unknown."""
         if name not in self._metrics:
             raise UnknownMetricError(name, self._metrics)
         encoder = MetricEncoder(self._metrics[name], self._secret, self._randomness)

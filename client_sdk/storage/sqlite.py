@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING
 
 from client_sdk.errors import StateChangedError
 from client_sdk.randomization.key_derivation import secret_check
-from client_sdk.storage.interface import (
-    STOP,
-    Entry,
-    Identity,
-    Limits,
-    Line,
-    Source,
-    Stop,
-    Stored,
-)
+from client_sdk.storage.interface import STOP, Entry, Identity, Limits, Line, Source, Stop, Stored
 from client_sdk.storage.periods import change_unit, use_up
 from client_sdk.storage.schema import MEMORY
 from client_sdk.storage.state_file import PATIENCE, StateFile

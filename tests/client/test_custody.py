@@ -107,13 +107,6 @@ def quiet_until_reset(open_client: Any, condition: str, old_secret: bytes) -> An
     return tombstone
 
 
-def test_a_missing_state(open_client: Any, state_dir: Path) -> None:
-    secret = used(open_client)
-    (state_dir / "state.sqlite").unlink()
-    tombstone = quiet_until_reset(open_client, "state_missing", secret)
-    assert tombstone["ledger"] == "unknown"
-
-
 @pytest.mark.parametrize("damage", ["header", "truncated", "empty", "middle"])
 def test_a_corrupt_state(open_client: Any, state_dir: Path, damage: str) -> None:
     secret = used(open_client)
