@@ -29,7 +29,7 @@ from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
-from collector.routes import admin, aggregates, health
+from collector.routes import admin, aggregates
 from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
@@ -256,9 +256,9 @@ def _add_routes(app: FastAPI) -> None:
         ("/v1/keys", "POST", admin.create_key),
         ("/v1/keys/{key_id}/revoke", "POST", admin.revoke_key),
         ("/v1/audit", "GET", admin.get_audit),
-        ("/healthz", "GET", health.get_health),
-        ("/readyz", "GET", health.get_ready),
-        ("/metrics", "GET", health.get_prometheus),
+        ("/healthz", "GET", admin.get_health),
+        ("/readyz", "GET", admin.get_ready),
+        ("/metrics", "GET", admin.get_prometheus),
     ):
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
 
