@@ -568,10 +568,9 @@ FAULTS = (
           "            state.set_secret(None)\n", "            pass\n",
           "a withdrawal ends the secret", installations=4),
     Fault("secret-of-the-process-over-a-withdrawal", _RECORDER,
-          "        self._secret = secret\n",
-          "        secret = globals().setdefault(str(state.path), secret)\n"
-          "        self._secret = secret\n"
-          "        self._check_secret = lambda: None\n",
+          "        self._secret = state.secret()\n",
+          "        self._secret = globals().setdefault(str(state.path), state.secret())\n"
+          "        state.secret = lambda known=None: self._secret\n",
           "after a new consent are independent", installations=4),
     Fault("queue-kept-over-a-withdrawal", "client_sdk/recording/withdrawal.py",
           '("queue", "batches", "entries", "sources", "notes")', '("entries", "notes")',
