@@ -1,4 +1,4 @@
-"""The device SDK: randomise a value before it leaves the device, queue the report, send it.
+"""The device SDK: randomize a value before it leaves the device, queue the report, send it.
 
     from client_sdk import Client
 
@@ -30,36 +30,32 @@ if TYPE_CHECKING:
         UnknownMetricError,
     )
     from client_sdk.lifecycle import Status
-    from client_sdk.randomisation.encoder import Encoder
-    from client_sdk.randomisation.key_derivation import new_secret, system_randomness
+    from client_sdk.randomization.encoder import Encoder
+    from client_sdk.randomization.key_derivation import new_secret, system_randomness
     from client_sdk.recording.bounds import PrivacyLevel
     from client_sdk.recording.recorder import Recorder
-    from client_sdk.storage.memory import MemoryState
+    from client_sdk.storage.sqlite import MemoryState
     from rappor_core.metrics.compiled import load_metrics
     from rappor_core.metrics.file import parse_metrics
 
-_HOMES = {
-    "Answer": "client_sdk.delivery.messages",
-    "Client": "client_sdk.client",
-    "ClientError": "client_sdk.errors",
-    "Delivery": "client_sdk.delivery.options",
-    "Encoder": "client_sdk.randomisation.encoder",
-    "MemoryState": "client_sdk.storage.memory",
-    "PrivacyLevel": "client_sdk.recording.bounds",
-    "Relay": "client_sdk.delivery.relay",
-    "Recorder": "client_sdk.recording.recorder",
-    "Ack": "client_sdk.delivery.messages",
-    "StateChangedError": "client_sdk.errors",
-    "StateError": "client_sdk.errors",
-    "Status": "client_sdk.lifecycle",
-    "Transport": "client_sdk.delivery.transport",
-    "TransportError": "client_sdk.errors",
-    "UnknownMetricError": "client_sdk.errors",
-    "load_metrics": "rappor_core.metrics.compiled",
-    "new_secret": "client_sdk.randomisation.key_derivation",
-    "parse_metrics": "rappor_core.metrics.file",
-    "system_randomness": "client_sdk.randomisation.key_derivation",
+_MODULES = {
+    "client_sdk.client": "Client",
+    "client_sdk.delivery.messages": "Answer Ack",
+    "client_sdk.delivery.options": "Delivery",
+    "client_sdk.delivery.relay": "Relay",
+    "client_sdk.delivery.transport": "Transport",
+    "client_sdk.errors": "ClientError StateChangedError StateError TransportError "
+    "UnknownMetricError",
+    "client_sdk.lifecycle": "Status",
+    "client_sdk.randomization.encoder": "Encoder",
+    "client_sdk.randomization.key_derivation": "new_secret system_randomness",
+    "client_sdk.recording.bounds": "PrivacyLevel",
+    "client_sdk.recording.recorder": "Recorder",
+    "client_sdk.storage.sqlite": "MemoryState",
+    "rappor_core.metrics.compiled": "load_metrics",
+    "rappor_core.metrics.file": "parse_metrics",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "Ack",

@@ -1,6 +1,6 @@
 """`Client`: what an app embeds. Record a value in one call; the rest happens by itself.
 
-The main path is `record` -> `Recorder.record` (encode, ask the ledger) -> `SqliteState.add_report`;
+The main path is `record` -> `Session.record` -> `Recorder.record` -> `SqliteState.add_report`;
 a thread (`delivery.thread.SenderThread`) sends what is queued. Trouble with the state or the
 network never reaches the app: it shows in `status`, in `inspect`, and in counters.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from client_sdk import fork_hooks as forks
 from client_sdk.errors import StateBusyError, StateChangedError, StateError, blame, detail_of
 from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, Lifecycle, Status
-from client_sdk.randomisation.key_derivation import Randomness, system_randomness
+from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
 from client_sdk.session import Session, do_not_track
 from client_sdk.setup import Setup, check_consent, make_setup
@@ -148,11 +148,18 @@ class Client:
         unknown metric and a value that the metric cannot encode raise UnknownMetricError and
         ValueRefusedError.
         """
-        return self._guarded(name, lambda session, now: session.record(name, value, now))
+        session = self._life.session or self._life.revive()
+        if session is None:
+            return self._not_recorded(f"not_recorded:{self._life.status.condition}")
+        try:
+            outcome = session.record(name, value, self._setup.now())
+        except Exception as error:
+            return self._failed(session, error)
+        return self._recorded(session, name, outcome)
 
     def add(self, name: str, amount: float = 1) -> bool:
         """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period."""
-        return self._guarded(name, lambda session, now: session.add(name, amount, now))
+        return self._do(Session.add, name, amount)
 
     def record_location(
         self, name: str, latitude: float, longitude: float, at: datetime | None = None
@@ -163,8 +170,7 @@ class Client:
         each slot once a period, and forgets. at: with a time zone; None: now, in the system's.
         Any rate will do. Never raises, and waits in memory while the state is held, as `record`.
         """
-        points = ((latitude, longitude),)
-        return self._guarded(name, lambda session, now: session.take(name, points, at, now))
+        return self._do(Session.take, name, ((latitude, longitude),), at)
 
     def record_trip(
         self, name: str, origin: Point, destination: Point, at: datetime | None = None
@@ -173,35 +179,18 @@ class Client:
 
         origin, destination: latitude and longitude.
         """
-        points = (origin, destination)
-        return self._guarded(name, lambda session, now: session.take(name, points, at, now))
+        return self._do(Session.take, name, (origin, destination), at)
 
-    def _guarded(self, name: str, act: Callable[[Session, float], str | None]) -> bool:
-        """Do what an app asked for; no trouble with it reaches the app."""
-        life = self._life
-        session = life.session or life.revive()
+    def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> bool:
+        """Do what an app asked for, as `record` does."""
+        session = self._life.session or self._life.revive()
         if session is None:
-            return self._not_recorded(f"not_recorded:{life.status.condition}")
+            return self._not_recorded(f"not_recorded:{self._life.status.condition}")
         try:
-            outcome = act(session, self._setup.now())
-        except StateChangedError:
-            life.reopen()
-            return self._not_recorded("not_recorded:state_changed")
+            outcome = act(session, name, *rest, self._setup.now())
         except Exception as error:
-            if blame(error) == "trouble":
-                return self._trouble(session, error)
-            if self._setup.development:
-                raise
-            reason = f"{blame(error)}:{type(error).__name__}"
-            return self._not_recorded(reason, detail_of(error))
-        session.trouble = ""
-        if outcome in (None, "held"):
-            return True
-        if outcome not in ("queued", "queued_fallback"):
-            why = session.recorder.why_closed(name) if outcome == "closed" else ""
-            return self._not_recorded(f"{outcome}:{name}", shown=f"{outcome}:{name}:{why}")
-        self._tell(session)
-        return True
+            return self._failed(session, error)
+        return self._recorded(session, name, outcome)
 
     def flush(self, timeout: float) -> bool:
         """Send what waits now, without the random delay. True when all was delivered in time.
@@ -233,7 +222,7 @@ class Client:
         that returned False in the app, and open with it: where nothing can be written, a start with
         consent=True would go on with the old secret and queue.
 
-        Only numbers stay (values memoised, epsilon spent, the budget), so that consenting again
+        Only numbers stay (values memoized, epsilon spent, the budget), so that consenting again
         does not start from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes
         nothing.
 
@@ -292,8 +281,15 @@ class Client:
         """Close it."""
         self.close()
 
-    def _tell(self, session: Session) -> None:
-        """Wake the sending thread when it has nothing to do, and now and then for housekeeping."""
+    def _recorded(self, session: Session, name: str, outcome: str | None) -> bool:
+        """Answer the app. Wake the sending thread if it has nothing to do, and now and then for
+        housekeeping."""
+        session.trouble = ""
+        if outcome in (None, "held"):
+            return True
+        if outcome not in ("queued", "queued_fallback"):
+            why = session.recorder.why_closed(name) if outcome == "closed" else ""
+            return self._not_recorded(f"{outcome}:{name}", shown=f"{outcome}:{name}:{why}")
         worker = session.worker
         if worker.idle:
             worker.notify()
@@ -301,6 +297,18 @@ class Client:
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
             worker.keep_house()
+        return True
+
+    def _failed(self, session: Session, error: Exception) -> bool:
+        """Count an error of a call; outside of development mode none reaches the app."""
+        if isinstance(error, StateChangedError):
+            self._life.reopen()
+            return self._not_recorded("not_recorded:state_changed")
+        if blame(error) == "trouble":
+            return self._trouble(session, error)
+        if self._setup.development:
+            raise error
+        return self._not_recorded(f"{blame(error)}:{type(error).__name__}", detail_of(error))
 
     def _trouble(self, session: Session, error: Exception) -> bool:
         """Count it; where the state is damaged, stop using it."""

@@ -1,13 +1,5 @@
 """Errors of the device, in the one tree of `rappor_core.errors`.
 
-RapporError
-`-- ClientError
-    |-- UnknownMetricError    a name that metrics.toml does not declare
-    |-- StateError            the state on disk cannot be used: the device stays quiet
-    |   |-- StateBusyError    somebody else holds it just now
-    |   `-- StateChangedError another process replaced or wiped the secret meanwhile
-    `-- TransportError        a batch was not delivered; says whether to try again, and when
-
 None of them reaches an app from `Client.record`, unless it runs in development mode.
 """
 

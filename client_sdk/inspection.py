@@ -11,7 +11,7 @@ from typing import Any
 from client_sdk.recording.bounds import PrivacyLevel, stored_budget
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.storage.damage import reading
-from client_sdk.storage.interface import PAUSED, RETIRED, STOP, VISITS, Line, load_stop
+from client_sdk.storage.interface import PAUSED, RETIRED, STOP, VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import THOUGHT, belief_text
@@ -156,7 +156,7 @@ def _stopped(state: SqliteState) -> list[dict[str, Any]]:
             "sentence": f"{name}: the collector {SAID[stop.reason]}.",
         }
         for name in names
-        if (stop := load_stop(state, name)) is not None
+        if (stop := state.stop(name)) is not None
     ]
 
 

@@ -11,12 +11,11 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from client_sdk.errors import StateChangedError, UnknownMetricError
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.key_derivation import draw
+from client_sdk.errors import UnknownMetricError
+from client_sdk.randomization.key_derivation import draw
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import NUMBERS
-from client_sdk.storage.sqlite import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metric import Metric
@@ -42,7 +41,7 @@ class NumberRecorder:
         self._all = metrics
         self._state = state
         self._recorder = recorder
-        self._secret = state.identity().secret
+        self._secret = state.secret()
         self._periods: dict[str, int] = {}  # the last that was seen to run
         self._phases = {name: self._phase(metric) for name, metric in self._metrics.items()}
 
@@ -115,7 +114,7 @@ class NumberRecorder:
             return False
         closed = before is not None and before < period
         if before is not None:
-            leave_trace(self._state)
+            self._state.leave_trace()
         if before is not None and closed:
             self._close(name, collected, range(before, period), day)
         collected.begin(period)
@@ -146,8 +145,6 @@ class NumberRecorder:
         return period % spread == self._phases[name]
 
     def _phase(self, metric: Metric) -> int:
-        if self._secret is None:
-            raise StateChangedError("the state holds no secret: the person does not consent")
         return draw(self._secret, b"phase", metric.name, metric.details.spread)
 
     def _metric(self, name: str) -> Metric:
@@ -160,8 +157,7 @@ class NumberRecorder:
 
     def _load(self, name: str) -> Collected:
         """As saved; anew where that is damaged. Raises StateChangedError for another secret."""
-        if self._state.identity().secret != self._secret:
-            raise StateChangedError("another process has replaced or wiped the secret")
+        self._state.secret(self._secret)
         device = self._recorder.device(name)
         try:
             return Collected(device, self._state.note(NUMBERS + name))

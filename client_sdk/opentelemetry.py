@@ -5,7 +5,7 @@
 
 A counter adds to the metric of kind `number` of its name with `of_period = "sum"`. A histogram or
 a gauge records in one with another `of_period`; an observable gauge is read every minute. Each
-leaves as that metric says: one randomised answer a period. Everything else is dropped, and a
+leaves as that metric says: one randomized answer a period. Everything else is dropped, and a
 warning says so once: instruments that are not declared, attributes, amounts that are refused.
 """
 

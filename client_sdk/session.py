@@ -57,7 +57,7 @@ class Session:
             raise StateError(f"{problem}: install it as files, outside of a zip", "unusable_here")
         self._count = count
         self.trouble = ""  # why the last value could not be recorded, until one is
-        self.held = Overflow(self._failed_late)
+        self.overflow = Overflow(self._failed_late)
         if setup.directory.is_withdrawn:
             wipe(setup.directory, lock)  # begun in an earlier run, or while the state was locked
         if had_secret and not setup.directory.has_state():
@@ -88,15 +88,14 @@ class Session:
             randomness=setup.randomness,
         )
         self._setup = setup
-        places = self._located = {
-            m.base_name for m in setup.metrics.declared if m.rules.takes_fixes
-        }
+        self._located = {m.base_name for m in setup.metrics.declared if m.rules.takes_fixes}
         self._collected = {m.name for m in setup.metrics.metrics.values() if m.rules.collected}
         here = {m.base_name for m in setup.metrics.declared if self.recorder.runs_here(m)}
-        notes = {VISITS + name for name in places & here}
+        notes = {VISITS + name for name in self._located & here}
         notes |= {NUMBERS + name for name in self._collected & here}
         self.state.keep_notes(notes)  # another metrics file had more
         filled = any(metric.no_data is not None for metric in setup.metrics.metrics.values())
+        has_periods = bool(filled or self._located or self._collected)
         if self._located:
             self.places  # noqa: B018 - made before a second thread may ask for it
         if self._collected:
@@ -110,8 +109,8 @@ class Session:
             setup.certificates,
             setup.randomness,
             setup.now,
-            self._close_periods if places or filled or self._collected else None,
-            self.held.write_out,
+            self._close_periods if has_periods else None,
+            self.overflow.write_out,
             self.recorder.forget_metric,
         )
         try:
@@ -120,48 +119,60 @@ class Session:
             raise StateError(f"the sending thread cannot be started: {error}") from error
 
     def record(self, name: str, value: object, now: float) -> str | None:
-        """Record a value as `Recorder.record` does, or let it wait: see `_do`."""
-        return self._do(self._record, name, value, now)
+        """Record a value as `Recorder.record` does.
 
-    def take(
-        self, name: str, points: tuple[Point, ...], at: datetime | None, now: float
-    ) -> str | None:
-        """Take a fix or a trip as `LocationRecorder.take` does, or let it wait: see `_do`."""
-        points = tuple(tuple(end) if isinstance(end, list) else end for end in points)
-        return self._do(self._take, name, points, *self.places.times(at, now))
-
-    def _do(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
-        """Do what the app asked for, behind what waits already.
-
-        While another process or thread holds the state the call waits in memory for the sending
-        thread ("held"). Raises StateBusyError where it cannot wait.
+        While another process or thread holds the state the value waits in memory ("held"). None
+        where it was collected into a period. Raises StateBusyError where it cannot wait.
         """
-        if not self.held or self.held.write_some():
+        if not self.overflow.calls or self.overflow.write_some():
             try:
-                return act(name, *rest)
+                return self._record(name, value, now)
             except StateBusyError:
                 pass  # it waits
-        if not self.held.hold(partial(self._late, act), name, *rest):
-            raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
-        self.worker.keep_house()
-        return "held"
-
-    def add(self, name: str, amount: object, now: float) -> str | None:
-        """Add to a counter as `NumberRecorder.add` does; while another process holds the state,
-        the amount waits in memory."""
-        self.numbers.check_sum(name)
-        return self.record(name, amount, now)
+        return self._hold(self._record, name, value, now)
 
     def _record(self, name: str, value: object, now: float) -> str | None:
-        """Of a metric that is collected over a period None, or "queued" for a period before."""
         if name in self._located:
             raise UnknownMetricError(name, (f"{name}/",))
         if name in self._collected:
             return self._scrubbing(self.numbers.record(name, value, now))
         return self.recorder.record(name, value, now)
 
+    def add(self, name: str, amount: object, now: float) -> str | None:
+        """Add to a counter as `NumberRecorder.add` does, or let the amount wait: see `record`."""
+        self.numbers.check_sum(name)
+        return self.record(name, amount, now)
+
+    def take(
+        self, name: str, points: tuple[Point, ...], at: datetime | None, now: float
+    ) -> str | None:
+        """Take a fix or a trip as `LocationRecorder.take` does, or let it wait: see `record`."""
+        points = tuple(tuple(end) if isinstance(end, list) else end for end in points)
+        moments = self.places.times(at, now)
+        if not self.overflow.calls or self.overflow.write_some():
+            try:
+                return self._take(name, points, *moments)
+            except StateBusyError:
+                pass  # it waits
+        return self._hold(self._take, name, points, *moments)
+
     def _take(self, name: str, *rest: object) -> str | None:
         return self._scrubbing(self.places.take(name, *rest))  # type: ignore[arg-type]
+
+    def _hold(self, act: Callable[..., str | None], name: str, *rest: object) -> str:
+        """Let a call wait in memory for the sending thread, behind what waits already."""
+        if not self.overflow.hold(partial(self._late, act), name, *rest):
+            raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
+        self.worker.keep_house()
+        return "held"
+
+    def _late(self, act: Callable[..., str | None], name: str, *rest: object) -> None:
+        outcome = act(name, *rest)
+        if outcome not in (None, "queued", "queued_fallback"):
+            self._count(f"{outcome}:{name}")
+
+    def _failed_late(self, error: Exception) -> None:
+        self._count(f"{blame(error)}:{type(error).__name__}")
 
     def _scrubbing(self, outcome: str | None) -> str | None:
         """Where a period was closed, have what was kept of it scrubbed from the files now."""
@@ -177,19 +188,11 @@ class Session:
     def end_overflow(self, seconds: float) -> None:
         """Write what waits in memory, within some seconds (0: not at all); the rest is lost."""
         end = time.monotonic() + seconds
-        while self.held and (left := end - time.monotonic()) > 0:
+        while self.overflow.calls and (left := end - time.monotonic()) > 0:
             with suppress(StateBusyError):
-                self.held.write_out(left)
-        for _ in range(self.held.forget()):
+                self.overflow.write_out(left)
+        for _ in range(self.overflow.forget()):
             self._count("not_recorded:busy")
-
-    def _late(self, act: Callable[..., str | None], name: str, *rest: object) -> None:
-        outcome = act(name, *rest)
-        if outcome not in (None, "queued", "queued_fallback"):
-            self._count(f"{outcome}:{name}")
-
-    def _failed_late(self, error: Exception) -> None:
-        self._count(f"{blame(error)}:{type(error).__name__}")
 
     def _close_periods(self) -> None:
         """Report what is due for periods that are over; the sending thread does it now and then."""

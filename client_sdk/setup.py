@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client_sdk.delivery.options import Delivery, check_key, check_key_is_hidden, split_url
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.delivery.addresses import check_key, check_key_is_hidden, split_url
+from client_sdk.delivery.options import Delivery
+from client_sdk.randomization.key_derivation import Randomness
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.storage.directory import StateDirectory
 from rappor_core.errors import ParameterError, shown

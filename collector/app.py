@@ -19,23 +19,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.broker.front import make_front
 from collector.chores import do_chores, keep_house, share_limits
+from collector.domain.access import KeyKeeper
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, utc_now
 from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
-from collector.domain.key_cache import KeyKeeper
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
 from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.openapi import API_VERSION, document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
-from collector.routes import admin, aggregates, health
+from collector.routes import admin, aggregates
 from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
-from collector.store.batch_partitions import check_owner
-from collector.store.database import CollectorDatabase, make_engine
-from collector.store.probe import try_to_read, try_to_write
+from collector.store.batches import check_owner
+from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
@@ -257,9 +256,9 @@ def _add_routes(app: FastAPI) -> None:
         ("/v1/keys", "POST", admin.create_key),
         ("/v1/keys/{key_id}/revoke", "POST", admin.revoke_key),
         ("/v1/audit", "GET", admin.get_audit),
-        ("/healthz", "GET", health.get_health),
-        ("/readyz", "GET", health.get_ready),
-        ("/metrics", "GET", health.get_prometheus),
+        ("/healthz", "GET", admin.get_health),
+        ("/readyz", "GET", admin.get_ready),
+        ("/metrics", "GET", admin.get_prometheus),
     ):
         app.add_api_route(path, endpoint, methods=[method], response_model=None)
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from client_sdk import Client
-from client_sdk.randomisation.encoder import Encoder
+from client_sdk.randomization.encoder import Encoder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.metrics.compiled import read_compiled
 from rappor_core.metrics.metrics_file import MetricsFile

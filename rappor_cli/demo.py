@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from client_sdk import Transport
-from client_sdk.randomisation.key_derivation import Randomness, system_randomness
+from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from collector.domain.operations import COMMAND_LINE
 from collector.server import running_collector
 from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs

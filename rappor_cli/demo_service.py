@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from client_sdk import Transport
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from collector.server import running_collector
 from collector.settings import Settings
 from collector.settings import load_settings as collector_settings_of

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.randomisation.key_derivation import Randomness, new_secret, system_randomness
+from client_sdk.randomization.key_derivation import Randomness, new_secret, system_randomness
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile

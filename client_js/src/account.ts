@@ -3,7 +3,7 @@
 import { say } from "./core/errors.js";
 import { committed, spent } from "./core/ledger.js";
 import { BATCH, type Bound, boundOf, DEVICE, LINE, lineIsWhole, QUEUE, valueOf, type DeviceState, type LineState, type Transaction } from "./core/state.js";
-import type { LocalTime } from "./options.js";
+import type { LocalTime } from "./core/metrics.js";
 
 /**
  * Delete queue, values and secret; keep the numbers spent. Nothing is left of a line that is

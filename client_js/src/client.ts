@@ -7,14 +7,14 @@ import { secretCheck, SECRET_BYTES } from "./core/derive.js";
 import type { Randomness } from "./core/device.js";
 import { ParameterError, say, StateError, UnknownMetricError, ValueRefusedError } from "./core/errors.js";
 import { budgetOf, LEVELS, pinBudget, type PrivacyLevel } from "./core/ledger.js";
-import type { Metrics } from "./core/metrics.js";
+import type { LocalTime, Metrics } from "./core/metrics.js";
 import { DELIVERY, type Delivery } from "./core/outbox.js";
 import { readMetrics } from "./core/reading.js";
 import { dayAt, Recorder, secretIsWhole } from "./core/recorder.js";
-import { boundOf, count, DEVICE, deviceIsWhole, newDevice, QUEUE, type DeviceState, type Transaction } from "./core/state.js";
-import type { Condition, LocalTime, Options, Status } from "./options.js";
+import { boundOf, count, DEVICE, deviceIsWhole, newDevice, QUEUE, type DeviceState, type Scope, type Transaction } from "./core/state.js";
+import type { Condition, Options, Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
-import { platformHere, unavailable, within, type Scope, type Storage } from "./ports/storage.js";
+import { platformHere, unavailable, within, type Storage } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
 import { geometricDelay, LONGEST_DELAY, PATIENCE, Sender, sentenceOf } from "./sender.js";
 

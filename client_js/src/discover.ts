@@ -8,8 +8,7 @@
 import { oneBit } from "./core/coins.js";
 import { MetricsFileError } from "./core/errors.js";
 import { mmh3Positions, normalise } from "./core/hashing.js";
-import type { Kind } from "./core/kinds.js";
-import type { Definition } from "./core/metrics.js";
+import type { Definition, Kind } from "./core/metrics.js";
 import { textOf } from "./core/values.js";
 import { checkDiscover } from "./discover/check.js";
 import { coderOf, type DiscoverDetails } from "./discover/code.js";

@@ -2,8 +2,7 @@
 
 import { oneBit } from "./core/coins.js";
 import { ValueRefusedError } from "./core/errors.js";
-import type { Kind } from "./core/kinds.js";
-import { metricOf } from "./core/metrics.js";
+import { metricOf, type Kind } from "./core/metrics.js";
 import { checkFlow } from "./flows/check.js";
 import { flowOf, questionOf, Sides, symbolOf } from "./flows/classes.js";
 import { FlowVisits } from "./flows/visits.js";

@@ -3,8 +3,7 @@
 import { oneBit } from "./core/coins.js";
 import { ValueRefusedError } from "./core/errors.js";
 import { canonical, mmh3Positions, normalise } from "./core/hashing.js";
-import type { Kind } from "./core/kinds.js";
-import type { Definition, Metric } from "./core/metrics.js";
+import type { Definition, Kind, Metric } from "./core/metrics.js";
 import { wrongType } from "./core/values.js";
 import { checkPair } from "./pairs/check.js";
 import { SEPARATOR, textsOf, type PairDetails } from "./pairs/details.js";

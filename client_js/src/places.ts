@@ -1,16 +1,14 @@
 /** The part for metrics of kind `location`: pass `places()` to `open`. */
 
-import type { Places } from "./options.js";
+import type { Metric, Places, RecorderOfParts } from "./core/metrics.js";
 import { UnknownMetricError } from "./core/errors.js";
-import type { Metric } from "./core/metrics.js";
-import type { Recorder } from "./core/recorder.js";
 import { actsOf } from "./places/acts.js";
 import { checkPlace } from "./places/check.js";
 import { Grid } from "./places/grid.js";
 import type { H3 } from "./places/h3.js";
 import { Visits } from "./places/visits.js";
 
-const partsOf = (recorder: Recorder, name: string): Metric[] => {
+const partsOf = (recorder: RecorderOfParts, name: string): Metric[] => {
   const parts = [...recorder.metrics.metrics.values()].filter((metric) => metric.line === name && metric.definition.location);
   if (!parts.length) throw new UnknownMetricError("places_unknown", name);
   return parts;

@@ -34,7 +34,7 @@ for (const [word, open] of [["openClient", () => openClient({ ...OPTIONS, stateD
     assert.ok(isSecret(join(home, "state/app")));
     assert.equal(await client.setConsent(false), true);
     await client.close();
-    assert.deepEqual([isSecret(join(home, "state/app")), readdirSync(other), readdirSync(join(home, "state/app")).sort()], [false, [], ["state.guard", "state.journal"]]);
+    assert.deepEqual([isSecret(join(home, "state/app")), readdirSync(other), readdirSync(join(home, "state/app")).sort()], [false, [], ["state.journal", "state.witness"]]);
   });
 }
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from client_sdk.errors import TransportError
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from rappor_core.errors import WireFormatError
 from rappor_core.strict_json import parse_strict_json
 from rappor_core.wire.binary import decode_binary, encode_binary

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from client_sdk.delivery.addresses import split_url
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
 
@@ -77,104 +78,3 @@ RANGES = {
     "longest_pause": (0.001, 86_400),
     "longest_retry_after": (0, 7 * 86_400),
 }
-
-PORTS = {"http": 80, "https": 443}
-MAX_PORT = 65_535
-MAX_NAME_CHARS, MAX_LABEL_CHARS = 253, 63
-
-
-class Address(NamedTuple):
-    """The address to connect to. host: a name in ASCII, or an IP address without brackets."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the address is of this machine, so that nobody on a network can read along."""
-        four = self.host.split(".")
-        inside = four[0] == "127" and len(four) == 4 and all(part.isdecimal() for part in four)
-        return inside or self.host.lower() in ("localhost", "::1")
-
-
-def split_url(url: str) -> tuple[str, str, str]:
-    """Split a URL into scheme, `host[:port]`, and path without a slash at its end. Raises
-    ParameterError."""
-    scheme, _, rest = str(url).partition("://")
-    host, slash, path = rest.partition("/")
-    if scheme not in PORTS or not host or set(rest) & set("@?# \t\r\n"):
-        raise _not_an_address(url, "no user, query or fragment")
-    if not (path.isascii() and (path + " ").isprintable()):
-        raise _not_an_address(url, "the path is printable ASCII; write the rest as %XX")
-    address_of(scheme, host)
-    if not host.isascii():
-        name, colon, port = host.partition(":")
-        host = _in_ascii(name) + colon + port
-    return scheme, host, (slash + path).rstrip("/")
-
-
-def address_of(scheme: str, host: str) -> Address:
-    """The host and the port in `host[:port]`. Raises ParameterError."""
-    if host.startswith("["):
-        name, bracket, port = host[1:].partition("]")
-        fine = bool(bracket) and port[:1] in ("", ":") and _is_ip6(name)
-    else:
-        name, colon, port = host.partition(":")
-        port = colon + port
-        name = _in_ascii(name)
-        fine = _is_name(name)
-    number = port[1:]
-    if not fine or not (port == "" or (number.isascii() and number.isdecimal())):
-        raise _not_an_address(f"{scheme}://{host}", "the host or its port is none")
-    if port and not 0 < int(number[:6]) <= MAX_PORT:
-        raise _not_an_address(f"{scheme}://{host}", f"ports go from 1 to {MAX_PORT}")
-    return Address(name, int(number) if port else PORTS[scheme])
-
-
-def check_key(key: str | None) -> None:
-    """Raises ParameterError for a key that a header cannot carry. The message does not show it."""
-    if key is None:
-        return
-    if not (type(key) is str and key and key.isascii() and key.isprintable() and " " not in key):
-        raise ParameterError(
-            "the key is empty, no text, or holds characters that a header cannot carry: "
-            "pass it as the operator gave it, or None where the collector asks for none"
-        )
-
-
-def check_key_is_hidden(key: str | None, url: str) -> None:
-    """Raises ParameterError where the key of a collector would travel in clear text."""
-    scheme, host, _ = split_url(url)
-    if key is not None and scheme == "http" and not address_of(scheme, host).is_loopback:
-        raise ParameterError(
-            f"{url!r}: over plain http anybody on the way can read the key; use https (plain http "
-            "is for loopback addresses, or without a key)"
-        )
-
-
-def _in_ascii(name: str) -> str:
-    """An international name as DNS has it; the codec is loaded for nothing else."""
-    if name.isascii():
-        return name
-    try:
-        return name.encode("idna").decode("ascii")
-    except UnicodeError:
-        return ""
-
-
-def _is_name(name: str) -> bool:
-    """A host name (RFC 1123, and `_`, which internal names have), or an IPv4 address."""
-    labels = name.removesuffix(".").split(".")
-    return len(name) <= MAX_NAME_CHARS and all(
-        0 < len(label) <= MAX_LABEL_CHARS and label.replace("-", "").replace("_", "").isalnum()
-        for label in labels
-    )
-
-
-def _is_ip6(name: str) -> bool:
-    digits, _, zone = name.partition("%")
-    return ":" in digits and set(digits) <= set("0123456789abcdefABCDEF:.") and zone.isascii()
-
-
-def _not_an_address(url: object, why: str) -> ParameterError:
-    return ParameterError(f"{url!r} is not an address such as https://host:port/prefix ({why})")

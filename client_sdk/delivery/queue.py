@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from client_sdk.delivery.messages import Answer, make_body, read_body, shuffled
 from client_sdk.delivery.options import Delivery
-from client_sdk.randomisation.key_derivation import Randomness
-from client_sdk.storage.interface import STOP_REASONS, Stop, load_stop, put_stop
+from client_sdk.randomization.key_derivation import Randomness
+from client_sdk.storage.interface import STOP_REASONS, Stop
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.wire.report import Report
@@ -21,7 +21,7 @@ from rappor_core.wire.report import Report
 BATCH_ID_BYTES = 16
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
 
-INSERT = "INSERT INTO batches (batch_id, reports, last_day, json, body) VALUES (?, ?, ?, 0, ?)"
+INSERT = "INSERT INTO batches (batch_id, reports, last_day, body) VALUES (?, ?, ?, ?)"
 MEMBERS = """
     SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
 """
@@ -96,11 +96,11 @@ class ReportQueue:
 
     def _stop(self, metric: str, params_id: str, reason: str) -> None:
         """Stop a metric by the last answer to its reports, or resume it."""
-        before = load_stop(self._state, metric)
+        before = self._state.stop(metric)
         if reason in STOP_REASONS:
-            put_stop(self._state, metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
+            self._state.put_stop(metric, Stop(reason, params_id, self._clock() + SECONDS_A_DAY))
         elif before is not None and before.params_id == params_id:
-            put_stop(self._state, metric, None)
+            self._state.put_stop(metric, None)
         else:
             return
         self._stopped(metric)

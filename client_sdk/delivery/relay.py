@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from client_sdk.delivery.addresses import address_of, split_url
 from client_sdk.delivery.messages import failure
-from client_sdk.delivery.options import address_of, split_url
 from client_sdk.delivery.transport import REPORTS_PATH, Transport
 from client_sdk.errors import TransportError
 from rappor_core.errors import EncapsulationError, ParameterError, shown

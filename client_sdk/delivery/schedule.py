@@ -16,7 +16,7 @@ from client_sdk.delivery.options import Delivery
 from client_sdk.delivery.queue import ReportQueue, StoredBatch
 from client_sdk.delivery.transport import Transport
 from client_sdk.errors import TransportError
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.calendar import SECONDS_A_DAY

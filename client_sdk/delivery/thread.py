@@ -14,9 +14,9 @@ from client_sdk import fork_hooks as forks
 from client_sdk.delivery.cancellation import Cancellation
 from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomisation.key_derivation import Randomness
+from client_sdk.randomization.key_derivation import Randomness
 from client_sdk.storage.directory import FileLock, StateDirectory
-from client_sdk.storage.sqlite import SqliteState, scrub_traces
+from client_sdk.storage.sqlite import SqliteState
 
 if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop
@@ -192,7 +192,7 @@ class SenderThread:
         if self._chore is not None:
             self._chore()
             self._clean = False
-            self._clean = scrub_traces(self._state)
+            self._clean = self._state.scrub_traces()
         if self._loop is None:
             if not self._state.has_waiting():
                 return None

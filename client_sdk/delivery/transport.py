@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
+from client_sdk.delivery.addresses import address_of, check_key, check_key_is_hidden, split_url
 from client_sdk.delivery.cancellation import Cancellation, CancelledError
 from client_sdk.delivery.messages import GZIP, Answer, failure, read_answer
-from client_sdk.delivery.options import address_of, check_key, check_key_is_hidden, split_url
 from client_sdk.errors import TransportError
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, WIRE_VERSION, Batch

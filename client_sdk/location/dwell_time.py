@@ -9,7 +9,7 @@ from functools import lru_cache
 from heapq import nlargest
 from typing import NamedTuple
 
-from client_sdk.randomisation.key_derivation import draw
+from client_sdk.randomization.key_derivation import draw
 from rappor_core.calendar import EPOCH_ORDINAL, day_of
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metric import Metric

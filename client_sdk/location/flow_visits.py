@@ -14,7 +14,7 @@ from typing import Any
 
 from client_sdk.location.dwell_time import Dwell
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomisation.key_derivation import draw
+from client_sdk.randomization.key_derivation import draw
 from rappor_core.calendar import last_day
 from rappor_core.errors import ParameterError
 from rappor_core.grid.grid import PAIR_SEPARATOR

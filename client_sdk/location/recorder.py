@@ -9,13 +9,12 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from client_sdk.errors import StateBusyError, StateChangedError, UnknownMetricError
+from client_sdk.errors import StateBusyError, UnknownMetricError
 from client_sdk.location.dwell_time import Moment, moment_at, moment_of
 from client_sdk.location.flow_visits import FlowVisits
 from client_sdk.location.period_visits import Refusal, Send, Visits
 from client_sdk.recording.recorder import ELSEWHERE, Recorder
 from client_sdk.storage.interface import VISITS
-from client_sdk.storage.sqlite import leave_trace
 from rappor_core.calendar import SECONDS_A_DAY
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -152,7 +151,8 @@ class LocationRecorder:
                     else f"metric {name!r} takes no fixes: use record"
                 )
             raise UnknownMetricError(name, self._names)
-        secret, parts = self._same_secret(), self._metrics.parts(name)
+        secret = self._secret = self._state.secret(self._secret)
+        parts = self._metrics.parts(name)
         try:
             return visits_of(parts, secret, self._send, self._state.note(VISITS + name))
         except (ValueError, TypeError, LookupError, AttributeError):
@@ -173,20 +173,12 @@ class LocationRecorder:
                 self._save()
         return "queued" if closed else None
 
-    def _same_secret(self) -> bytes:
-        """The secret of all visits. Raises StateChangedError where the state has it no more."""
-        secret = self._state.identity().secret
-        if secret is None or self._secret not in (None, secret):
-            raise StateChangedError("another process has replaced or wiped the secret")
-        self._secret = secret
-        return secret
-
     def _save(self) -> None:
         """Write to the state; not where consent was withdrawn meanwhile, in another process."""
         if not self._visits:
             return
         with self._state.transaction():
-            self._same_secret()
+            self._state.secret(self._secret)
             for name, visits in self._visits.items():
                 self._keep(name, visits)
         for visits in self._visits.values():
@@ -196,5 +188,5 @@ class LocationRecorder:
     def _keep(self, name: str, visits: Visits) -> None:
         """Write the visits of a metric, within a transaction."""
         if visits.forgot:
-            leave_trace(self._state)
+            self._state.leave_trace()
         self._state.put_note(VISITS + name, visits.to_json())

@@ -36,8 +36,9 @@ def stored_budget(state: SqliteState) -> float | None:
 def store_budget(state: SqliteState, declared: float | None) -> None:
     """Store the declared budget if none is stored yet, or if it is smaller.
 
-    declared: nats, or None for no bound. Not written through to the disk by itself: every response
-    that it could bound is, and so is whatever was committed before.
+    Args:
+        state: Of the device. The budget reaches the disk with the first response that it bounds.
+        declared: Nats, or None for no bound.
     """
     nats = math.inf if declared is None else declared
     if not _lowers(state, nats):
@@ -54,10 +55,14 @@ def agree_budget(state: SqliteState, nats: float) -> None:
 
 
 def check_budget(nats: object, declared: float | None) -> float:
-    """Check the budget that the app says the person agreed to, and return it. Raises
-    ParameterError.
+    """Check the budget that the app says the person agreed to, and return it.
 
-    declared: by the metrics file, nats, or None for no bound.
+    Args:
+        nats: As the app gives it.
+        declared: By the metrics file, nats, or None for no bound.
+
+    Raises:
+        ParameterError: It is not a positive number, or above the declared one.
     """
     if type(nats) not in (int, float) or not nats > 0:  # type: ignore[operator]
         raise ParameterError(f"budget = {shown(nats)} is not a positive number of nats")
@@ -77,7 +82,7 @@ def _lowers(state: SqliteState, nats: float) -> bool:
 class PrivacyLevel(Frozen):
     """A person's own bounds, which apply beside the app's: the smaller one holds.
 
-    max_values: memoised values of a metric for life, the fallback among them.
+    max_values: memoized values of a metric for life, the fallback among them.
     max_reports_per_period: reports of a metric in its period.
     max_epsilon: nats for this device, over all metrics and for life.
 

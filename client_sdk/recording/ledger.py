@@ -3,7 +3,7 @@
 One line for each metric by base name, across params_ids, slots and levels. Each distinct permanent
 response costs epsilon_infinity once, because it is what many reports of it would reveal in the end;
 so a line counts distinct responses against `max_memoized_values` and adds up their costs. The
-fallback is memoised before any other value, so that there is always something to send past the
+fallback is memoized before any other value, so that there is always something to send past the
 cap: silence would tell that the value changed.
 """
 
@@ -25,7 +25,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 if TYPE_CHECKING:
-    from client_sdk.randomisation.encoder import MetricEncoder
+    from client_sdk.randomization.metric_encoder import MetricEncoder
     from client_sdk.storage.sqlite import SqliteState
 
 ROUNDING = 1 + 1e-9  # epsilons are computed in doubles; an equal one must not look larger
@@ -127,11 +127,16 @@ class Ledger:
         return min(*bounds, math.inf if stored is None else stored)
 
     def agree(self, metric: Metric, line_name: str) -> str:
-        """Store the promise of a metric at its first use, or compare its definition with the
-        stored one.
+        """Store the promise of a metric at its first use, or compare it with the stored one.
 
-        "" when it may be used; otherwise why not: a device never takes a weaker promise for a
-        metric than the one that it first had, whatever the app's new version declares.
+        A device never accepts a weaker promise for a metric than the one that it first had.
+
+        Args:
+            metric: As the app declares it now.
+            line_name: Of the ledger's line.
+
+        Returns:
+            "" where the metric may be used; otherwise why not.
         """
         promise = Promise.of(metric)
         with self._state.transaction():
@@ -146,21 +151,25 @@ class Ledger:
     def admit(self, device: MetricEncoder, bits: int) -> Decision:
         """Decide which answer to send for a value: itself, the fallback, or nothing.
 
-        Nothing only where not even what must be sent past the cap fits any more, which does not
-        depend on the value.
+        Args:
+            device: The encoder of the metric.
+            bits: B of the value.
+
+        Returns:
+            No bits only where not even the fallback fits, which does not depend on the value.
         """
         with self._state.transaction():
             reserved = device.reserved_bits()
-            if not self._memoise(device, reserved):
+            if not self._memoize(device, reserved):
                 return Decision(None, "nothing_left")
-            if self._memoise(device, [bits]):
+            if self._memoize(device, [bits]):
                 return Decision(bits)
             if device.metric.fallback is None:  # one answer for life, whose price is the same
                 return Decision(None, "nothing_left")
         return Decision(device.fallback_bits(), "past_cap")
 
-    def _memoise(self, device: MetricEncoder, several: Iterable[int]) -> bool:
-        """Memoise all of several values that are not yet; none, if not all of them fit.
+    def _memoize(self, device: MetricEncoder, several: Iterable[int]) -> bool:
+        """Memoize all of several values that are not yet; none, if not all of them fit.
 
         By digest: in the order of a list, who reads the file knows which value each entry is of.
         """
@@ -196,7 +205,7 @@ class Ledger:
 
 
 def committed(line: Line, entries: Iterable[Entry]) -> float:
-    """The most that all reports ever made from the memoised responses can cost, nats."""
+    """The most that all reports ever made from the memoized responses can cost, nats."""
     by_values = line.past_cost + sum(entry.cost for entry in entries)
     promise = Promise.from_json(line.agreed)
     by_reports = (
@@ -206,7 +215,7 @@ def committed(line: Line, entries: Iterable[Entry]) -> float:
 
 
 def spent(line: Line, entries: Iterable[Entry]) -> float:
-    """The cost of the reports made so far, nats: epsilon_n of each memoised value, added up."""
+    """The cost of the reports made so far, nats: epsilon_n of each memoized value, added up."""
     return line.past_spent + sum(
         RapporParams.from_dict(json.loads(entry.params)).epsilon_n(entry.reports)
         for entry in entries
@@ -235,7 +244,7 @@ def check_ledger(database: sqlite3.Connection) -> None:
 
 
 def check_line(line: Line, entries: Iterable[Entry]) -> None:
-    """Decode one ledger line and its memoised responses. Raises what the parsers raise."""
+    """Decode one ledger line and its memoized responses. Raises what the parsers raise."""
     promise = Promise.from_json(line.agreed).to_fields()
     if promise.pop("period") not in ("", *PERIOD_DAYS):
         raise ValueError(f"line {line.name!r}")

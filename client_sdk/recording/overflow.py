@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from client_sdk.errors import StateBusyError
-from client_sdk.randomisation.encoder import MAX_VALUE_CHARS
+from client_sdk.randomization.metric_encoder import MAX_VALUE_CHARS
 
 MAX_HELD = 1_000
 MAX_WAIT = 1.0  # seconds, for another thread that is at it
@@ -33,24 +33,24 @@ class Overflow:
     """Calls of `record` that wait in memory while the state is busy: at most 1,000, with their
     times, in order. For any thread.
 
-    failed: told of an error, other than a busy state, of one call.
+    calls: what waits. Only this class changes it.
     """
 
     def __init__(self, failed: Callable[[Exception], None]) -> None:
-        """Nothing waits."""
+        """Nothing waits.
+
+        Args:
+            failed: Called with an error, other than a busy state, of one call.
+        """
+        self.calls: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._failed = failed
-        self._waiting: deque[tuple[Write, tuple[object, ...]]] = deque()
         self._lock = threading.Lock()  # of `write_out`: one thread at a time
         self._room = threading.Condition()
         self._rest_until = self._busy_until = 0.0  # time.monotonic()
         self._ended = False
 
-    def __len__(self) -> int:
-        """How many calls wait."""
-        return len(self._waiting)
-
     def _is_full(self) -> bool:
-        return len(self._waiting) >= MAX_HELD
+        return len(self.calls) >= MAX_HELD
 
     def _wait_for_room(self) -> bool:
         """Slow down a burst that is faster than the disk; no app is held up again and again."""
@@ -74,7 +74,7 @@ class Overflow:
             return False
         if self._is_full() and not self._wait_for_room():
             return False
-        self._waiting.append((write, arguments))
+        self.calls.append((write, arguments))
         return True
 
     def write_some(self) -> bool:
@@ -83,18 +83,18 @@ class Overflow:
 
         Returns whether nothing waits now.
         """
-        free = self._waiting and time.monotonic() >= self._busy_until
+        free = self.calls and time.monotonic() >= self._busy_until
         if free and self._lock.acquire(blocking=False):
             try:
                 for _ in range(SOME):
-                    if not self._waiting:
+                    if not self.calls:
                         break
                     self._write_first()
             except StateBusyError:
                 self._busy_until = time.monotonic() + BUSY_REST
             finally:
                 self._lock.release()
-        return not self._waiting
+        return not self.calls
 
     def write_out(self, seconds: float = math.inf) -> None:
         """Write what waits, the oldest first; begin no more once `seconds` are over.
@@ -102,32 +102,32 @@ class Overflow:
         Raises StateBusyError where the state is held.
         """
         deadline = time.monotonic() + seconds
-        if not self._waiting or not self._lock.acquire(timeout=min(seconds, MAX_WAIT)):
+        if not self.calls or not self._lock.acquire(timeout=min(seconds, MAX_WAIT)):
             return
         try:
-            while self._waiting and time.monotonic() <= deadline:
+            while self.calls and time.monotonic() <= deadline:
                 self._write_first()
         finally:
             self._lock.release()
 
     def _write_first(self) -> None:
-        write, arguments = self._waiting[0]
+        write, arguments = self.calls[0]
         try:
             write(*arguments)
         except StateBusyError:
             raise
         except Exception as error:  # this call's alone, or the state's: not tried again
             self._failed(error)
-        if self._waiting:  # not forgotten meanwhile
-            self._waiting.popleft()
+        if self.calls:  # not forgotten meanwhile
+            self.calls.popleft()
         with self._room:
             self._room.notify()
 
     def forget(self) -> int:
         """Drop all waiting calls and take no more. Return how many were dropped."""
         self._ended = True
-        dropped = len(self._waiting)
-        self._waiting.clear()
+        dropped = len(self.calls)
+        self.calls.clear()
         return dropped
 
 

@@ -1,4 +1,4 @@
-"""From a value to a queued report, under the ledger: what `Client.record` does.
+"""From a value to a queued report, under the ledger: `Client.record` below its error handling.
 
 A `Recorder` over a `MemoryState` is a whole device without files or threads, for fleets; over a
 `SqliteState` it is the one in an app.
@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
-from client_sdk.errors import StateChangedError
-from client_sdk.randomisation.encoder import Encoder, MetricEncoder
-from client_sdk.randomisation.key_derivation import Randomness, system_randomness
+from client_sdk.errors import StateChangedError, UnknownMetricError
+from client_sdk.randomization.key_derivation import Randomness, system_randomness
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Ledger
-from client_sdk.storage.interface import (
-    RETIRED,
-    Draft,
-    Limits,
-    Source,
-    Stop,
-    Stored,
-    load_stop,
-    put_stop,
-)
+from client_sdk.storage.interface import RETIRED, Limits, Source, Stop
 from rappor_core.calendar import MEAN_DAYS, SECONDS_A_DAY, day_of, last_day, period_number
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.validation import APP, Platform
@@ -38,11 +29,9 @@ Outcome = Literal["queued", "queued_fallback", "full", "expired", "closed", "els
 
 
 class Recorder:
-    """Records values of one device: encode, ask the ledger, queue.
+    """Records values of one device under its ledger.
 
-    metrics: the declared ones, by name.  budget: nats over all of them, or None.
-    platform: where this is; metrics that are not declared for it are refused (`elsewhere`).
-    Raises StateChangedError where the state holds no secret.
+    `record` is the whole way of a value, from top to bottom.
     """
 
     def __init__(
@@ -55,48 +44,105 @@ class Recorder:
         randomness: Randomness = system_randomness,
         platform: Platform = APP,
     ) -> None:
-        """Read the secret; the metrics are prepared when first used."""
-        secret = state.identity().secret
-        if secret is None:
-            raise StateChangedError("the state holds no secret: the person does not consent")
-        self._secret = secret
+        """Read the secret; each metric is prepared when it is first used.
+
+        Args:
+            metrics: The declared ones, by name.
+            state: Of the device.
+            budget: Nats over all metrics, or None for no bound.
+            level: The person's own bounds; None for `standard`.
+            randomness: The source of the instantaneous responses.
+            platform: Where this runs. Metrics of other platforms are refused (`elsewhere`).
+
+        Raises:
+            StateChangedError: The state holds no secret.
+        """
+        self._secret = state.secret()
         self._metrics = metrics
         self._state = state
         self._level = PrivacyLevel.of(level or "standard")
         self._platform = platform
+        self._randomness = randomness
         self._ledger = Ledger(state, budget, self._level)
-        self._encoder = Encoder(metrics, secret, randomness)
         self._metric_states: dict[str, MetricState] = {}
 
-    def record(self, name: str, value: object, now: float) -> Outcome:
-        """Queue a report of a value at a time (seconds since 1970, UTC), or say why not.
+    def record(self, name: str, value: object, now: float, bits: int | None = None) -> Outcome:
+        """Queue a report of a value: resolve the metric, ask the ledger, encode, write.
 
-        Raises UnknownMetricError, ValueRefusedError, and StateChangedError when another process
-        has replaced or wiped the secret. `full`: the metric's period or life has all its reports.
+        Args:
+            name: Of the metric.
+            value: As the metric takes it.
+            now: Seconds since 1970, UTC.
+            bits: B of the value, where the caller has encoded it; `value` is ignored then.
+
+        Returns:
+            What became of the value. `full`: the metric's period or lifetime has all its reports.
+
+        Raises:
+            UnknownMetricError: The metric is not declared.
+            ValueRefusedError: The metric cannot encode the value.
+            StateChangedError: Another process has replaced or wiped the secret.
         """
-        day = int(now // SECONDS_A_DAY)
-        state = self._metric_states.get(name) or self._prepare(name, day)
-        if state.stop is not None and self._is_stopped(state, now):
+        day = max(0, int(now // SECONDS_A_DAY))  # a clock without a battery is before 1970
+        metric = self._metric_states.get(name) or self._prepare(name, day)
+        if metric.stop is not None and self._is_stopped(metric, now):
             return "stopped"
-        return self._queue(state, state.device.value_bits(value), day)
+        encoder = metric.encoder
+        bits = encoder.value_bits(value) if bits is None else bits
+        if day > metric.last_day:
+            return "expired"
+        if metric.closed:
+            return ELSEWHERE if metric.closed == ELSEWHERE else "closed"
 
-    def record_bits(self, name: str, bloom_bits: int, day: int) -> Outcome:
-        """Record a value as `record` does, given its bits; day: since 1970-01-01, UTC."""
-        state = self._metric_states.get(name) or self._prepare(name, day)
-        if state.stop is not None and self._is_stopped(state, (day + 1.0) * SECONDS_A_DAY):
-            return "stopped"
-        return self._queue(state, bloom_bits, day)
+        sent, digest = bits, encoder.digest(bits)
+        if digest not in metric.memoized:
+            admitted = self._ask_ledger(metric, bits)
+            if admitted is None:
+                return "closed"
+            sent, digest = admitted, encoder.digest(admitted)
 
-    def _is_stopped(self, state: MetricState, now: float) -> bool:
+        report_bits = encoder.report_bits(sent)
+        limits = metric.limits(day)
+        stored = self._state.add_report(metric.source, digest, day, report_bits, limits)
+        if stored == "not_memoized":
+            raise StateChangedError("the state was wiped while a value was recorded")
+        if stored == "full":
+            return "full"
+        return "queued" if sent == bits else "queued_fallback"
+
+    def record_bits(self, name: str, bits: int, day: int) -> Outcome:
+        """Record a value as `record` does, given B, at the end of a day since 1970-01-01, UTC."""
+        return self.record(name, None, (day + 1) * SECONDS_A_DAY - 1.0, bits)
+
+    def _ask_ledger(self, metric: MetricState, bits: int) -> int | None:
+        """Decide what to send for a value that is not known to be memoized: B, the value's own or
+        past the cap the fallback's, or None for nothing. `metric` remembers a final answer."""
+        if metric.fallback is not None:
+            return metric.fallback
+        with self._state.transaction():
+            self._state.secret(self._secret)
+            decision = self._ledger.admit(metric.encoder, bits)
+        if decision.bits is None:
+            metric.closed = decision.reason
+            self._state.count(f"closed:{metric.encoder.metric.name}:{decision.reason}")
+        elif decision.reason:
+            entries = self._state.entries(metric.encoder.line)
+            metric.memoized = {entry.digest for entry in entries}
+            metric.fallback = decision.bits
+        else:
+            metric.memoized.add(metric.encoder.digest(bits))
+        return decision.bits
+
+    def _is_stopped(self, metric: MetricState, now: float) -> bool:
         """Whether the collector has stopped a metric; one report a day of a paused one is not."""
-        stop = state.stop
-        if stop is None or stop.params_id != state.device.params_id:
+        stop = metric.stop
+        if stop is None or stop.params_id != metric.encoder.params_id:
             return False
         if stop.reason == RETIRED or now < stop.until:
             return True
         later = stop._replace(until=now + SECONDS_A_DAY)
-        put_stop(self._state, state.device.metric.name, later)  # raises where the state is held
-        state.stop = later
+        self._state.put_stop(metric.encoder.metric.name, later)  # raises where the state is held
+        metric.stop = later
         return False
 
     def forget_metric(self, name: str) -> None:
@@ -130,8 +176,8 @@ class Recorder:
         return filled
 
     def device(self, name: str) -> MetricEncoder:
-        """The encoder of one metric on this device. Raises UnknownMetricError."""
-        return (self._metric_states.get(name) or self._prepare(name)).device
+        """Return the encoder of one metric on this device. Raises UnknownMetricError."""
+        return (self._metric_states.get(name) or self._prepare(name)).encoder
 
     def runs_here(self, metric: Metric) -> bool:
         """Whether a metric is declared for the platform on which this runs."""
@@ -152,99 +198,49 @@ class Recorder:
         full disk)."""
         self._metric_states = {}
 
-    def _queue(self, state: MetricState, bits: int, day: int) -> Outcome:
-        """One commit for a value that the ledger knows; the ledger decides on a new one."""
-        if day < 0:  # a clock without a battery: the wire begins in 1970, and so do periods
-            day = 0
-        if day > state.last_day:
-            return "expired"
-        if state.closed:
-            return ELSEWHERE if state.closed == ELSEWHERE else "closed"
-        sent = state.replaced(bits)
-        stored = self._store(state, sent, day)
-        if stored == "not_memoised":
-            admitted = self._admit(state, bits)
-            if admitted is None:
-                return "closed"
-            sent = admitted
-            stored = self._store(state, sent, day)
-        if stored == "not_memoised":
-            raise StateChangedError("the state was wiped while a value was recorded")
-        if stored == "full":
-            return "full"
-        return "queued" if sent == bits else "queued_fallback"
-
-    def _store(self, state: MetricState, bits: int, day: int) -> Stored:
-        device = state.device
-        draft = Draft(state.source, device.digest(bits), day, device.report_bits(bits))
-        return self._state.add_report(draft, state.limits(day))
-
-    def _admit(self, state: MetricState, bits: int) -> int | None:
-        """Ask the ledger about a value that it may not know; remember an answer that is final."""
-        with self._state.transaction():
-            self._check_secret()
-            decision = self._ledger.admit(state.device, bits)
-        if decision.bits is None:
-            state.closed = decision.reason
-            self._state.count(f"closed:{state.device.metric.name}:{decision.reason}")
-        elif decision.reason:
-            entries = self._state.entries(state.device.line)
-            state.full_at = frozenset(entry.digest for entry in entries)
-            state.fallback = decision.bits
-        return decision.bits
-
-    def _check_secret(self) -> None:
-        """In the transaction of what hangs on the secret: another process may replace it."""
-        if self._state.identity().secret != self._secret:
-            raise StateChangedError("another process has replaced or wiped the secret")
-
     def _prepare(self, name: str, day: int | None = None) -> MetricState:
-        """First use of a metric in this process. day: since 1970-01-01, where it is known."""
-        device = self._encoder.metric(name)
-        metric = device.metric
+        """Prepare a metric at its first use in this process. day: None where it is unknown."""
+        if name not in self._metrics:
+            raise UnknownMetricError(name, self._metrics)
+        encoder = MetricEncoder(self._metrics[name], self._secret, self._randomness)
+        metric = encoder.metric
         runs_here = self.runs_here(metric)
         with self._state.transaction():
-            self._check_secret()
-            reason = self._ledger.agree(metric, device.line) if runs_here else ELSEWHERE
-            source = self._state.source(Source(name, device.params_id, device.cohort))
+            self._state.secret(self._secret)
+            reason = self._ledger.agree(metric, encoder.line) if runs_here else ELSEWHERE
+            source = self._state.source(Source(name, encoder.params_id, encoder.cohort))
         per_period = int(min(metric.max_reports_per_period, self._level.max_reports_per_period))
-        state = MetricState(device, source, per_period, reason)
-        state.stop = load_stop(self._state, name)
+        prepared = MetricState(encoder, source, per_period, reason)
+        prepared.stop = self._state.stop(name)
         if not reason:  # nothing is carried over to what is refused
-            counted_by, unit = state.counted_by
+            counted_by, unit = prepared.counted_by
             present = None if day is None else period_number(unit, max(0, day))
             self._state.count_by(counted_by, unit, present)
         if reason and runs_here:
             self._state.count(f"closed:{name}:{reason}")
-        self._metric_states[name] = state
-        return state
+        self._metric_states[name] = prepared
+        return prepared
 
 
 class MetricState:
     """The recorder's memory of one metric: its encoder, its limits, and final decisions.
 
     closed: why nothing of this metric is recorded any more, or "".
-    full_at: digests that the ledger held when it had no more place, or None before that.
+    memoized: digests that the ledger is known to hold.
+    fallback: B to send for every other value, once the ledger has no more room; None before that.
     """
 
-    def __init__(self, device: MetricEncoder, source: int, per_period: int, closed: str) -> None:
+    def __init__(self, encoder: MetricEncoder, source: int, per_period: int, closed: str) -> None:
         """Nothing is decided yet but `closed`."""
-        self.device = device
+        self.encoder = encoder
         self.source = source
         self.closed = closed
-        self.full_at: frozenset[bytes] | None = None
-        self.fallback = 0
+        self.memoized: set[bytes] = set()
+        self.fallback: int | None = None
         self.stop: Stop | None = None
-        self.last_day = day_of(device.metric.expires)
+        self.last_day = day_of(encoder.metric.expires)
         self._per_period = per_period
         self._latest: tuple[int, Limits] | None = None  # replaced as a whole: threads share it
-
-    def replaced(self, bits: int) -> int:
-        """The bits to send for a value: its own, or the fallback's where the ledger is full
-        without it."""
-        if self.full_at is None or self.device.digest(bits) in self.full_at:
-            return bits
-        return self.fallback
 
     def limits(self, day: int) -> Limits:
         """The limits on the number of reports that apply on a day: of its period, and for life.
@@ -260,13 +256,13 @@ class MetricState:
     @property
     def counted_by(self) -> tuple[str, str]:
         """The name and the unit of time by which reports are limited."""
-        metric = self.device.metric
+        metric = self.encoder.metric
         if metric.spaced:
-            return self.device.line, "day"  # periods may be redeclared
+            return self.encoder.line, "day"  # periods may be redeclared
         return metric.name, metric.period
 
     def _limits(self, day: int) -> Limits:
-        metric, line = self.device.metric, self.device.line
+        metric, line = self.encoder.metric, self.encoder.line
         name, unit = self.counted_by
         return Limits(
             name,

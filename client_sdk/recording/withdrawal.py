@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomisation.key_derivation import Randomness, new_secret
+from client_sdk.randomization.key_derivation import Randomness, new_secret
 from client_sdk.recording.ledger import check_ledger, check_line, committed, past, spent
 from client_sdk.storage.damage import PARSERS, reading, reference
 from client_sdk.storage.directory import StateDirectory
@@ -105,10 +105,18 @@ class Withdrawal:
 def reset(
     directory: StateDirectory, lock: threading.RLock, randomness: Randomness, day: int
 ) -> SqliteState:
-    """Start anew with a new secret, on the word of the app alone; leaves a tombstone.
+    """Start anew with a new secret, on the word of the app alone; leave a tombstone.
 
     The first promises, the counts of reports and the budget stay, as far as they are legible.
-    day: since 1970-01-01, for the tombstone. Raises StateError where a file cannot be made.
+
+    Args:
+        directory: Of the state.
+        lock: Of this process, for the state.
+        randomness: The source of the secret.
+        day: Since 1970-01-01, for the tombstone.
+
+    Raises:
+        StateError: A file cannot be made.
     """
     directory.prepare()
     reason, state = _usable(directory, lock)

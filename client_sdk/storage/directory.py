@@ -4,7 +4,7 @@ A secret lost or exchanged in silence would void the guarantee, because each new
 permanent responses and spends the whole budget again. So it is made once; and a state that is
 missing, damaged or of a newer version is an error, which only `recording.withdrawal.reset` ends.
 An older copy of the state keeps its secret, so its permanent responses are the same again, and it
-is accepted: the ledger has forgotten what was memoised since.
+is accepted: the ledger has forgotten what was memoized since.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 
 from client_sdk.errors import StateError
-from client_sdk.randomisation.key_derivation import Randomness, new_secret, secret_check
+from client_sdk.randomization.key_derivation import Randomness, new_secret, secret_check
 from client_sdk.storage.damage import LedgerCheck, damaged, reading, unavailable
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.storage.state_file import PATIENCE
@@ -145,8 +145,6 @@ class StateDirectory:
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             mode = os.stat(self.path).st_mode & 0o7777
-            if self._was_used() and os.path.getsize(self._marker_path):
-                os.truncate(self._marker_path, 0)  # 0.3.0 kept a check of the secret in it
         except (OSError, ValueError) as error:
             raise unavailable(self.path, error) from error
         if os.name != "nt" and mode & 0o002:  # never changed: it is others' too

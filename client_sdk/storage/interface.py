@@ -5,10 +5,7 @@ Everything in them is private, except reports, whose bits have been through both
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from client_sdk.storage.sqlite import SqliteState
+from typing import Literal, NamedTuple
 
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places
 NUMBERS = "numbers:"  # likewise: then the name of a metric of numbers
@@ -16,7 +13,7 @@ STOP = "stop:"  # of a value in the table `meta`: then the name of a metric
 RETIRED, PAUSED = "metric_retired", "metric_paused"
 STOP_REASONS = frozenset({RETIRED, PAUSED})
 
-Stored = Literal["queued", "full", "not_memoised"]
+Stored = Literal["queued", "full", "not_memoized"]
 
 
 class Identity(NamedTuple):
@@ -39,7 +36,7 @@ class Line(NamedTuple):
 
     agreed: what was promised when the metric was first used (`ledger.Promise` as JSON).
     past_values, past_cost, past_spent, past_reports: numbers kept from secrets that were wiped when
-        consent was withdrawn: values memoised, epsilon they cost at most, epsilon really spent, and
+        consent was withdrawn: values memoized, epsilon they cost at most, epsilon really spent, and
         reports made.
     """
 
@@ -52,7 +49,7 @@ class Line(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A memoised permanent response in the ledger: a keyed digest, never the value.
+    """A memoized permanent response in the ledger: a keyed digest, never the value.
 
     params: `RapporParams.to_dict` as JSON.  cost: epsilon_infinity, nats, charged once.
     reports: how many reports were made from it.
@@ -71,19 +68,6 @@ class Source(NamedTuple):
     metric: str
     params_id: str
     cohort: int
-
-
-class Draft(NamedTuple):
-    """A report that is about to be queued.
-
-    source: its number.  digest: of the memoised response that it was made from.
-    day: days since 1970-01-01, UTC.  bits: as on the wire.
-    """
-
-    source: int
-    digest: bytes
-    day: int
-    bits: bytes
 
 
 class Limits(NamedTuple):
@@ -116,18 +100,3 @@ class Stop(NamedTuple):
     reason: str
     params_id: str
     until: float
-
-
-def load_stop(state: SqliteState, metric: str) -> Stop | None:
-    """Read the stop of a metric; None where there is none."""
-    text = state.get(STOP + metric)
-    if text is None:
-        return None
-    reason, params_id, until = text.split(" ")
-    return Stop(reason, params_id, float(until))
-
-
-def put_stop(state: SqliteState, metric: str, stop: Stop | None) -> None:
-    """Store the stop of a metric, or remove it."""
-    text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
-    state.put(STOP + metric, text)

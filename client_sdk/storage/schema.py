@@ -17,7 +17,7 @@ from functools import cache
 
 from client_sdk.errors import StateError
 
-SCHEMA_VERSION = 4  # files of other versions are refused
+SCHEMA_VERSION = 5  # files of other versions are refused
 MEMORY = ":memory:"  # in place of a path: a database in memory
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
@@ -47,7 +47,7 @@ CREATE TABLE queue (
 );
 CREATE TABLE batches (
     id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
-    last_day INTEGER NOT NULL, json INTEGER NOT NULL, body BLOB NOT NULL
+    last_day INTEGER NOT NULL, body BLOB NOT NULL
 );
 CREATE TABLE counters (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE tombstones (
@@ -213,7 +213,8 @@ def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
         if version not in (0, SCHEMA_VERSION):
             raise StateError(
                 f"{path} has schema version {version}; this SDK knows {SCHEMA_VERSION}: "
-                "use the version of the app that wrote it, or a later one",
+                "use the version of the app that wrote it"
+                + (", or a later one" if version > SCHEMA_VERSION else ""),
                 "state_newer",
             )
         if version == 0:

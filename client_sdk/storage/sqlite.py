@@ -7,17 +7,22 @@ of their own, which is fair, instead of SQLite's, which sleeps.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Set
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
-from client_sdk.randomisation.key_derivation import secret_check
-from client_sdk.storage.interface import Draft, Entry, Identity, Limits, Line, Source, Stored
+from client_sdk.errors import StateChangedError
+from client_sdk.randomization.key_derivation import secret_check
+from client_sdk.storage.interface import STOP, Entry, Identity, Limits, Line, Source, Stop, Stored
 from client_sdk.storage.periods import change_unit, use_up
+from client_sdk.storage.schema import MEMORY
 from client_sdk.storage.state_file import PATIENCE, StateFile
+from rappor_core.calendar import date_of
+
+if TYPE_CHECKING:
+    from rappor_core.wire.report import Report
 
 COUNT = """
     INSERT INTO periods SELECT ?1, ?2, ?3
@@ -31,7 +36,6 @@ QUEUE = """
     INSERT INTO queue (source, entry, day, bits)
         SELECT ?, id, ?, ? FROM entries WHERE digest = ?
 """
-UNSCRUBBED = "unscrubbed"  # of the mark in the table `meta`
 LIFE = -1  # the period that never ends, for a limit on reports for life
 NEAR = """
     SELECT 1 FROM periods
@@ -44,7 +48,16 @@ ENTRIES = """
     FROM entries WHERE line = ? ORDER BY id
 """
 COMPOSED = "SELECT line, digest, params, cost, reports FROM entries WHERE line = ?"
+QUEUED = """
+    SELECT metric, params_id, cohort, day, bits FROM queue JOIN sources ON sources.id = source
+    ORDER BY queue.id
+"""
+COUNT_QUEUED = """
+    UPDATE entries SET reports = reports + (SELECT count(*) FROM queue WHERE entry = entries.id)
+"""
 ADVANCE, MAX_ADVANCE = 25, 10  # reports counted at once: one in 25 of a limit, 10 at most
+
+Row = tuple[int, int, bytes, bytes]  # of QUEUE: source, day, bits, digest
 
 
 class SqliteState(StateFile):
@@ -69,27 +82,40 @@ class SqliteState(StateFile):
                     self._open.executemany(give_back, unused)
             super().close()
 
-    def add_report(self, draft: Draft, limits: Limits) -> Stored:
+    def add_report(
+        self, source: int, digest: bytes, day: int, bits: bytes, limits: Limits
+    ) -> Stored:
         """Queue one report and count it against its limits, in one commit: the write of `record`.
 
         A limit is counted some reports in advance, which saves most commits a page. A process that
         is killed loses what it had in advance: less than a 25th of the limit, 9 at most.
+
+        Args:
+            source: Number of the report's source.
+            digest: Of the memoized response that the report was made from; the ledger holds it,
+                or the answer is `not_memoized`.
+            day: Since 1970-01-01, UTC.
+            bits: As on the wire.
+            limits: On the number of reports.
         """
+        report = source, day, bits, digest
         key = limits.name, limits.period
-        self._acquire()
+        if not self.lock.acquire(False):
+            self._acquire()
         try:
             database = self._open or self.database
             left = self._advance.get(key, 0)
             if left and limits.most_ever is None and limits.alone_in is None:
-                stored, step = _queue(database, draft), 0  # one statement is a transaction
+                step = 0
+                stored = _queue(database, report)  # one statement is a transaction
             else:
                 step = max(1, min(limits.most // ADVANCE, MAX_ADVANCE))
                 if left or database.in_transaction:  # the latter may be undone
                     step = 0 if left else 1
-                stored = self._add(database, draft, limits, step)
+                stored = self._add(database, report, limits, step)
                 if stored == "full" and step > 1:  # no room for so many, but perhaps for one
                     step = 1
-                    stored = self._add(database, draft, limits, step)
+                    stored = self._add(database, report, limits, step)
             if stored == "queued":
                 self._advance[key] = left + step - 1
         except sqlite3.OperationalError as error:
@@ -98,14 +124,14 @@ class SqliteState(StateFile):
             self.lock.release()
         return stored
 
-    def _add(self, database: sqlite3.Connection, draft: Draft, limits: Limits, step: int) -> Stored:
+    def _add(self, database: sqlite3.Connection, report: Row, limits: Limits, step: int) -> Stored:
         """Queue a report and count `step` against its period, or change nothing."""
         begun = not database.in_transaction
         database.execute("BEGIN IMMEDIATE" if begun else "SAVEPOINT report")
         try:
             stored: Stored = "full"
             if _count_report(database, limits, step):
-                stored = _queue(database, draft)
+                stored = _queue(database, report)
             if stored != "queued" and not begun:
                 database.execute("ROLLBACK TO report")
             end = "COMMIT" if stored == "queued" else "ROLLBACK"
@@ -121,6 +147,20 @@ class SqliteState(StateFile):
         query = "SELECT name, value FROM meta WHERE name IN ('secret', 'generation')"
         found = dict(self.rows(query))  # one statement: others write
         return Identity(found.get("secret"), found.get("generation", 0))
+
+    def secret(self, known: bytes | None = None) -> bytes:
+        """Read the secret; in the transaction of what depends on it, since others may replace it.
+
+        Args:
+            known: The one that earlier derivations were made from, if any.
+
+        Raises:
+            StateChangedError: There is no secret, or another one than `known`.
+        """
+        secret = self.identity().secret
+        if secret is None or known not in (None, secret):
+            raise StateChangedError("the person withdrew consent, or another process did a reset")
+        return secret
 
     def source(self, source: Source) -> int:
         """The number by which a source is known, given to it at the first call."""
@@ -165,7 +205,7 @@ class SqliteState(StateFile):
             database.execute("REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?)", line)
 
     def entries(self, line: str) -> list[Entry]:
-        """The memoised responses of a line, with the reports made from each."""
+        """The memoized responses of a line, with the reports made from each."""
         return [Entry(*row) for row in self.rows(ENTRIES, (line,))]
 
     def composed_entries(self, line: str) -> list[Entry]:
@@ -173,22 +213,12 @@ class SqliteState(StateFile):
         return [Entry(*row) for row in self.rows(COMPOSED, (line,))]
 
     def add_entry(self, entry: Entry) -> None:
-        """Memoise one more response."""
+        """Memoize one more response."""
         with self.transaction() as database:
             database.execute(
                 "INSERT INTO entries (line, digest, params, cost, reports) VALUES (?, ?, ?, ?, ?)",
                 entry,
             )
-
-    def note(self, name: str) -> str | None:
-        """The text kept under a name, or None. Private."""
-        rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
-        return str(rows[0][0]) if rows else None
-
-    def put_note(self, name: str, text: str) -> None:
-        """Keep a text under a name, in place of an earlier one."""
-        with self.transaction() as database:
-            database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
 
     def keep_notes(self, names: Set[str]) -> None:
         """Delete all notes but those of these names, and overwrite them in the files."""
@@ -196,34 +226,21 @@ class SqliteState(StateFile):
         if stale:
             with self.transaction() as database:
                 database.executemany("DELETE FROM notes WHERE name = ?", stale)
-                leave_trace(self)
-            scrub_traces(self)
+                self.leave_trace()
+            self.scrub_traces()
 
-    def count(self, name: str, number: int = 1) -> None:
-        """Add to a counter that `inspect` shows."""
-        with self.transaction() as database:
-            database.execute(
-                "INSERT INTO counters VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET number = number + excluded.number",
-                (name, number),
-            )
+    def stop(self, metric: str) -> Stop | None:
+        """Read the stop of a metric; None where there is none."""
+        text = self.get(STOP + metric)
+        if text is None:
+            return None
+        reason, params_id, until = text.split(" ")
+        return Stop(reason, params_id, float(until))
 
-    def counters(self) -> dict[str, int]:
-        """Counters of events, by name."""
-        return dict(self.rows("SELECT name, number FROM counters"))
-
-    def get(self, name: str) -> Any:
-        """A value of the meta table, or None."""
-        rows = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
-
-    def put(self, name: str, value: object) -> None:
-        """Set or (None) remove a value of the meta table."""
-        with self.transaction() as database:
-            if value is None:
-                database.execute("DELETE FROM meta WHERE name = ?", (name,))
-            else:
-                database.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
+    def put_stop(self, metric: str, stop: Stop | None) -> None:
+        """Store the stop of a metric, or remove it."""
+        text = None if stop is None else f"{stop.reason} {stop.params_id} {stop.until}"
+        self.put(STOP + metric, text)
 
     def has_waiting(self) -> bool:
         """Whether any report is queued or in a batch."""
@@ -238,10 +255,8 @@ class SqliteState(StateFile):
             self.put("generation", self.identity().generation + 1)
 
 
-def _queue(database: sqlite3.Connection, draft: Draft) -> Stored:
-    source, digest, day, bits = draft
-    queued = database.execute(QUEUE, (source, day, bits, digest)).rowcount
-    return "queued" if queued else "not_memoised"
+def _queue(database: sqlite3.Connection, report: Row) -> Stored:
+    return "queued" if database.execute(QUEUE, report).rowcount else "not_memoized"
 
 
 def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bool:
@@ -257,27 +272,31 @@ def _count_report(database: sqlite3.Connection, limits: Limits, step: int) -> bo
     return all(database.execute(COUNT, values).rowcount for values in counts)
 
 
-def leave_trace(state: SqliteState) -> None:
-    """Mark that private rows are deleted, within the transaction that deletes them.
+class MemoryState(SqliteState):
+    """The state of one device in a database in memory. It is lost when the object is.
 
-    A killed process, a scrub that another process hinders, and an app that is not opened for weeks
-    leave it to whoever opens the state next.
+    For fleets of many devices in one process, and tests of an app; see `docs/client.md`.
     """
-    state.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
+    def __init__(self, secret: bytes) -> None:
+        """Start with an empty ledger and an empty queue. secret: 32 bytes, private."""
+        super().__init__(MEMORY, threading.RLock())
+        self.set_secret(secret)
 
-def scrub_traces(state: SqliteState) -> bool:
-    """Scrub the files if private rows were deleted since the last time. Return False if that
-    must wait."""
-    mark = state.get(UNSCRUBBED)
-    if mark is None:
-        return True
-    with state.transaction() as database:  # places of rows tell how long those before them were
-        notes = database.execute("SELECT * FROM notes").fetchall()
-        database.execute("DELETE FROM notes")
-        database.executemany("INSERT INTO notes VALUES (?, ?)", notes)
-    if not state.scrub():
-        return False
-    with state.transaction() as database:  # another process may have deleted more meanwhile
-        database.execute("DELETE FROM meta WHERE name = ? AND value = ?", (UNSCRUBBED, mark))
-    return True
+    def __del__(self) -> None:
+        """Close the database; where it was never opened there is none."""
+        with suppress(AttributeError):
+            self.close()
+
+    def take_reports(self) -> list[Report]:
+        """Empty the queue and return its reports, in the order of recording."""
+        from rappor_core.wire.report import Report  # an app's device does not need it
+
+        with self.transaction() as database:
+            rows = database.execute(QUEUED).fetchall()
+            database.execute(COUNT_QUEUED)
+            database.execute("DELETE FROM queue")
+        return [
+            Report(metric, params_id, cohort, date_of(day), bits)
+            for metric, params_id, cohort, day, bits in rows
+        ]

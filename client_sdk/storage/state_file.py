@@ -20,6 +20,7 @@ from client_sdk.storage.schema import BUSY_SECONDS, connect, wait_for
 
 PATIENCE = 0.05  # seconds for which a call waits for other threads, and for other processes
 MAX_LOG_BYTES = 4 << 20
+UNSCRUBBED = "unscrubbed"  # of the mark in the table `meta`
 
 
 class StateFile:
@@ -165,6 +166,42 @@ class StateFile:
                     raise self._translated(error) from error
         return self.rows(query)
 
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter that `inspect` shows."""
+        with self.transaction() as database:
+            database.execute(
+                "INSERT INTO counters VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET number = number + excluded.number",
+                (name, number),
+            )
+
+    def counters(self) -> dict[str, int]:
+        """Counters of events, by name."""
+        return dict(self.rows("SELECT name, number FROM counters"))
+
+    def get(self, name: str) -> Any:
+        """A value of the meta table, or None."""
+        rows = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def put(self, name: str, value: object) -> None:
+        """Set or (None) remove a value of the meta table."""
+        with self.transaction() as database:
+            if value is None:
+                database.execute("DELETE FROM meta WHERE name = ?", (name,))
+            else:
+                database.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def note(self, name: str) -> str | None:
+        """The text kept under a name, or None. Private."""
+        rows = self.rows("SELECT text FROM notes WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
+
+    def put_note(self, name: str, text: str) -> None:
+        """Keep a text under a name, in place of an earlier one."""
+        with self.transaction() as database:
+            database.execute("REPLACE INTO notes VALUES (?, ?)", (name, text))
+
     def sync(self) -> None:
         """Write all that is committed through to the disk, while other threads record.
 
@@ -205,6 +242,30 @@ class StateFile:
             self._open.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             ((busy, _, _),) = self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return not busy
+
+    def leave_trace(self) -> None:
+        """Mark that private rows are deleted, within the transaction that deletes them.
+
+        A killed process, a scrub that another process hinders, and an app that is not opened for
+        weeks leave it to whoever opens the state next.
+        """
+        self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
+
+    def scrub_traces(self) -> bool:
+        """Scrub the files if private rows were deleted since the last time. Return False if that
+        must wait."""
+        mark = self.get(UNSCRUBBED)
+        if mark is None:
+            return True
+        with self.transaction() as database:  # places of rows tell how long those before them were
+            notes = database.execute("SELECT * FROM notes").fetchall()
+            database.execute("DELETE FROM notes")
+            database.executemany("INSERT INTO notes VALUES (?, ?)", notes)
+        if not self.scrub():
+            return False
+        with self.transaction() as database:  # another process may have deleted more meanwhile
+            database.execute("DELETE FROM meta WHERE name = ? AND value = ?", (UNSCRUBBED, mark))
+        return True
 
     def _undo(self) -> None:
         if self._open is not None and self._open.in_transaction:

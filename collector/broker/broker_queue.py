@@ -18,9 +18,9 @@ from typing import Any
 
 from collector.broker.client import load_library, partitions_of, reason_of
 from collector.broker.message import encode_message
-from collector.domain.backlog import Backlog, answer_on_loop
 from collector.domain.batch_writer import Receipt, receipt_of
 from collector.domain.clock import Clock, latest_day, today
+from collector.domain.commit_queue import Backlog, answer_on_loop
 from collector.domain.registry import Registry
 from collector.domain.report_validation import Day, ReportJudge, Tally
 from collector.domain.submission import Submission

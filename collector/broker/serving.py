@@ -17,7 +17,7 @@ from collector.domain.clock import Clock, today, utc_now
 from collector.domain.report_validation import ReportJudge
 from collector.errors import SettingsError
 from collector.settings import Settings
-from collector.store.batch_partitions import check_owner
+from collector.store.batches import check_owner
 from collector.store.broker import begin, leave, positions
 from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.logs import Log, make_log, redirect_libraries

@@ -1,4 +1,4 @@
-"""Keys: one scope each, stored as a hash, revocable.
+"""Keys: one scope each, stored as a hash, revocable, and held in the memory of each process.
 
 A key is `rk_` + scope + `_` + 16 hexadecimal digits (its id) + `_` + 43 characters of secret. The
 secret has 256 random bits, so a plain SHA-256 of it cannot be searched.
@@ -10,11 +10,18 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import Connection
 
-from collector.errors import AuthenticationError, NotFoundError, RequestError, ScopeError
+from collector.errors import (
+    AuthenticationError,
+    NotFoundError,
+    RequestError,
+    ScopeError,
+    StorageError,
+)
 from collector.store.access import CollectorKeyRow, load_keys, revoke_key, save_key
 from collector.store.registry import touch_state
 from rappor_core.calendar import date_of
@@ -111,3 +118,40 @@ def shown(row: CollectorKeyRow) -> dict[str, Any]:
         "created": date_of(row.created).isoformat(),
         "revoked": None if row.revoked is None else date_of(row.revoked).isoformat(),
     }
+
+
+MAX_AGE = 5.0
+MAX_AGE_OF_UNKNOWN = 1.0
+
+
+class KeyKeeper:
+    """Checks keys in memory; a revoked key stops within `MAX_AGE` seconds in every process.
+
+    `check` never touches the database; whoever calls it refreshes first where `is_stale` says so,
+    off the event loop. Once the database cannot be reached, the last keys known go on to hold.
+    """
+
+    def __init__(
+        self, load: Callable[[], KeyRing], *, seconds: Callable[[], float] = monotonic
+    ) -> None:
+        self._load = load
+        self._seconds = seconds
+        self._ring: KeyRing | None = None
+        self._loaded = float("-inf")
+
+    def is_stale(self, max_age: float = MAX_AGE) -> bool:
+        """Whether the keys were last read more than `max_age` seconds ago."""
+        return self._seconds() - self._loaded >= max_age
+
+    def refresh(self) -> None:
+        """Read the keys. Raises StorageError only where none were ever read."""
+        self._loaded = self._seconds()  # first: others go on with the old keys meanwhile
+        try:
+            self._ring = self._load()
+        except StorageError:
+            if self._ring is None:
+                raise
+
+    def check(self, authorization: str | None, *scopes: Scope) -> str:
+        """The id of the key. Raises AuthenticationError or ScopeError."""
+        return check_key(self._ring or {}, authorization, scopes)

@@ -1,21 +1,27 @@
-"""Read aggregates and totals of metrics."""
+"""Read aggregates and totals of metrics, and decide which windows are served.
+
+Every answer is the sum of whole sealed blocks of one series, and a sealed block never changes and
+holds at least `min_reports`, and in each cohort none or at least `cohort_floor`. So two answers of
+a series differ by nothing or by whole blocks, and so does each cohort of them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 from sqlalchemy import Connection
 
-from collector.domain.disclosure import blocks_of_window, waiting_days
 from collector.domain.growth import find_growth
 from collector.domain.registry import RegisteredSeries, Registry, load_registry
-from collector.store.bit_counters import counts
-from collector.store.block_rows import load_blocks, load_possible
-from collector.store.blocks import accepted_totals, sum_blocks
+from collector.errors import NotServedError
+from collector.store.blocks import BlockRow, accepted_totals, load_blocks, load_possible, sum_blocks
+from collector.store.counters import counts
 from rappor_core.aggregate import Aggregate
-from rappor_core.calendar import date_of
+from rappor_core.calendar import date_of, day_of
+from rappor_core.text import counted
 
 
 def read_aggregate(
@@ -96,3 +102,151 @@ def _state(entry: RegisteredSeries, registry: Registry, today: date) -> str:
 
 def _iso(day: int) -> str:
     return date_of(day).isoformat()
+
+
+def blocks_of_window(
+    entry: RegisteredSeries, blocks: Sequence[BlockRow], first: date | None, last: date | None
+) -> list[BlockRow]:
+    """The sealed blocks that make up a window, oldest first; without bounds, all of them.
+
+    blocks: those of the series, oldest first. Raises NotServedError: why, and what is served.
+    """
+    sealed = [block for block in blocks if block.sealed]
+    if not sealed:
+        raise _nothing_yet(entry, blocks)
+    if first is not None and last is not None and first > last:
+        raise NotServedError(
+            f"the window {first} to {last} runs backwards", reason="window_backwards"
+        )
+    start = sealed[0].first_day if first is None else day_of(first)
+    end = sealed[-1].last_day if last is None else day_of(last)
+    if end > sealed[-1].last_day:
+        raise _not_yet(entry, blocks, sealed, end)
+    cut = [block for block in sealed if _cuts(block, start, end)]
+    if cut:
+        raise _cut(entry, cut, sealed)
+    inside = [block for block in sealed if start <= block.first_day and block.last_day <= end]
+    if not inside:
+        raise NotServedError(
+            f"metric {entry.metric.name!a} has no reports from {date_of(start)} to "
+            f"{date_of(end)}; served are {_span(sealed)}",
+            reason="no_reports",
+            **_served(sealed),
+        )
+    return inside
+
+
+def _cuts(block: BlockRow, start: int, end: int) -> bool:
+    touches = block.first_day <= end and start <= block.last_day
+    return touches and not (start <= block.first_day and block.last_day <= end)
+
+
+def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServedError:
+    if blocks:
+        return NotServedError(
+            f"metric {entry.metric.name!a}: {_too_few(entry, blocks[-1])}",
+            reason=_reason(entry, blocks[-1]),
+            waiting=waiting_days(blocks[-1]),
+        )
+    return NotServedError(
+        f"metric {entry.metric.name!a} has no closed day with reports; {_next_closing(entry)}",
+        reason="no_closed_days",
+        closes=_closes(entry, entry.closed_through + 1),
+    )
+
+
+def _not_yet(
+    entry: RegisteredSeries, blocks: Sequence[BlockRow], sealed: Sequence[BlockRow], end: int
+) -> NotServedError:
+    """The window reaches beyond what is served: into open days, or into days with too few."""
+    served = f"served are {_span(sealed)}"
+    if end > entry.closed_through:
+        return NotServedError(
+            f"day {date_of(end)} is not closed; {served}; {_next_closing(entry)}",
+            reason="day_open",
+            closes=_closes(entry, end),
+            **_served(sealed),
+        )
+    if blocks[-1].sealed:
+        why = f"days after {_last(sealed)} have no reports"
+        return NotServedError(f"{why}; {served}", reason="too_few_reports", **_served(sealed))
+    return NotServedError(
+        f"{_too_few(entry, blocks[-1])}; {served}",
+        reason=_reason(entry, blocks[-1]),
+        waiting=waiting_days(blocks[-1]),
+        **_served(sealed),
+    )
+
+
+def _cut(
+    entry: RegisteredSeries, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]
+) -> NotServedError:
+    spans = [[_first(block), _last([block])] for block in cut]
+    words = " and ".join(f"{first} to {last}" for first, last in spans)
+    return NotServedError(
+        f"metric {entry.metric.name!a}: days {words} were merged, because a day had fewer than "
+        f"min_reports = {counted(entry.metric.min_reports, 'report')}, or than "
+        f"min_reports_per_cohort = {entry.metric.cohort_floor} in a cohort; a window "
+        "takes all of them or none",
+        reason="window_cuts_block",
+        blocks=spans,
+        **_served(sealed),
+    )
+
+
+def waiting_days(pending: BlockRow) -> dict[str, object]:
+    """The closed days that are not served yet, with their numbers of reports."""
+    return {
+        "first_day": _first(pending),
+        "last_day": _last([pending]),
+        "reports": pending.num_reports,
+        "smallest_cohort": pending.smallest_cohort,
+    }
+
+
+def _reason(entry: RegisteredSeries, pending: BlockRow) -> str:
+    """What the days wait for: reports in all, or in a cohort."""
+    if pending.num_reports < entry.metric.min_reports:
+        return "too_few_reports"
+    return "too_few_in_a_cohort"
+
+
+def _too_few(entry: RegisteredSeries, pending: BlockRow) -> str:
+    metric = entry.metric
+    held = f"{counted(pending.num_reports, 'report')} of min_reports = {metric.min_reports}"
+    if pending.num_reports >= metric.min_reports:
+        held = (
+            f"{counted(pending.smallest_cohort or 0, 'report')} in their smallest cohort of "
+            f"min_reports_per_cohort = {metric.cohort_floor}"
+        )
+    follow = "are served with the days that follow"
+    if entry.retired:
+        follow = "are never served, as this version is retired and no days follow"
+    return f"closed days {_first(pending)} to {_last([pending])} have {held}, and {follow}"
+
+
+def _next_closing(entry: RegisteredSeries) -> str:
+    first_open = entry.closed_through + 1
+    until = date_of(first_open + entry.metric.accept_days)
+    closes = _closes(entry, first_open)
+    return f"day {date_of(first_open)} takes reports through {until}, and closes on {closes}"
+
+
+def _closes(entry: RegisteredSeries, day: int) -> str:
+    return date_of(entry.closes(day)).isoformat()
+
+
+def _served(sealed: Sequence[BlockRow]) -> dict[str, object]:
+    return {"served": {"first_day": _first(sealed[0]), "last_day": _last(sealed)}}
+
+
+def _span(sealed: Sequence[BlockRow]) -> str:
+    return f"{_first(sealed[0])} to {_last(sealed)}"
+
+
+def _first(block: BlockRow) -> str:
+    return date_of(block.first_day).isoformat()
+
+
+def _last(blocks: Sequence[BlockRow]) -> str:
+    return date_of(blocks[-1].last_day).isoformat()

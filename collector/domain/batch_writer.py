@@ -22,8 +22,7 @@ from collector.domain.report_validation import (
 )
 from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, ConflictError
-from collector.store.batch_partitions import make_room
-from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
+from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest, make_room
 from collector.store.counters import NUM_SHARDS, CounterCache
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import NoRoomError, statements

@@ -16,12 +16,12 @@ from time import perf_counter, sleep
 from sqlalchemy import Connection
 
 from collector.domain.clock import latest_expiry
-from collector.domain.registry import RegisteredSeries, Registry, registry_as_known
+from collector.domain.registry import RegisteredSeries, Registry, load_registry, registry_as_known
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
-from collector.store.batch_partitions import has_room, make_room
-from collector.store.batches import forget_batches
+from collector.store.batches import forget_batches, has_room, make_room
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.broker import ignore_before, read_state
+from collector.store.counters import reports_by_day
 from collector.store.database import CollectorDatabase
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
@@ -231,3 +231,15 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
         if perf_counter() - started >= FOLD_SECONDS:
             break
     return folded
+
+
+def would_close(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
+    """The effect that `close_day` with the same arguments would have. Raises the same errors."""
+    registry = load_registry(connection)
+    metrics = metrics_to_close(registry, day, today, metric)
+    folded = sum(
+        1
+        for series_id, stated in reports_by_day(connection)
+        if stated <= day and registry.by_id[series_id].root in metrics
+    )
+    return Closed(metrics, folded)

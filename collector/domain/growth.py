@@ -14,8 +14,8 @@ from statistics import median
 from sqlalchemy import Connection
 
 from collector.domain.registry import Registry
-from collector.store.block_rows import BlockRow, load_possible
-from collector.store.daily import reports_by_day
+from collector.store.blocks import BlockRow, load_possible
+from collector.store.counters import reports_by_day
 from rappor_core.calendar import date_of
 
 HISTORY_DAYS = 28

@@ -12,19 +12,16 @@ from sqlalchemy import Connection
 from collector.domain.clock import latest_expiry
 from collector.domain.registry import declared_name
 from collector.errors import MetricChangeError, NotFoundError
-from collector.store.batch_partitions import make_room
-from collector.store.batches import prolong_batches
+from collector.store.batches import make_room, prolong_batches
 from collector.store.registry import (
-    add_series,
-    load_frontiers,
-    start_frontier,
-    touch_state,
-)
-from collector.store.versions import (
     MetricVersionRow,
+    add_series,
     current_version,
+    load_frontiers,
     load_versions,
     save_version,
+    start_frontier,
+    touch_state,
 )
 from rappor_core.metrics.metric import Metric
 

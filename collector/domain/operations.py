@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
-from collector.domain import access, aggregates, closing, export, preview
+from collector.domain import access, aggregates, closing, export
 from collector.domain import metric_changes as changes
 from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, today, utc_now
@@ -25,7 +25,7 @@ from collector.store.access import (
     read_audit,
     write_audit,
 )
-from collector.store.block_rows import load_possible
+from collector.store.blocks import load_possible
 from collector.store.database import CollectorDatabase
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
@@ -83,7 +83,7 @@ class Collector:
         """Report what `close_day` would do, without changing anything."""
         with self.database.read() as connection:
             closing.refuse_fed(connection)
-            return preview.would_close(connection, day_of(day), self.today, metric)
+            return closing.would_close(connection, day_of(day), self.today, metric)
 
     def discard_unserved(self, actor: str) -> int:
         """Delete every day that is not served yet, after a restore; return the number of

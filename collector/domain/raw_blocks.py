@@ -24,15 +24,15 @@ from collector.domain.registry import (
     registry_as_known,
 )
 from collector.errors import DamagedBlocksError, StorageError
-from collector.store.bit_counters import counts
-from collector.store.block_rows import (
+from collector.store.blocks import (
     BlockRow,
     Doubt,
     count_strays,
     damages,
     read_rows,
+    sum_blocks,
 )
-from collector.store.blocks import sum_blocks
+from collector.store.counters import counts
 from collector.store.database import CollectorDatabase
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of

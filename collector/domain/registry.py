@@ -11,12 +11,13 @@ from sqlalchemy import Connection
 from collector.domain.plausibility import WeightRange, weight_range
 from collector.errors import NotFoundError
 from collector.store.registry import (
+    MetricVersionRow,
     SeriesRow,
     load_frontiers,
     load_series,
+    load_versions,
     state_version,
 )
-from collector.store.versions import MetricVersionRow, load_versions
 from rappor_core.metrics.metric import Metric
 
 

@@ -1,4 +1,4 @@
-"""The routes of admins: close days, declare and retire metrics, make and revoke keys."""
+"""The routes of admins and operators: days, metrics and keys; whether the process is well."""
 
 from __future__ import annotations
 
@@ -127,3 +127,24 @@ def _flag(request: Request, name: str, *others: str) -> bool:
     if text not in ("true", "false"):
         raise RequestError(f"{name} = {text[:40]!a} is not true or false")
     return text == "true"
+
+
+async def get_health() -> Response:
+    """The process answers. Nothing else is looked at."""
+    return JSONResponse({"status": "ok"})
+
+
+async def get_ready(request: Request) -> Response:
+    """Reports can be written; else 503 (raises StorageError). Found out once a second at most."""
+    await parts_of(request).readiness.check()
+    return JSONResponse({"status": "ready"})
+
+
+def get_prometheus(request: Request) -> Response:
+    """Counts as text for Prometheus; with `protect_metrics` for admins only."""
+    parts = parts_of(request)
+    if parts.settings.protect_metrics:
+        actor(request, Scope.ADMIN)
+    parts.telemetry.queued.set(parts.queue.queued_reports)
+    parts.telemetry.unsent.set(parts.unsent.num_bytes)
+    return Response(parts.telemetry.render(), media_type=parts.telemetry.content_type)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, cast
 from fastapi import Request
 from starlette.types import Scope as ASGIScope
 
-from collector.domain.access import Scope
+from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.commit_queue import BatchQueue
-from collector.domain.key_cache import MAX_AGE_OF_UNKNOWN, KeyKeeper
 from collector.domain.operations import Collector
 from collector.errors import NotFoundError, RequestError
 from collector.request_body import GzipBounds

@@ -10,9 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive, Scope, Send
 
 from collector.cross_origin import CrossOrigin
+from collector.domain.access import MAX_AGE_OF_UNKNOWN
 from collector.domain.access import Scope as KeyScope
 from collector.domain.batch_writer import Receipt
-from collector.domain.key_cache import MAX_AGE_OF_UNKNOWN
 from collector.domain.report_validation import REASONS, Refusal
 from collector.domain.submission import Content, Submission, read_submission
 from collector.errors import AuthenticationError, RateLimitedError

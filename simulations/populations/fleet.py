@@ -23,7 +23,7 @@ from typing import IO
 import numpy as np
 
 from client_sdk import Encoder, Transport
-from client_sdk.randomisation.key_derivation import Randomness, system_randomness
+from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from decoder.typing import Floats
 from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
+from client_sdk.randomization.metric_encoder import InstantaneousRound, PermanentRound
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 
-from client_sdk.randomisation import rounds
-from client_sdk.randomisation.encoder import MetricEncoder
+from client_sdk.randomization import metric_encoder as rounds
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from privacy_audit.errors import AuditError
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric

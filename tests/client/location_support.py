@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from client_sdk.location.period_visits import Visits
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile

@@ -15,7 +15,7 @@ from client_sdk.errors import StateError
 from client_sdk.recording.bounds import agree_budget, store_budget, stored_budget
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile

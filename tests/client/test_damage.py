@@ -18,7 +18,7 @@ import pytest
 from client_sdk import Client, Delivery
 from client_sdk.__main__ import main
 from client_sdk.delivery.queue import ReportQueue
-from client_sdk.randomisation.key_derivation import system_randomness
+from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.storage import schema
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -315,7 +315,7 @@ def test_a_missing_state_beside_its_marker(open_client: Any, tmp_path: Path) -> 
     client = open_client(delivery=QUIET)
     client.reset()
     (tombstone,) = client.inspect()["earlier_secrets"]
-    assert tombstone["reason"] == "state_missing"
+    assert (tombstone["reason"], tombstone["ledger"]) == ("state_missing", "unknown")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")

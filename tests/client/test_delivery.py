@@ -19,10 +19,12 @@ from typing import Any
 import pytest
 
 from client_sdk import Delivery, Encoder
+from client_sdk.client import HOUSEKEEPING
 from client_sdk.delivery.messages import gzip_padded, make_body, read_body, shuffled
 from client_sdk.delivery.schedule import LONGEST_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.errors import TransportError
-from client_sdk.randomisation.key_derivation import system_randomness
+from client_sdk.randomization.key_derivation import system_randomness
+from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.errors import WireFormatError
 from rappor_core.metrics.file import parse_metrics
@@ -179,15 +181,24 @@ def test_the_write_ahead_log_is_bounded(
     open_client: Any, metrics_text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where an app records as fast as it can, and nothing can be delivered."""
+    kept, checkpoint = threading.Event(), SqliteState.checkpoint
+
+    def finished(state: SqliteState, min_bytes: int = 0) -> None:
+        checkpoint(state, min_bytes)
+        kept.set()
+
+    monkeypatch.setattr(SqliteState, "checkpoint", finished)
     metrics = parse_metrics(metrics_text.replace("num_bits = 128", "num_bits = 1024"))
     nowhere = "http://127.0.0.1:9"
     monkeypatch.setattr("client_sdk.storage.state_file.MAX_LOG_BYTES", 500_000)
     client = open_client(metrics=metrics, collector=nowhere, delivery=WHEN_FLUSHED)
     log, longest = tmp_path / "state" / "state.sqlite-wal", 0
-    for _ in range(60):
-        record(client, 50)
+    for _ in range(12):
+        kept.clear()
+        record(client, HOUSEKEEPING)  # then the thread is told to look
+        assert kept.wait(20)
         longest = max(longest, log.stat().st_size)
-    assert longest < 1_500_000  # 250 records and more may pass until the thread looks
+    assert longest < 1_500_000
     assert client.inspect()["queued"] == {"homepage": 3_000}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import mmh3
 import pytest
 
-from client_sdk.randomisation.encoder import MetricEncoder
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from rappor_core.codes.prefix_code import packaged_code
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 import pytest
 
 from client_sdk.errors import UnknownMetricError
-from client_sdk.randomisation.encoder import Encoder
-from client_sdk.randomisation.rounds import PermanentRound
+from client_sdk.randomization.encoder import Encoder
+from client_sdk.randomization.metric_encoder import PermanentRound
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metrics_file import MetricsFile

@@ -11,7 +11,7 @@ import pytest
 
 from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.recorder import visits_of
-from client_sdk.randomisation.encoder import MetricEncoder
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import day_of
 from rappor_core.metrics.flow import QUESTIONS, question_of

@@ -20,7 +20,7 @@ from client_sdk.location.dwell_time import OUTSIDE, moment_of
 from client_sdk.location.recorder import LocationRecorder, visits_of
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.interface import VISITS
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from client_sdk.testing import FixedRandomness
 from rappor_core.calendar import day_of
 from rappor_core.metrics.file import parse_metrics

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk.randomisation.encoder import MAX_VALUE_CHARS
+from client_sdk.randomization.metric_encoder import MAX_VALUE_CHARS
 from rappor_core.errors import ValueRefusedError
 from rappor_core.metrics.file import parse_metrics
 from tests.client.conftest import METRICS

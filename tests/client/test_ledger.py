@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 
 from client_sdk.errors import StateChangedError
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.key_derivation import new_secret, system_randomness
+from client_sdk.randomization.key_derivation import new_secret, system_randomness
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.recording.ledger import Promise, committed, spent
 from client_sdk.recording.recorder import Recorder
 from client_sdk.recording.withdrawal import wipe_state
 from client_sdk.storage.interface import Limits
-from client_sdk.storage.memory import MemoryState
-from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.sqlite import MemoryState, SqliteState
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from client_sdk.recording.ledger import committed
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.metric_texts import declaration

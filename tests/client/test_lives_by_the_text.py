@@ -18,7 +18,7 @@ import pytest
 from client_sdk.recording.bounds import agree_budget
 from client_sdk.recording.ledger import Promise
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import EPOCH_ORDINAL
 from rappor_core.metrics.file import parse_metrics
 

@@ -19,10 +19,10 @@ import pytest
 from numpy.typing import NDArray
 
 from client_sdk.location.recorder import LocationRecorder
-from client_sdk.randomisation import encoder as device
+from client_sdk.randomization import metric_encoder as device
 from client_sdk.recording.ledger import spent
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric

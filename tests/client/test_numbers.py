@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +15,7 @@ import pytest
 
 from client_sdk import Client, Delivery, MemoryState, Recorder
 from client_sdk.numbers import NumberRecorder
-from client_sdk.randomisation.key_derivation import derive, jitter_of
+from client_sdk.randomization.key_derivation import derive, jitter_of
 from client_sdk.storage.directory import STATE_FILE
 from client_sdk.storage.interface import NUMBERS
 from client_sdk.testing import MemoryCollector
@@ -319,33 +316,6 @@ def kept(path: Path) -> Any:
     with closing(sqlite3.connect(path.parent / "state" / STATE_FILE)) as database:
         rows = database.execute("SELECT name, text FROM notes").fetchall()
     return {name: json.loads(text) for name, text in rows}
-
-
-@pytest.mark.parametrize("after", [1, 3, 10, 25])
-def test_what_was_added_survives_a_kill(path: Path, after: int) -> None:
-    """Killed at once after so many adds were acknowledged: all of them are in the state."""
-    program = Path(__file__).with_name("number_process.py")
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(path.parent / "state"), str(path), str(START)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert process.stdout is not None
-    lines: list[str] = []
-    while lines.count("added\n") < after:
-        lines.append(process.stdout.readline())
-        assert lines[-1] in ("added\n", "waits\n")
-    process.kill()
-    lines += process.stdout.readlines()
-    process.wait()
-    process.stdout.close()
-    found = kept(path)[NUMBERS + "crashes"]["kept"]
-    added, waiting = lines.count("added\n"), lines.count("waits\n")  # the latter on a busy machine
-    assert added <= found[0] <= added + waiting + 1  # the last may be written before its line
-    with opened(path, "http://127.0.0.1:9", [START]) as client:
-        assert client.add("crashes", 2)
-    assert kept(path)[NUMBERS + "crashes"]["kept"] == [found[0] + 2]
 
 
 def test_a_withdrawal_wipes_what_was_collected(path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from client_sdk import Client, lifecycle
 from client_sdk.delivery.queue import ReportQueue
-from client_sdk.randomisation.key_derivation import system_randomness
+from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.recording.overflow import MAX_HELD, MAX_WAIT_FOR_ROOM
 from client_sdk.storage.state_file import PATIENCE
 from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
@@ -42,7 +42,7 @@ def test_nothing_is_lost_beside_a_slow_disk(used: Client, tmp_path: Path) -> Non
     def record(value: str) -> None:
         nonlocal queued, waiting
         queued += used.record("homepage", value)
-        waiting = max(waiting, len(used._life.session.held))  # type: ignore[union-attr]
+        waiting = max(waiting, len(used._life.session.overflow.calls))  # type: ignore[union-attr]
 
     thread = threading.Thread(target=other)
     thread.start()
@@ -93,7 +93,7 @@ def test_a_withdrawal_forgets_what_is_held(used: Client, tmp_path: Path, open_cl
         used.set_consent(False)
     assert used.inspect()["held"] == 0
     used.set_consent(True)
-    session.held.write_out()  # as its thread does now and then
+    session.overflow.write_out()  # as its thread does now and then
     assert used.inspect()["queued"] == {}
 
 
@@ -159,8 +159,8 @@ def test_the_app_writes_what_waits_while_the_sending_thread_hangs(
     with held(tmp_path / "state"):
         for _ in range(60):
             assert used.record("homepage", "b")
-        assert len(session.held) == 60
-    until(lambda: used.record("homepage", "b") and not session.held)
+        assert len(session.overflow.calls) == 60
+    until(lambda: used.record("homepage", "b") and not session.overflow.calls)
 
 
 def test_flush_takes_any_number_of_seconds(used: Client) -> None:

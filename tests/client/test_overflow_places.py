@@ -17,7 +17,7 @@ from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
 from tests.client.location_support import DECLARED
 from tests.client.lock_support import NOISE, QUIET, held, until_nothing_is_held
-from tests.waiting import until, waited
+from tests.waiting import waited
 
 DAILY = (
     'mode = "memo"\nnum_bits = 16\nnum_cohorts = 4\nmechanism = "l-osue"\n'
@@ -79,13 +79,13 @@ def test_fixes_that_wait_are_not_overtaken(
     assert all(fixes(phone, [0]))
     session = phone._life.session
     monkeypatch.setattr(session.worker, "keep_house", lambda: None)  # a thread that is late
-    monkeypatch.setattr(session.held, "write_some", lambda: False)
+    monkeypatch.setattr(session.overflow, "write_some", lambda: False)
     with held(tmp_path / "state"):
         phone._setup.clock.now += 86_400
         assert fixes(phone, [24]) == [True]
     assert fixes(phone, [24.1]) == [True]
     assert phone.inspect()["held"] == 2
-    session.held.write_out()
+    session.overflow.write_out()
     assert fixes(phone, [24.2]) == [True]
 
 
@@ -104,22 +104,6 @@ def test_a_fix_is_taken_where_saving_must_wait(open_phone: Any, tmp_path: Path) 
     assert phone.inspect()["counters"] == {}
 
 
-def test_a_withdrawal_forgets_the_fixes(open_phone: Any, tmp_path: Path) -> None:
-    phone = open_phone()
-    assert all(fixes(phone, [0]))
-    with held(tmp_path / "state"):
-        phone._setup.clock.now += 86_400
-        assert all(fixes(phone, [24, 24.1]))
-        fixes_held = phone._life.session.held
-        phone.set_consent(False)
-        assert len(fixes_held) == 0
-    until(lambda: "yet" not in phone.status.sentence)
-    phone.set_consent(True)
-    assert phone.inspect()["queued"] == {}
-    note = phone._life.session.state.note(VISITS + "density")  # the thread may have begun anew
-    assert note is None or not json.loads(note)["dwell"]
-
-
 def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:
     phone = open_phone("pairs = true\n")
     first, last = START, START + timedelta(days=1)
@@ -132,16 +116,3 @@ def test_a_trip_waits_too(open_phone: Any, tmp_path: Path) -> None:
     account = until_nothing_is_held(phone)
     assert sum(account["queued"].values()) == 2
     assert sum(dwell(phone).values()) == 1.0
-
-
-def test_a_refused_fix_is_counted_in_its_turn(open_phone: Any, tmp_path: Path) -> None:
-    phone = open_phone()
-    assert all(fixes(phone, [0]))
-    with held(tmp_path / "state"):
-        phone._setup.clock.now += 86_400
-        assert all(fixes(phone, [24]))
-        assert phone.record_location("density", 3.5, 2.5, START - timedelta(days=30))
-        assert phone.record_location("density", "north", 2.5, START + timedelta(days=1))
-    counters = until_nothing_is_held(phone)["counters"]
-    assert counters["late:density"] == 1
-    assert counters["mistake:ValueRefusedError"] == 1

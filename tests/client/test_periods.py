@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
 from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
-from client_sdk.storage.sqlite import SqliteState
+from client_sdk.storage.sqlite import MemoryState, SqliteState
 from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.metric import Metric
 from tests.client.period_support import declared

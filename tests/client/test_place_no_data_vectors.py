@@ -12,7 +12,7 @@ import pytest
 
 from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomisation.encoder import MetricEncoder
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from rappor_core.metrics.file import parse_metrics
 from tests.client.test_place_vectors import FILE as PLAIN_FILE
 from tests.client.test_place_vectors import plain_place, plain_usual

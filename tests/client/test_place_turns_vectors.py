@@ -17,7 +17,7 @@ import pytest
 from client_sdk.location.dwell_time import assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import Location
 from tests.client.test_place_vectors import plain_derive, plain_draw, plain_value

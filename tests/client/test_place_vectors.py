@@ -19,10 +19,9 @@ import pytest
 
 from client_sdk.location.dwell_time import assignment_of, moment_of
 from client_sdk.location.period_visits import Visits
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.rounds import SymbolCoin
+from client_sdk.randomization.metric_encoder import MetricEncoder, SymbolCoin
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.errors import ValueRefusedError
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics

@@ -19,7 +19,6 @@ from client_sdk.delivery import thread
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
 from client_sdk.storage.directory import StateDirectory
-from client_sdk.storage.sqlite import leave_trace, scrub_traces
 from client_sdk.storage.state_file import StateFile
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.file import parse_metrics
@@ -181,13 +180,13 @@ def state(tmp_path: Path) -> Iterator[Any]:
 def test_what_others_delete_during_scrubs_is_scrubbed(
     state: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_trace(state)
+    state.leave_trace()
     scrub = state.scrub
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(state, "scrub", lambda: [leave_trace(state)] and scrub())
-        assert scrub_traces(state)
+        meanwhile.setattr(state, "scrub", lambda: [state.leave_trace()] and scrub())
+        assert state.scrub_traces()
     assert state.get("unscrubbed") is not None
-    assert scrub_traces(state)
+    assert state.scrub_traces()
     assert state.get("unscrubbed") is None
 
 
@@ -233,8 +232,8 @@ def test_what_is_left_shows_no_longer_predecessor(tmp_path: Path) -> None:
                     state.put_note(name, text)
             with state.transaction():
                 state.put_note("b", "gone")
-                leave_trace(state)
-            assert scrub_traces(state)
+                state.leave_trace()
+            assert state.scrub_traces()
             pages.append(notes_page(folder / "state.sqlite"))
     assert pages[0] == pages[1]
 

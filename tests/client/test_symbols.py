@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from client_sdk.randomisation.rounds import SymbolCoin
+from client_sdk.randomization.metric_encoder import SymbolCoin
 from rappor_core.mechanism import TwoRoundMechanism
 
 

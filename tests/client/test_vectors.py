@@ -13,16 +13,15 @@ from typing import Any
 
 import pytest
 
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.key_derivation import (
-    CoinPair,
+from client_sdk.randomization.key_derivation import (
     cohort_of,
     derive,
     keyed_input,
     secret_check,
 )
+from client_sdk.randomization.metric_encoder import CoinPair, MetricEncoder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.file import parse_metrics
 

@@ -147,12 +147,3 @@ def test_a_proxy_tunnels_tls_and_sees_nothing(
     with Transport(url, "key", proxy=address(proxy), tls=trusting()) as transport:
         assert transport.send(batch).results[0].accepted
     assert proxy.asked == [f"CONNECT {url.removeprefix('https://')}"]
-
-
-def test_an_absent_proxy_is_tried_again(collector: MemoryCollector, batch: Batch) -> None:
-    with (
-        Transport(collector.url, proxy="http://127.0.0.1:9") as transport,
-        pytest.raises(TransportError) as gone,
-    ):
-        transport.send(batch)
-    assert gone.value.retry

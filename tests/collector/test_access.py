@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy import Connection
 
 from collector.domain import access
-from collector.domain.access import Scope
-from collector.domain.key_cache import MAX_AGE, MAX_AGE_OF_UNKNOWN
+from collector.domain.access import MAX_AGE, MAX_AGE_OF_UNKNOWN, Scope
 from collector.errors import MetricChangeError, SettingsError
 from collector.server import running_collector
 from collector.settings import load_settings

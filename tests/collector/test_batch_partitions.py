@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from collector.domain.batch_writer import Receipt
-from collector.store import batch_partitions as partitions
+from collector.store import batches as partitions
 from collector.store.group_commit import _Postgresql
 from tests.collector.support import Bench, Clock, make_bench, make_metric, submission
 

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from collector.domain.submission import Submission, decode_groups
-from collector.store.batch_partitions import PARTITION_DAYS
-from collector.store.batches import hash_of_id, keyed_digest
+from collector.store.batches import PARTITION_DAYS, hash_of_id, keyed_digest
 from collector.store.database import back_up
 from collector.store.models import (
     batch_partitions,

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError
-from collector.store.batch_partitions import PARTITION_DAYS
+from collector.store.batches import PARTITION_DAYS
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report

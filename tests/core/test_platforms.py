@@ -12,7 +12,7 @@ import pytest
 
 from client_sdk.location.recorder import LocationRecorder
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.memory import MemoryState
+from client_sdk.storage.sqlite import MemoryState
 from collector.domain.metric_changes import _weaker
 from metric_design.review import check_metrics
 from rappor_cli.main import main

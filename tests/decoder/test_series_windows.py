@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from collector.domain.disclosure import blocks_of_window
+from collector.domain.aggregates import blocks_of_window
 from collector.errors import NotServedError
-from collector.store.block_rows import BlockRow
+from collector.store.blocks import BlockRow
 from decoder.errors import RemoteError
 from decoder.sources.windows import Each, windows_of_collector, windows_of_files
 from rappor_cli.text import print_note

@@ -95,25 +95,25 @@ PRIVACY = (
     ),
     Mutation(
         "memoised-across-params", "new parameters draw new permanent responses",
-        "client_sdk/randomisation/rounds.py", "tests/client/test_vectors.py",
+        "client_sdk/randomization/metric_encoder.py", "tests/client/test_vectors.py",
         "metric.encode(), bytes.fromhex(params_id))",
         'metric.encode(), bytes.fromhex("00" * 16))',
     ),
     Mutation(
         "one-cohort-for-all", "cohorts of two metrics are independent",
-        "client_sdk/randomisation/key_derivation.py", "tests/client/test_vectors.py",
+        "client_sdk/randomization/key_derivation.py", "tests/client/test_vectors.py",
         'return draw(secret, b"cohort", metric, num_cohorts)',
         'return draw(secret, b"cohort", "", num_cohorts)',
     ),
     Mutation(
         "symbol-lies-to-itself", "a lie is another symbol, each with the same chance",
-        "client_sdk/randomisation/rounds.py", "tests/client/test_symbols.py",
+        "client_sdk/randomization/metric_encoder.py", "tests/client/test_symbols.py",
         "return 1 << (other + (other >= own))",
         "return 1 << (other + (other > own))",
     ),
     Mutation(
         "jitter-known-to-all", "the threshold of a jittered number is a secret of the device",
-        "client_sdk/randomisation/key_derivation.py", "tests/client/test_numbers.py",
+        "client_sdk/randomization/key_derivation.py", "tests/client/test_numbers.py",
         'derive(secret, b"jitter",',
         'derive(bytes(32), b"jitter",',
     ),
@@ -209,7 +209,7 @@ FLOORS_AND_ACCESS = (
     ),
     Mutation(
         "window-cuts-a-block", "no window takes a part of merged days",
-        "collector/domain/disclosure.py", "tests/collector/test_disclosure.py",
+        "collector/domain/aggregates.py", "tests/collector/test_disclosure.py",
         "    if cut:\n",
         "    if False:\n",
     ),

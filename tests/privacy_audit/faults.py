@@ -131,13 +131,15 @@ class Fault(NamedTuple):
         return next(parts, "encoder")
 
 
-_ROUNDS = "client_sdk/randomisation/rounds.py"
-_COINS = "client_sdk/randomisation/key_derivation.py"
-_KEYS = "client_sdk/randomisation/key_derivation.py"
-_DEVICE = "client_sdk/randomisation/encoder.py"
+_ROUNDS = "client_sdk/randomization/metric_encoder.py"
+_COINS = "client_sdk/randomization/metric_encoder.py"
+_KEYS = "client_sdk/randomization/key_derivation.py"
+_DEVICE = "client_sdk/randomization/metric_encoder.py"
 _LEDGER = "client_sdk/recording/ledger.py"
 _RECORDER = "client_sdk/recording/recorder.py"
-_QUEUED = "        return self._queue(state, state.device.value_bits(value), day)"  # a line of it
+_QUEUED = "        bits = encoder.value_bits(value) if bits is None else bits"  # a line of it
+_ENCODED = "        report_bits = encoder.report_bits(sent)"  # another line
+_SOURCE = "            source = self._state.source("
 _NUMBERS = "client_sdk/numbers.py"
 _FLOWS = "client_sdk/location/flow_visits.py"
 _QUEUE = "client_sdk/delivery/queue.py"
@@ -222,7 +224,7 @@ FAULTS = (
           "            raise OSError('no randomness')\n"
           "        return self._toss(permanent_bits, drawn)",
           "answers without an error"),
-    Fault("seeded-randomness", _COINS,
+    Fault("seeded-randomness", _KEYS,
           "return os.urandom(num_bytes)",
           "import random\n    return random.Random(7).randbytes(num_bytes)",
           "devices draw independent noise"),
@@ -235,9 +237,9 @@ FAULTS = (
           "        batch_id = (own[:14] + reports[0].metric.encode())[:16]",
           "every batch has an id of its own", installations=30),
     Fault("fallback-bare", _RECORDER,
-          "device.report_bits(bits))",
-          "device.report_bits(bits) if device.metric.fallback is None or bits != "
-          'device.fallback_bits() else bits.to_bytes(16, "little"))',
+          _ENCODED,
+          _ENCODED + " if encoder.metric.fallback is None or sent != "
+          'encoder.fallback_bits() else sent.to_bytes(16, "little")',
           "a value or the fallback"),
     Fault("cap-off-by-one", _LEDGER, _FITS, _FITS.replace("min(", "1 + min("),
           "values past the cap"),
@@ -253,9 +255,9 @@ FAULTS = (
           "for period in range(first, present):", "for period in range(0):",
           "tests/client/test_client.py::test_a_period_without_data_is_reported_at_start"),
     Fault("no-data-bare", _RECORDER,
-          "device.report_bits(bits))",
-          "device.report_bits(bits) if device.metric.no_data is None or bits != "
-          'device.value_bits(device.metric.no_data) else bits.to_bytes(16, "little"))',
+          _ENCODED,
+          _ENCODED + " if encoder.metric.no_data is None or sent != "
+          'encoder.value_bits(encoder.metric.no_data) else sent.to_bytes(16, "little")',
           "tests/client/test_ledger.py::test_reports_of_silent_periods_have_noise"),
     Fault("places-bare", _DEVICE,
           _SENT,
@@ -321,11 +323,10 @@ FAULTS = (
           "        return (bloom_bits if rare else self._instantaneous(permanent_bits)).to_bytes",
           "no report has too few or too many ones"),
     Fault("permanent-response-of-the-quarter", _RECORDER,
-          "        device = state.device\n        draft",
-          "        device = state.device\n"
-          "        prefix = device._permanent._prefix.split(b'quarter')[0]\n"
-          "        device._permanent._prefix = prefix + b'quarter %d' % (day // 91)\n"
-          "        device._permanent_of.clear()\n        draft",
+          _ENCODED,
+          "        prefix = encoder._permanent._prefix.split(b'quarter')[0]\n"
+          "        encoder._permanent._prefix = prefix + b'quarter %d' % (day // 91)\n"
+          "        encoder._permanent_of.clear()\n" + _ENCODED,
           "device: 7 reports of a device share one permanent response",
           METRICS.replace('no_data = "none"\n', "")),
     Fault("cap-of-each-version", _LEDGER,
@@ -376,18 +377,16 @@ FAULTS = (
           "a report draws as many random bits", installations=2),
     # Permanent responses in every calendar.
     Fault("permanent-response-of-the-month", _RECORDER,
-          "        device = state.device\n        draft",
-          "        device = state.device\n"
-          "        prefix = device._permanent._prefix.split(b'month')[0]\n"
-          "        device._permanent._prefix = prefix + b'month %d' % (day // 30)\n"
-          "        device._permanent_of.clear()\n        draft",
+          _ENCODED,
+          "        prefix = encoder._permanent._prefix.split(b'month')[0]\n"
+          "        encoder._permanent._prefix = prefix + b'month %d' % (day // 30)\n"
+          "        encoder._permanent_of.clear()\n" + _ENCODED,
           "responses and cohorts stay the same"),
     Fault("permanent-response-of-400-days", _RECORDER,
-          "        device = state.device\n        draft",
-          "        device = state.device\n"
-          "        prefix = device._permanent._prefix.split(b'days')[0]\n"
-          "        device._permanent._prefix = prefix + b'days %d' % (day // 400)\n"
-          "        device._permanent_of.clear()\n        draft",
+          _ENCODED,
+          "        prefix = encoder._permanent._prefix.split(b'days')[0]\n"
+          "        encoder._permanent._prefix = prefix + b'days %d' % (day // 400)\n"
+          "        encoder._permanent_of.clear()\n" + _ENCODED,
           "responses and cohorts stay the same"),
     Fault("permanent-response-of-the-description", _DEVICE,
           "            secret, self.line, self.params_id, mechanism",
@@ -395,28 +394,25 @@ FAULTS = (
           "tests/client/test_encoder.py::test_words_and_dates_of_a_version_change_no_response"),
     Fault("permanent-response-before-noon", _RECORDER,
           _QUEUED,
-          "        device = state.device\n"
-          "        prefix = device._permanent._prefix.split(b'morning')[0]\n"
+          "        prefix = encoder._permanent._prefix.split(b'morning')[0]\n"
           "        morning = b'morning' if now % 86400 < 43200 else b''\n"
-          "        device._permanent._prefix = prefix + morning\n"
-          "        device._permanent_of.clear()\n"
+          "        encoder._permanent._prefix = prefix + morning\n"
+          "        encoder._permanent_of.clear()\n"
           + _QUEUED,
           "responses and cohorts stay the same"),
     Fault("cohort-of-the-year", _RECORDER,
-          "            source = self._state.source(Source(name, device.params_id, device.cohort))",
-          "            device.cohort = (device.cohort + (day or 0) // 365) % 16\n"
-          "            source = self._state.source(Source(name, device.params_id, device.cohort))",
+          _SOURCE,
+          "            encoder.cohort = (encoder.cohort + (day or 0) // 365) % 16\n" + _SOURCE,
           "responses and cohorts stay the same"),
     Fault("permanent-response-anew-after-silence", _RECORDER,
-          "        device = state.device\n        draft",
-          "        device = state.device\n"
-          "        last = self._state.last_period(device.metric.name, EVER) or day\n"
+          _ENCODED,
+          "        last = self._state.last_period(encoder.metric.name, EVER) or day\n"
           "        self._gone = getattr(self, '_gone', 0) + (day - last > 180)\n"
           "        gone = (self._state.get('gone') or 0) + (day - last > 180)\n"
           "        self._state.put('gone', gone)\n"
-          "        prefix = device._permanent._prefix.split(b'gone')[0]\n"
-          "        device._permanent._prefix = prefix + b'gone %d' % gone\n"
-          "        device._permanent_of.clear()\n        draft",
+          "        prefix = encoder._permanent._prefix.split(b'gone')[0]\n"
+          "        encoder._permanent._prefix = prefix + b'gone %d' % gone\n"
+          "        encoder._permanent_of.clear()\n" + _ENCODED,
           "responses and cohorts stay the same through years of silence"),
     # Budgets over everything.
     Fault("budget-of-each-metric-alone", _LEDGER,
@@ -444,7 +440,7 @@ FAULTS = (
           "metric.max_reports_per_period",
           "tests/client/test_ledger.py::test_a_person_may_be_stricter_never_weaker"),
     Fault("reports-of-a-metric-that-expired", _RECORDER,
-          "        if day > state.last_day:\n", "        if False:\n",
+          "        if day > metric.last_day:\n", "        if False:\n",
           "a report for each period"),
     # When a device answers.
     Fault("turn-of-all-blocks", "client_sdk/location/dwell_time.py",
@@ -467,7 +463,7 @@ FAULTS = (
     Fault("one-value-in-a-hundred-as-no-data", _RECORDER,
           _QUEUED,
           "        rare = int.from_bytes(__import__('os').urandom(2), 'big') < 655\n"
-          "        value = state.device.metric.no_data if rare else value\n"
+          "        value = encoder.metric.no_data if rare else value\n"
           + _QUEUED,
           "each report is the answer"),
     Fault("no-data-left-out-now-and-then", _RECORDER,
@@ -572,10 +568,9 @@ FAULTS = (
           "            state.set_secret(None)\n", "            pass\n",
           "a withdrawal ends the secret", installations=4),
     Fault("secret-of-the-process-over-a-withdrawal", _RECORDER,
-          "        self._secret = secret\n",
-          "        secret = globals().setdefault(str(state.path), secret)\n"
-          "        self._secret = secret\n"
-          "        self._check_secret = lambda: None\n",
+          "        self._secret = state.secret()\n",
+          "        self._secret = globals().setdefault(str(state.path), state.secret())\n"
+          "        state.secret = lambda known=None: self._secret\n",
           "after a new consent are independent", installations=4),
     Fault("queue-kept-over-a-withdrawal", "client_sdk/recording/withdrawal.py",
           '("queue", "batches", "entries", "sources", "notes")', '("entries", "notes")',

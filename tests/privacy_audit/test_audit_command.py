@@ -121,7 +121,7 @@ def test_an_exception_in_the_client_breaks_a_claim(tmp_path: Path) -> None:
     told = {check.part: check for check in result.broken if "without an error" in check.what}
     assert set(told) == set(parts)
     for check in told.values():
-        assert '"error": "OSError", "message": "no randomness (rounds.py' in check.found
+        assert '"error": "OSError", "message": "no randomness (metric_encoder.py' in check.found
     assert "no randomness" in page(result, date(2026, 1, 1), identity(None))
 
 

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from client_sdk import Encoder
-from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
+from client_sdk.randomization.metric_encoder import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
 from decoder import Candidates
 from privacy_audit.black_box.observations import log_likelihood_ratio

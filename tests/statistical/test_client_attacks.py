@@ -13,7 +13,7 @@ from datetime import date
 
 import pytest
 
-from client_sdk.randomisation.encoder import MetricEncoder
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams

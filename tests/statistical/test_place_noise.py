@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from client_sdk.randomisation.rounds import InstantaneousRound, PermanentRound
+from client_sdk.randomization.metric_encoder import InstantaneousRound, PermanentRound
 from client_sdk.testing import FixedRandomness
 from decoder.model.noise import BitNoise
 from rappor_core.mechanism import TwoRoundMechanism

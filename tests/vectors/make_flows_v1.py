@@ -13,7 +13,7 @@ from typing import Any
 
 from client_sdk.location.dwell_time import moment_of
 from client_sdk.location.recorder import visits_of
-from client_sdk.randomisation.encoder import MetricEncoder
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import MetricsFileError
 from rappor_core.metrics.compiled import compiled

@@ -14,8 +14,8 @@ from typing import Any
 
 from client_sdk import MemoryState, Recorder
 from client_sdk.numbers import Collected, NumberRecorder
-from client_sdk.randomisation.encoder import MetricEncoder
-from client_sdk.randomisation.key_derivation import jitter_of
+from client_sdk.randomization.key_derivation import jitter_of
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from client_sdk.testing import FixedRandomness
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import compiled

@@ -4,8 +4,7 @@
  */
 
 import { MetricsFileError } from "./errors.js";
-import type { Kind } from "./kinds.js";
-import { partOf, type Compiled, type PlaceRules } from "./metrics.js";
+import { partOf, type Compiled, type Kind, type PlaceRules } from "./metrics.js";
 import { digestOf } from "./seal.js";
 
 const KINDS = ["string", "category", "boolean", "location"];

@@ -39,7 +39,7 @@ export class ParameterError extends CodedError {
 }
 
 /** The status that a client has whose state cannot be used. */
-export type StateCondition = "no_consent" | "state_corrupt" | "state_in_use" | "state_rolled_back" | "state_unavailable";
+export type StateCondition = "no_consent" | "state_corrupt" | "state_in_use" | "state_missing" | "state_unavailable";
 
 /** State that cannot be read or written. */
 export class StateError extends CodedError {

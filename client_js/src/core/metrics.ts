@@ -1,9 +1,9 @@
-/** Metrics as a device uses them. */
+/** Metrics as a device uses them, and what a part does for a kind of metric that the core does not have. */
 
 import { dayOf, type Period } from "./days.js";
 import { UnknownMetricError } from "./errors.js";
-import type { Kind } from "./kinds.js";
 import { epsilonInfinity, epsilonPerReport, hasSymbols, type Params } from "./privacy.js";
+import type { Scope, Transaction } from "./state.js";
 
 export const OTHER = "other";
 /** Of places, where a metric declares it: a slot and period without a fix. */
@@ -100,6 +100,79 @@ export interface Compiled {
 export interface Metrics {
   readonly metrics: ReadonlyMap<string, Metric>;
   readonly budget: number;
+}
+
+/** What a part asks of the recorder. */
+export interface RecorderOfParts {
+  readonly metrics: Metrics;
+  /** Queue a report of a value for a day, or say why not. */
+  record(store: Transaction, name: string, value: unknown, day: number): string;
+  /** Whether a metric is declared for the platform that this is. */
+  runsHere(metric: Metric): boolean;
+  /** This device's part in a metric. secret: as stored, hexadecimal. */
+  device(metric: Metric, secret: string | null | undefined): { readonly cohort: number };
+}
+
+/** What the development build asks of a definition, beside the rules that all kinds share. */
+export interface KindRules {
+  readonly encodings: readonly string[];
+  /** Whether it may declare `no_data`. */
+  readonly takesNoData: boolean;
+  /** Values that it can take: with a cap below this it needs a fallback. */
+  readonly numValues: number;
+}
+
+/** One act about a metric. day: of the clock, since 1970-01-01, UTC. */
+export interface KindAct {
+  readonly store: Transaction;
+  readonly recorder: RecorderOfParts;
+  readonly name: string;
+  readonly day: number;
+}
+
+/** A kind of metric that the core does not have: an app passes its part to `open`, in `kinds`. */
+export interface Kind {
+  readonly kind: Definition["kind"];
+  /** Throws MetricsFileError. The rules are of the development build. */
+  check(definition: Definition): KindRules | undefined;
+  /** B of a value, on one device. The function that it gives throws ValueRefusedError. */
+  encoder(metric: Metric, cohort: number, secret: Uint8Array): (value: unknown) => Uint8Array;
+  /** Values that between them have every response, of a metric without a fallback. */
+  values(definition: Definition): readonly unknown[];
+  /** In place of a report at once: keep a value; why not, or "". isAmount: of `add`. */
+  take?(act: KindAct, value: unknown, isAmount: boolean): string;
+  /** Report what is over. */
+  roll?(act: KindAct): void;
+  /**
+   * Of a kind that takes fixes, not values: what becomes of them. Its answers are fresh alone, so they
+   * share one entry of the ledger, which does not tell which was sent.
+   */
+  readonly places?: Pick<Places, "scope" | "take" | "roll">;
+}
+
+/** Fixes and trips of metrics of kind `location`: the part for places, `places()`. */
+export interface Places extends PlaceRules {
+  /** Documents that an act about a metric reads. */
+  scope(recorder: RecorderOfParts, name: string): Scope;
+  /** Take points (one: a fix; two: a trip) at a time; a reason where nothing of them is kept. */
+  take(act: PlaceAct, points: readonly (readonly [number, number])[]): string;
+  /** Close the periods that are over, of one metric. */
+  roll(act: Omit<PlaceAct, "at">): void;
+}
+
+/** One act about a metric of places. at: of the fix. now: of the clock, milliseconds since 1970. */
+export interface PlaceAct {
+  readonly store: Transaction;
+  readonly recorder: RecorderOfParts;
+  readonly name: string;
+  readonly at: LocalTime;
+  readonly now: LocalTime;
+}
+
+/** A time where the device is. ms: since 1970, UTC. offset: minutes east of UTC. */
+export interface LocalTime {
+  readonly ms: number;
+  readonly offset: number;
 }
 
 /** What does for a metric what the core does not; undefined for the kinds of the core. */

@@ -2,8 +2,7 @@
 
 import { checkDocument } from "./check.js";
 import { MetricsFileError } from "./errors.js";
-import type { Kind } from "./kinds.js";
-import { prepared, type Metrics, type PlaceRules } from "./metrics.js";
+import { prepared, type Kind, type Metrics, type PlaceRules } from "./metrics.js";
 
 const parsed = (text: string): unknown => {
   try {

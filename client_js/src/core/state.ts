@@ -148,6 +148,12 @@ export const count = (device: DeviceState, name: string, number = 1): void => {
   device.counters[name] = (own(device.counters, name) ?? 0) + number;
 };
 
+/** What a transaction reads: documents by key, and those under a prefix (`Transaction.list`). */
+export interface Scope {
+  readonly keys: readonly string[];
+  readonly prefix?: string;
+}
+
 /** One transaction of a `Storage`: what it read, and what it will write if nothing is thrown. */
 export interface Transaction {
   /** A document as stored, a copy; only those that the transaction was opened for. */

@@ -66,7 +66,7 @@ export const TEXTS: Readonly<Record<string, string>> = {
   state_gone: "no state lies where one was opened: it was moved or deleted, and what it holds may lie elsewhere",
   storage_refused: "the state cannot be used: {0}",
   storage_busy: "another process uses the state",
-  journal_old:
-    "the journal is missing, or older than the guard beside it, or of another installation: what was told " +
-    "may have been forgotten; restore the newest, or call reset, which spends the budget again",
+  journal_missing:
+    "the journal is missing, though it was there before; restore it, or call reset, which draws a new secret " +
+    "and spends the budget again",
 };

@@ -2,8 +2,7 @@
 
 import { fromHex, toHex, utf8 } from "../core/bytes.js";
 import { fieldsOf, refuse, whole } from "../core/check.js";
-import type { KindRules } from "../core/kinds.js";
-import type { Definition } from "../core/metrics.js";
+import type { Definition, KindRules } from "../core/metrics.js";
 import { canonicalJson } from "../core/params_id.js";
 import { sha256 } from "../core/sha256.js";
 import type { CodeTable, DiscoverDetails } from "./code.js";

@@ -2,8 +2,7 @@
 
 import { fieldsOf, refuse, whole } from "../core/check.js";
 import { MetricsFileError } from "../core/errors.js";
-import type { KindRules } from "../core/kinds.js";
-import { NO_DATA, OTHER, type Definition } from "../core/metrics.js";
+import { NO_DATA, OTHER, type Definition, type KindRules } from "../core/metrics.js";
 import { hasPermanentRound } from "../core/privacy.js";
 import { checkGrid } from "../places/check.js";
 import { covers, parseSlot } from "../places/duty.js";

@@ -1,8 +1,7 @@
 /** Checking definitions of numbers, strictly: what docs/metrics.md asks of them. */
 
 import { fieldsOf, isText, refuse, whole } from "../core/check.js";
-import type { KindRules } from "../core/kinds.js";
-import type { Definition } from "../core/metrics.js";
+import type { Definition, KindRules } from "../core/metrics.js";
 import { hasPermanentRound } from "../core/privacy.js";
 import { questionsOf, strideOf, type NumberDetails } from "./cuts.js";
 

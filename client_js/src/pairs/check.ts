@@ -2,8 +2,7 @@
 
 import { fieldsOf, isText, refuse } from "../core/check.js";
 import { canonical } from "../core/hashing.js";
-import type { KindRules } from "../core/kinds.js";
-import type { Definition } from "../core/metrics.js";
+import type { Definition, KindRules } from "../core/metrics.js";
 import { textsOf, type PairDetails } from "./details.js";
 
 const MAX_PAIRS = 65_536;

@@ -1,11 +1,9 @@
 /** Acts about one metric of fixes in a transaction: its visits are loaded, take a fix or look, and are kept. */
 
-import type { PlaceAct, Places } from "../options.js";
+import type { Metric, PlaceAct, Places, RecorderOfParts } from "../core/metrics.js";
 import { fromHex } from "../core/bytes.js";
 import { StateError } from "../core/errors.js";
 import { lineOf } from "../core/ledger.js";
-import type { Metric } from "../core/metrics.js";
-import type { Recorder } from "../core/recorder.js";
 import { count, DEVICE, LINE, type DeviceState, type LineState } from "../core/state.js";
 import { momentOf, type Send, type Visits } from "./visits.js";
 
@@ -13,7 +11,7 @@ type LookAct = Omit<PlaceAct, "at">;
 
 /** partsOf: the metrics of a declared name; throws UnknownMetricError. make: their visits, of a secret, from what was saved. */
 export const actsOf = (
-  partsOf: (recorder: Recorder, name: string) => readonly Metric[],
+  partsOf: (recorder: RecorderOfParts, name: string) => readonly Metric[],
   make: (parts: readonly Metric[], secret: Uint8Array, send: Send, saved: string | null) => Visits,
 ): Pick<Places, "scope" | "take" | "roll"> => {
   const visit = <T>({ store, recorder, name }: LookAct, act: (visits: Visits) => T): T => {

@@ -3,8 +3,7 @@
 import { addRun } from "../core/counts.js";
 import { DAY_SECONDS, lastDay, periodNumber } from "../core/days.js";
 import { ValueRefusedError } from "../core/errors.js";
-import { OTHER, type Metric, type Place } from "../core/metrics.js";
-import type { LocalTime } from "../options.js";
+import { OTHER, type LocalTime, type Metric, type Place } from "../core/metrics.js";
 import { covers, dutyOf, parseSlot, type Duty, type Slot } from "./duty.js";
 import { Grid } from "./grid.js";
 import type { H3 } from "./h3.js";

@@ -8,13 +8,11 @@ import { join, resolve } from "node:path";
 import { createHash } from "node:crypto";
 import { StateError } from "../core/errors.js";
 import { accountOfDevice, withdraw, type DeviceAccount } from "../account.js";
-import { LINE, valueOf, type Transaction } from "../core/state.js";
+import { DEVICE, LINE, valueOf, type Scope, type Transaction } from "../core/state.js";
 import { takeLock } from "./lock.js";
-import { RollbackGuard, type Seen } from "./rollback_guard.js";
-import { Changes, Exclusive, type Scope, type Storage } from "./storage.js";
+import { Changes, Exclusive, type Storage } from "./storage.js";
 
-const GENERATION = "generation"; // of what a guarantee hangs on: a document of the storage's own
-const UNSCRUBBED = "unscrubbed"; // the same: lines of the journal hold what a period that is over kept
+const UNSCRUBBED = "unscrubbed"; // a document of the storage's own: lines of the journal hold what a period that is over kept
 const SPARE = 1 << 20; // bytes of the journal beyond twice what it holds, before it is rewritten
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 16);
@@ -29,14 +27,14 @@ export class FileStorage implements Storage {
   private readonly journal: string;
   private readonly lock: string;
   private readonly marker: string;
-  private readonly guard: RollbackGuard;
+  /** Empty; there since the first secret was made: it tells a lost journal from one that never was. */
+  private readonly witness: string;
   private readonly hearers = new Set<() => void>();
   private readonly names = new Exclusive();
   private readonly directory: string;
   private file: number | undefined;
   private inode = 0;
   private size = 0;
-  private generation = 0;
   private hasTold = false;
   private scrubbing: ReturnType<typeof setTimeout> | undefined;
 
@@ -46,7 +44,7 @@ export class FileStorage implements Storage {
     this.journal = join(directory, "state.journal");
     this.lock = join(directory, "state.lock");
     this.marker = join(directory, "state.withdrawal");
-    this.guard = new RollbackGuard(join(directory, "state.guard"));
+    this.witness = join(directory, "state.witness");
   }
 
   async transaction<T>(scope: Scope, act: (store: Transaction) => T): Promise<T> {
@@ -72,7 +70,6 @@ export class FileStorage implements Storage {
     const result = act(changes);
     if (!changes.written.size) return result;
     if (this.forgets(changes)) changes.put(UNSCRUBBED, {});
-    if (changes.isDurable) changes.put(GENERATION, { generation: this.generation + 1 });
     this.write(changes);
     return result;
   }
@@ -108,7 +105,7 @@ export class FileStorage implements Storage {
     this.letGo();
   }
 
-  /** Overwrites the journal in place, which takes no room, and deletes it; the guard stays. */
+  /** Overwrites the journal in place, which takes no room, and deletes it; the witness stays. */
   async erase(): Promise<void> {
     this.guarded(() => {
       if (this.file === undefined) takeLock(this.lock);
@@ -128,7 +125,7 @@ export class FileStorage implements Storage {
       mkdirSync(this.directory, { recursive: true, mode: 0o700 });
       takeLock(this.lock);
       try {
-        this.guard.forget();
+        rmSync(this.witness, { force: true });
         rmSync(this.journal, { force: true });
       } finally {
         rmSync(this.lock, { force: true });
@@ -175,16 +172,17 @@ export class FileStorage implements Storage {
     });
     this.size += line.length;
     changes.applyTo(this.documents);
-    if (changes.isDurable) this.note();
+    this.testify();
     if (this.size > SPARE && this.size > SPARE + 2 * this.live()) this.shorten();
   }
 
-  /** The line is kept: what the guard misses of it now, it has with the next one. */
-  private note(): void {
+  /** Leave the witness once there is a device. */
+  private testify(): void {
+    if (!this.documents.has(DEVICE) || existsSync(this.witness)) return;
     try {
-      this.guard.note(this.seen());
+      writeFileSync(this.witness, "", { mode: 0o600 });
     } catch {
-      // a directory that takes no file more
+      // a directory that takes no file more: it is tried again with the next line
     }
   }
 
@@ -207,13 +205,6 @@ export class FileStorage implements Storage {
   /** Whether the journal lies where it was opened: the lock beside it is ours. */
   private isHere(): boolean {
     return this.file === undefined || statSync(this.journal, { throwIfNoEntry: false })?.ino === this.inode;
-  }
-
-  /** What the guard is told; the number is that of the journal. */
-  private seen(): Seen {
-    const read = <T>(key: string): T | undefined => JSON.parse(this.documents.get(key) ?? "null") ?? undefined;
-    this.generation = read<{ generation: number }>(GENERATION)?.generation ?? 0;
-    return { generation: this.generation, check: read<{ check: string | null }>("device")?.check ?? "" };
   }
 
   private live(): number {
@@ -278,7 +269,8 @@ export class FileStorage implements Storage {
     if (this.size < size) truncateSync(this.journal, this.size);
     this.file = openSync(this.journal, "a", 0o600);
     this.inode = fstatSync(this.file).ino;
-    this.guard.check(this.seen());
+    if (!this.documents.has(DEVICE) && existsSync(this.witness)) throw new StateError("state_missing", "journal_missing");
+    this.testify();
   }
 
   private guarded(act: () => void): void {

@@ -2,8 +2,8 @@
 
 import { StateError } from "../core/errors.js";
 import type { Platform } from "../core/metrics.js";
-import { DEVICE, type Transaction } from "../core/state.js";
-import { Exclusive, Patience, unavailable, type Scope, type Storage } from "./storage.js";
+import { DEVICE, type Scope, type Transaction } from "../core/state.js";
+import { Exclusive, Patience, unavailable, type Storage } from "./storage.js";
 
 const STORE = "documents";
 

@@ -2,13 +2,7 @@
 
 import { StateError } from "../core/errors.js";
 import type { Platform } from "../core/metrics.js";
-import type { Transaction } from "../core/state.js";
-
-/** What a transaction reads: documents by key, and those under a prefix (`Transaction.list`). */
-export interface Scope {
-  readonly keys: readonly string[];
-  readonly prefix?: string;
-}
+import type { Scope, Transaction } from "../core/state.js";
 
 /**
  * Documents by key. One transaction at a time, over all tabs and processes that share the store;

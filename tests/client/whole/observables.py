@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from client_sdk.delivery.messages import read_body
-from client_sdk.randomisation.key_derivation import SECRET_BYTES
+from client_sdk.randomization.key_derivation import SECRET_BYTES
 from privacy_audit.black_box.checks import Check, exact, one_of, shifted, test
 from privacy_audit.black_box.program_client import SeenReport
 from privacy_audit.black_box.requests import request_checks

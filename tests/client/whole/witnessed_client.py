@@ -24,7 +24,7 @@ from typing import Any
 from client_sdk import Client, Delivery
 from client_sdk.delivery.transport import REPORTS_PATH
 from client_sdk.errors import StateBusyError
-from client_sdk.randomisation.encoder import Encoder
+from client_sdk.randomization.encoder import Encoder
 from client_sdk.storage.directory import StateDirectory
 from client_sdk.testing import MemoryCollector
 from rappor_core.calendar import date_of, day_of
@@ -329,7 +329,7 @@ def _written(client: Client) -> None:
     """Until nothing waits in memory, where the sending thread would write it in its own order."""
     session = client._life.session
     end = time.monotonic() + PATIENCE
-    while session is not None and session.held and time.monotonic() < end:
+    while session is not None and session.overflow.calls and time.monotonic() < end:
         time.sleep(PAUSE)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from collector.archive import parquet as bit_sums
 from collector.archive.parquet import sum_bits
-from collector.store.bit_counters import counts, lane_sums, pack
+from collector.store.counters import counts, lane_sums, pack
 
 
 @pytest.mark.parametrize("num_bits", [1, 8, 12, 20, 40, 127, 128, 1000])

@@ -1,1 +1,0 @@
-"""Secret, keys, and the two rounds of the randomised response."""

@@ -1,0 +1,1 @@
+"""Secret, keys, and the two rounds of the randomized response."""

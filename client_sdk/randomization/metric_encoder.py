@@ -1,0 +1,295 @@
+"""The encoder of one metric on one device, from a value to report bits.
+
+A value becomes bits B; the permanent round turns them into B', the instantaneous round B' into S
+(arXiv:1407.6981, section 2, steps 1 to 3). The permanent round is a pseudo-random function of
+(secret, metric, params_id, bits): the same for life, with nothing to store. The instantaneous one
+is fresh for each report. Both toss the same coins; their random bytes come from different sources.
+"""
+
+from __future__ import annotations
+
+from hashlib import shake_256
+
+from client_sdk.randomization.key_derivation import (
+    DIGEST_BYTES,
+    Randomness,
+    cohort_of,
+    derive,
+    jitter_of,
+    keyed_input,
+)
+from rappor_core.errors import ValueRefusedError
+from rappor_core.mechanism import PROBABILITY_BITS, PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.metrics.metric import Metric
+
+MAX_REMEMBERED = 256  # values whose derivations are kept in memory, for speed alone
+MAX_REMEMBERED_CHARS = 256
+MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
+DRAW_BYTES = 2
+_DRAWS = 1 << 8 * DRAW_BYTES
+
+
+class MetricEncoder:
+    """Encodes the values of one metric on one device.
+
+    cohort: public.
+    line: the name that the ledger charges and by which responses are keyed: sub-metrics
+        `name/slot/level` share that of `name`, so that a value seen in several is paid once.
+    """
+
+    __slots__ = (
+        "_bits_bytes",
+        "_bits_of",
+        "_digest_of",
+        "_encode",
+        "_instantaneous",
+        "_jitter",
+        "_permanent",
+        "_permanent_of",
+        "_secret",
+        "cohort",
+        "line",
+        "metric",
+        "params_id",
+    )
+
+    def __init__(self, metric: Metric, secret: bytes, randomness: Randomness) -> None:
+        """Derive the cohort and prepare both rounds. secret: 32 bytes, private."""
+        params = metric.params
+        self.metric = metric
+        self.params_id = metric.params_id
+        self.line = metric.base_name
+        self.cohort = cohort_of(secret, self.line, params.num_cohorts)
+        self._secret = secret
+        self._encode = params.scheme.value_bits
+        jittered = metric.rules.jittered(metric)
+        self._jitter = jitter_of(secret, self.line, self.params_id) if jittered else 0.0
+        self._bits_bytes = params.report_bytes
+        mechanism, k, symbol = params.mechanism, params.num_bits, params.scheme.symbols
+        self._permanent = PermanentRound(
+            secret, self.line, self.params_id, mechanism, k, symbol=symbol
+        )
+        self._instantaneous = InstantaneousRound(mechanism, k, randomness, symbol=symbol)
+        self._bits_of: dict[str | bool, int] = {}
+        self._permanent_of: dict[int, int] = {}
+        self._digest_of: dict[int, bytes] = {}
+
+    def value_bits(self, value: object) -> int:
+        """The bits B of a value, k bits. Raises ValueRefusedError. Private."""
+        if not ((type(value) is str and len(value) <= MAX_REMEMBERED_CHARS) or type(value) is bool):
+            self._check_length(value)
+            scheme = self.metric.params.scheme
+            return scheme.jittered_bits(self.metric, value, self.cohort, self._jitter)
+        bits = self._bits_of.get(value)
+        if bits is None:
+            encode = self._encode
+            bits = self._bits_of[value] = encode(self.metric, value, self.cohort)
+            if len(self._bits_of) > MAX_REMEMBERED:
+                self._bits_of.clear()
+        return bits
+
+    def cuts(self) -> list[float]:
+        """The cuts with which this device compares its numbers, rising, for metrics of numbers.
+        Private."""
+        number, symbols = self.metric.details, self.metric.params.num_bits
+        cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
+        return cuts
+
+    def _check_length(self, value: object) -> None:
+        if isinstance(value, str) and len(value) > MAX_VALUE_CHARS:
+            raise ValueRefusedError(
+                f"metric {self.metric.name!r} takes strings of {MAX_VALUE_CHARS:,} characters at "
+                "most; record a part of the value, or a digest of it"
+            )
+
+    def report_bits(self, bloom_bits: int) -> bytes:
+        """The report bits S as on the wire: both rounds over B, the second one fresh at each
+        call."""
+        permanent_bits = self._permanent_of.get(bloom_bits)
+        # `__call__` by its name is a plain method, without the interpreter's detour over C
+        if permanent_bits is None:
+            permanent_bits = self._permanent_of[bloom_bits] = self._permanent.__call__(bloom_bits)
+            if len(self._permanent_of) > MAX_REMEMBERED:
+                self._permanent_of.clear()
+        return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
+
+    def permanent_bits(self, bloom_bits: int) -> int:
+        """The permanent bits B' of B. Private: for audits."""
+        return self._permanent(bloom_bits)
+
+    def digest(self, bloom_bits: int) -> bytes:
+        """The keyed digest, 16 bytes, under which the ledger keeps a memoized response. Private.
+
+        Two values with the same bits share one permanent response, and so one digest; all values
+        do whose encoding has `one_entry`.
+        """
+        if self.metric.params.scheme.one_entry:
+            bloom_bits = 0
+        digest = self._digest_of.get(bloom_bits)
+        if digest is None:
+            line, params_id = self.line.encode(), bytes.fromhex(self.params_id)
+            bits = bloom_bits.to_bytes(self._bits_bytes, "little")
+            digest = derive(self._secret, b"ledger", line, params_id, bits, length=DIGEST_BYTES)
+            self._digest_of[bloom_bits] = digest
+            if len(self._digest_of) > MAX_REMEMBERED:
+                self._digest_of.clear()
+        return digest
+
+    def fallback_bits(self) -> int:
+        """The bits B of the declared fallback. Only for a metric that has one."""
+        return self.value_bits(self.metric.fallback)
+
+    def reserved_bits(self) -> list[int]:
+        """The bits of the values to memoize before any other, because they may have to be sent
+        at any time.
+
+        The fallback, and what stands for no data; or all values where there is no fallback.
+
+        (A metric without a fallback has so few values that all fit in its cap.)
+        """
+        metric = self.metric
+        if metric.fallback is not None:
+            always = (metric.fallback, metric.no_data)
+            return [self.value_bits(value) for value in always if value is not None]
+        return [self.value_bits(value) for value in metric.rules.all_values(metric)]
+
+
+class PermanentRound:
+    """The permanent randomized response (B to B') for one device, metric and set of parameters.
+    All of it is private."""
+
+    __slots__ = ("_bits_bytes", "_num_bytes", "_prefix", "_toss")
+
+    def __init__(
+        self,
+        secret: bytes,
+        metric: str,
+        params_id: str,
+        mechanism: TwoRoundMechanism,
+        num_bits: int,
+        *,
+        symbol: bool = False,
+    ) -> None:
+        """Prepare the keyed input up to the bits, which come last. symbol: one bit of k is set."""
+        coins = _coins(mechanism.p1, mechanism.q1, num_bits, symbol)
+        self._toss, self._num_bytes = coins.toss, coins.num_bytes
+        self._bits_bytes = (num_bits + 7) // 8
+        fields = keyed_input(secret, b"permanent", metric.encode(), bytes.fromhex(params_id))
+        self._prefix = fields + self._bits_bytes.to_bytes(4, "big")
+
+    def __call__(self, bits: int) -> int:
+        """B' of k bits, always the same for the same B."""
+        keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")
+        toss = self._toss  # a local name: calling a slot by its attribute costs as much as a coin
+        return toss(bits, shake_256(keyed).digest(self._num_bytes))
+
+
+class InstantaneousRound:
+    """The instantaneous randomized response (B' to S). S is public once sent; its random bytes
+    are not kept."""
+
+    __slots__ = ("_num_bytes", "_randomness", "_toss")
+
+    def __init__(
+        self,
+        mechanism: TwoRoundMechanism,
+        num_bits: int,
+        randomness: Randomness,
+        *,
+        symbol: bool = False,
+    ) -> None:
+        """Prepare the coins for p2 and q2. symbol: one bit of k is set."""
+        coins = _coins(mechanism.p2, mechanism.q2, num_bits, symbol)
+        self._toss, self._num_bytes = coins.toss, coins.num_bytes
+        self._randomness = randomness
+
+    def __call__(self, permanent_bits: int) -> int:
+        """S of k bits, drawn anew at each call."""
+        toss, randomness = self._toss, self._randomness
+        return toss(permanent_bits, randomness(self._num_bytes))
+
+
+def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair | SymbolCoin:
+    """Toss each bit on its own, or one symbol for another."""
+    coin = SymbolCoin if symbol else CoinPair
+    return coin(if_one, if_zero, num_bits)
+
+
+class CoinPair:
+    """Biased coins for all bits of a word: one coin for bits that are 1, another for bits that
+    are 0.
+
+    if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
+    num_bits: k.  num_bytes: how many random bytes one `toss` takes.
+
+    The two coins share the uniform words: each bit uses only one of them, so they may depend on
+    each other. Bits stay independent of one another.
+    """
+
+    __slots__ = ("_digits", "_mask", "_start", "_word_bits", "num_bytes")
+
+    def __init__(self, if_one: int, if_zero: int, num_bits: int) -> None:
+        """Plan the scheme for two thresholds, once."""
+        zeros = min(_trailing_zeros(if_one), _trailing_zeros(if_zero))
+        # a coin that always falls 1 starts at an endless word of ones, -1, and has only ORs
+        self._start = one, zero = -(if_one >> PROBABILITY_BITS), -(if_zero >> PROBABILITY_BITS)
+        self._digits = tuple(
+            (bool(if_one + one >> place & 1), bool(if_zero + zero >> place & 1))
+            for place in range(zeros, PROBABILITY_BITS)
+        )
+        self._mask = (1 << num_bits) - 1
+        word_bytes = (num_bits + 7) // 8
+        self._word_bits = 8 * word_bytes
+        self.num_bytes = len(self._digits) * word_bytes
+
+    def toss(self, bits: int, random_bytes: bytes) -> int:
+        """Toss the coins over a word of k bits, with `num_bytes` uniform bytes.
+
+        Bytes hold uniform words of ceil(k / 8) bytes, little-endian; the first goes with the least
+        significant digit that matters. Surplus high bits of a word are ignored.
+        """
+        words = int.from_bytes(random_bytes, "little")  # bits above k are cut at the end
+        ones, zeros = self._start
+        word_bits = self._word_bits
+        for digit_one, digit_zero in self._digits:
+            ones = ones | words if digit_one else ones & words
+            zeros = zeros | words if digit_zero else zeros & words
+            words >>= word_bits
+        return (zeros ^ (bits & (ones ^ zeros))) & self._mask
+
+
+def _trailing_zeros(threshold: int) -> int:
+    """Binary digits that need no random word: all 16 for a coin that always or never falls 1."""
+    if threshold in (0, PROBABILITY_SCALE):
+        return PROBABILITY_BITS
+    return (threshold & -threshold).bit_length() - 1
+
+
+class SymbolCoin:
+    """The randomized response of one round over g symbols, each written as one set bit of a
+    word.
+
+    kept: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
+    num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete
+    distribution estimation under local privacy": k-ary randomized response.)
+    """
+
+    __slots__ = ("_kept", "_lie", "num_bytes")
+
+    def __init__(self, kept: int, lie: int, num_symbols: int) -> None:
+        """Raises ValueError where the chances do not add up (`RapporParams` has checked them)."""
+        if kept + (num_symbols - 1) * lie != _DRAWS:
+            raise ValueError(f"{kept} + {num_symbols - 1} * {lie} is not {_DRAWS}")
+        self._kept = kept
+        self._lie = lie
+        self.num_bytes = DRAW_BYTES
+
+    def toss(self, bits: int, random_bytes: bytes) -> int:
+        """Keep the symbol, or replace it by one of the others; a single uniform number decides
+        both."""
+        draw = int.from_bytes(random_bytes, "little")
+        if draw < self._kept:
+            return bits
+        other = (draw - self._kept) // self._lie
+        own = bits.bit_length() - 1
+        return 1 << (other + (other >= own))
