@@ -214,9 +214,11 @@ def read_schema(content: bytes) -> Any:
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
-    """The declarations of the columns of a schema that `read_schema` read."""
+    """The declarations of the columns of a schema that `read_schema` read, without shapes."""
     found = []
     for one in schema:
+        if one.name == GEOMETRY:
+            continue
         about = {key.decode(): value.decode() for key, value in (one.metadata or {}).items()}
         kind = ColumnType(about["type"])
         found.append(Column(one.name, kind, about["meaning"], about["title"], about["unit"],
