@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
     from decoder.flows.decoding import decode_flows
-    from decoder.kinds.interface import Question, Result
+    from decoder.kinds.result import Question, Result
     from decoder.kinds.run import decode_counts, write_result
     from decoder.kinds.values import write_outputs
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time

@@ -19,7 +19,7 @@ from decoder.density.cells import location_of
 from decoder.files import replacing
 from decoder.formats.analyst_tables import read_weights
 from decoder.formats.google_rappor import write_metrics_json
-from decoder.kinds.interface import Question
+from decoder.kinds.result import Question
 from decoder.kinds.run import claim, decode_counts, kind_of, write_result
 from decoder.options import (
     DEFAULT_ALPHA,

@@ -18,15 +18,9 @@ from typing import Any
 from decoder.discovery.discovery import DiscoverOptions, Discovery, FoundString, discover
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming, row_of
-from decoder.kinds.interface import (
-    RESULTS,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
+from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.discovery_text import BEGINNING, shown_string, statement
 from decoder.output.discovery_view import discovery_view
 from decoder.progress import Note, Progress

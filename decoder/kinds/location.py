@@ -19,14 +19,9 @@ from decoder.density.slots import slot_places
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
 from decoder.grid_cells import cell_centre
-from decoder.kinds.interface import (
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
+from decoder.kinds.result import PageParts, Question, Result, StoredResult
 from decoder.options import MapOptions
 from decoder.output.base_layer import BaseLayer, place_name, read_base
 from decoder.output.density_csv import (

@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from decoder.files import finite
-from decoder.kinds.interface import PageParts, Result, StoredResult
+from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
 from decoder.output.compare_view import compare_view
 from decoder.output.series_chart import windows_between

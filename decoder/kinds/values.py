@@ -15,17 +15,10 @@ from decoder.candidates.files import column_taken
 from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
-from decoder.kinds.interface import (
-    MANIFEST,
-    RESULTS,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.result import MANIFEST, RESULTS, PageParts, Question, Result, StoredResult
 from decoder.kinds.run import write_result
 from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view

@@ -10,7 +10,8 @@ from typing import Any, NoReturn, get_args
 import pytest
 from pyarrow import parquet
 
-from decoder.kinds.interface import DECODERS, MANIFEST, PAGE, RESULTS, Question, decoder_of
+from decoder.kinds.interface import DECODERS, decoder_of
+from decoder.kinds.result import MANIFEST, PAGE, RESULTS, Question
 from decoder.kinds.run import claim, decode_counts, write_result
 from decoder.options import CandidateChoice, Operation
 from decoder.progress import quiet, silent
