@@ -13,12 +13,12 @@ import numpy as np
 
 from decoder.comparison.differences import Differences
 from decoder.density.areas import Areas, AreaShares, area_shares, check_size
-from decoder.density.cells import Places, location_of
+from decoder.density.cells import Places
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
-from decoder.grid_cells import cell_centre
+from decoder.grid_cells import cell_centre, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.result import PageParts, Question, Result, StoredResult
