@@ -59,8 +59,8 @@ _HOMES = {
     "write_outputs": "decoder.kinds.values",
     "write_result": "decoder.kinds.run",
     "decode_counts": "decoder.kinds.run",
-    "Question": "decoder.kinds.interface",
-    "Result": "decoder.kinds.interface",
+    "Question": "decoder.kinds.result",
+    "Result": "decoder.kinds.result",
 }
 
 __all__ = [

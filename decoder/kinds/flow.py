@@ -134,7 +134,7 @@ class Flows(KindDecoder):
     purpose = "how many people of one cell are usually in another, with intervals"
     members = frozenset({"flows", "known"})
     operations = ("decode", "series", "compare")
-    main_table = FLOWS.name
+    schemas = (FLOWS, ZONES, CELLS, BANDS)
     published = (RESULTS, "flows.csv")
     command = "flows"
     no_candidates = "a metric of flows has cells, not candidates"

@@ -21,6 +21,7 @@ from rappor_core.errors import shown
 
 if TYPE_CHECKING:
     from decoder.tables.paging import TableQuery
+    from decoder.tables.table import TableSchema
     from rappor_core.aggregate import Aggregate
 
 # Kind of metric: its module, which holds the class's instance `KIND`; loaded at its first use.
@@ -43,7 +44,8 @@ class KindDecoder:
     members: of a job's specification, besides its options, that the kind takes.
     option_names: the options that it takes besides `alpha`, `level`, `repeats` and
     `without_cohorts`.  operations: of `decode`, `series`, `compare` those that it has.
-    main_table: the name of its main table.  published: files that a release can be made of.
+    schemas: of the tables of a decoding, the main one first.
+    published: files that a release can be made of.
     unshared: why its results are not shown to viewers; "" where they may be.
     command: of `rappor`, which makes the same files.  rows_apart: whether results.json lacks the
     rows of the main table, which may be too many.
@@ -54,7 +56,7 @@ class KindDecoder:
     members: frozenset[str] = frozenset()
     option_names: frozenset[str] = frozenset()
     operations: tuple[str, ...] = ("decode",)
-    main_table = ""
+    schemas: tuple[TableSchema, ...] = ()
     published: tuple[str, ...] = ()
     unshared = ""
     command = "decode"
@@ -114,6 +116,11 @@ class KindDecoder:
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """The parts of the page of a decoding. query: of its tables."""
         return table_parts(stored, query, self.main_table)
+
+    @property
+    def main_table(self) -> str:
+        """The name of the main table of a decoding."""
+        return self.schemas[0].name
 
     def title_of(self, operation: str) -> str:
         """The title of a result."""

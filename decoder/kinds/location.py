@@ -94,7 +94,7 @@ DENSITY = TableSchema(
         Column("detectable_share", _SHARE, "Smallest share that is detected 8 times in 10."),
         Column("reports", ColumnType.INTEGER, "Reports of the slot and window."),
         Column("map_source", _TEXT, "How the map was made."),
-        Column("check_p", ColumnType.P_VALUE, "Of the test that the map fits its reports."),
+        Column("check_p", ColumnType.P_VALUE, "P-value of the test that the map fits its reports."),
         *_changes("change", "from its mean in the other windows"),
         Column("changed", ColumnType.FLAG, "Whether that change is detected."),
         *_changes("since_first", "since the first window"),
@@ -160,7 +160,7 @@ class Locations(KindDecoder):
     purpose = "maps of a location metric, by slot and window"
     members = frozenset({"map", "areas"})
     operations = ("decode", "compare")
-    main_table = DENSITY.name
+    schemas = (DENSITY, AREAS)
     published = ("density.csv", "density.geojson")
     command = "density"
     rows_apart = True

@@ -94,7 +94,7 @@ class Numbers(KindDecoder):
     title = "Numbers"
     purpose = "curve, quantiles and mean of a metric of numbers"
     operations = ("decode", "series", "compare")
-    main_table = CURVE.name
+    schemas = (CURVE, BINS, QUANTILES, MEANS)
     no_candidates = "a metric of numbers has a curve, not candidates"
 
     def decode(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
 _QUANTITY = Column("string", _TEXT, "The value, edge or band.", "value", shown=True)
-_P_VALUE = Column("p_value", ColumnType.P_VALUE, "Of the test that nothing changed.")
+_P_VALUE = Column("p_value", ColumnType.P_VALUE, "P-value of the test that nothing changed.")
 _P_ADJUSTED = Column("p_adjusted", ColumnType.P_VALUE,
                      "The same, corrected for all quantities and pairs of windows.",
                      "corrected p", shown=True)  # fmt: skip

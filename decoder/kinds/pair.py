@@ -69,7 +69,7 @@ class Pairs(KindDecoder):
 
     title = "Two values together"
     purpose = "two values of a pair metric together, and a test of independence"
-    main_table = CELLS.name
+    schemas = (CELLS, MARGINS)
     no_candidates = "a pair metric declares its values"
 
     def decode(

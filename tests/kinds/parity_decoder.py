@@ -26,7 +26,7 @@ class Parities(KindDecoder):
     """The decoder of parities."""
 
     title = "Odd and even"
-    main_table = PARITIES.name
+    schemas = (PARITIES,)
 
     def decode(
         self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note

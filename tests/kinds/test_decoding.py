@@ -16,6 +16,8 @@ from decoder.kinds.run import claim, decode_counts, write_result
 from decoder.options import CandidateChoice, Operation
 from decoder.progress import quiet, silent
 from decoder.tables.table import columns_of
+from docs.tools.result_columns import PAGE as COLUMNS
+from docs.tools.result_columns import page as page_of_columns
 from rappor_core.aggregate import Aggregate
 from simulations.experiments.demo import held_values
 from tests.kinds.worlds import DECLARED, EVIL, World, world_of
@@ -62,6 +64,10 @@ def test_every_kind_has_a_decoder() -> None:
     assert DECODERS.keys() == DECLARED.keys()
 
 
+def test_the_page_of_columns_is_what_its_command_writes() -> None:
+    assert COLUMNS.read_text(encoding="utf-8") == page_of_columns()
+
+
 @pytest.mark.parametrize(("kind", "operation"), CASES)
 def test_counts_become_tables_a_summary_and_a_page(
     kind: str, operation: Operation, tmp_path: Path
@@ -79,6 +85,8 @@ def test_counts_become_tables_a_summary_and_a_page(
     assert manifest["operation"] == operation
     main = decoder.table_of(operation)
     assert f"{main}.csv" in files
+    if operation == "decode":
+        assert {table.name for table in result.tables} <= {one.name for one in decoder.schemas}
     for table in result.tables:
         _check_files(folder, table.name, len(table))
     page = files[PAGE].decode()
