@@ -26,6 +26,7 @@ from decoder.estimation.leave_one_out import FEW_COHORTS
 from decoder.inference.multiple_testing import SHORT_LIST, STOREY_LAMBDA
 from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
+from decoder.options import DEFAULT_ALPHA
 from decoder.typing import Floats
 from metric_design.interference import fixed_point_sum
 from rappor_core.params import RapporParams
@@ -54,7 +55,7 @@ class PlanSetting:
     devices: float
     reports_each: int
     candidates: int
-    alpha: float = 0.05
+    alpha: float = DEFAULT_ALPHA
     correction: PlannedCorrection = "fdr"
 
     def __post_init__(self) -> None:

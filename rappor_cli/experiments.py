@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from decoder.options import DecodeOptions
+from decoder.options import DEFAULT_ALPHA, DecodeOptions
 from rappor_cli import options as shared
 from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
 from rappor_cli.numbers import read_day
@@ -80,7 +80,7 @@ def normal(
         list[int], typer.Option(min=1, help="Number of reports; may be given several times.")
     ] = list(paper.NORMAL_REPORTS),  # noqa: B006 - typer copies it
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
-    alpha: shared.Alpha = 0.05,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
     options = DecodeOptions(correction=correction.value, alpha=alpha)
@@ -94,7 +94,7 @@ def exponential(
     ] = paper.EXPONENTIAL_REPORTS,
     method: shared.Method = shared.MethodName.CAVITY,
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
-    alpha: shared.Alpha = 0.05,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
     options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
@@ -188,7 +188,7 @@ def fleet(
     metrics: Annotated[Path | None, typer.Option(help="metrics.toml of --metric.")] = None,
     metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
     correction: shared.Correction = shared.CorrectionName.BONFERRONI,
-    alpha: shared.Alpha = 0.05,
+    alpha: shared.Alpha = DEFAULT_ALPHA,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
 ) -> ExperimentOutcome:
     """Draw weeks of a fleet of any size, exactly in law, and decode 1, 2, 4, ... weeks of it.

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from decoder.inference.multiple_testing import Correction, ListDecision, decide_apart
+from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
 from decoder.typing import Flags, Floats, Indices
 
 
@@ -42,8 +43,8 @@ def differences(
     difference: Floats,
     std_error: Floats,
     *,
-    level: float = 0.95,
-    alpha: float = 0.05,
+    level: float = DEFAULT_LEVEL,
+    alpha: float = DEFAULT_ALPHA,
     freedom: float = np.inf,
     correction: Correction = "bh",
     apart: Flags | None = None,
@@ -77,7 +78,7 @@ class RelativeChanges:
 
 
 def relative_changes(
-    difference: tuple[Floats, Floats], base: tuple[Floats, Floats], level: float = 0.95
+    difference: tuple[Floats, Floats], base: tuple[Floats, Floats], level: float = DEFAULT_LEVEL
 ) -> RelativeChanges:
     """Divide differences (n,) by the shares that they are changes of, given standard errors.
 
@@ -135,7 +136,10 @@ def more_than(
 
 
 def corrected(
-    p: Floats, correction: Correction = "bh", alpha: float = 0.05, apart: Flags | None = None
+    p: Floats,
+    correction: Correction = "bh",
+    alpha: float = DEFAULT_ALPHA,
+    apart: Flags | None = None,
 ) -> ListDecision:
     """Correct p-values (n,) for multiplicity; those marked in `apart` are tested each by itself."""
     alone = np.zeros(len(p), dtype=bool) if apart is None else apart

@@ -17,6 +17,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
 from decoder.output.jinja import page_environment
 from decoder_service.people.permissions import Act, Person
 from decoder_service.shell.clock import text_of
@@ -133,7 +134,11 @@ def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
     found.filters |= {"visible": visible, "moment": moment, "size": size_text}
-    found.globals |= {"address": address}
+    found.globals |= {
+        "address": address,
+        "default_alpha": str(DEFAULT_ALPHA),
+        "default_level": str(DEFAULT_LEVEL),
+    }
     return found
 
 
