@@ -30,11 +30,11 @@ from disclosure.series import (
     BudgetLedger,
     Charge,
     add_geometric,
-    geometric_probability,
     geometric_variance,
 )
 from disclosure.series.noise import _threshold, system_geometric
 from tests.disclosure.adult import adult
+from tests.disclosure.geometric_law import geometric_probability
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
 FIVE = ("age", "workclass", "education", "relationship", "sex")
