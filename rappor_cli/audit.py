@@ -73,7 +73,7 @@ def audit(
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
-    with stage_bars(lines=True) as show:
+    with stage_bars() as show:
         result = run_audit(
             file,
             options,

@@ -32,18 +32,13 @@ from rappor_cli.text import print_columns
 from rappor_core.text import visible
 
 app = command_group(
-    "Rows that are of nobody.",
+    "Draw synthetic rows: of a decoding, or of a table in clear with differential privacy.",
     "rappor release synthesize table table.csv --domain domain.toml --epsilon 1 "
     "--ledger ledger.json -o rows",
 )
 
 Synthesizer = Literal["dpcocgen", "baseline"]
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
-
-
-@app.callback()
-def synthesize() -> None:
-    """Draw synthetic rows: of a decoding, or of a table in clear with differential privacy."""
 
 
 @app.command()

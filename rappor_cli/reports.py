@@ -18,7 +18,7 @@ from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
 from rappor_cli.progress import progress_bar
-from rappor_cli.store import need_one, opened, stored_counts
+from rappor_cli.store import StoredWindow, need_one, opened
 from rappor_core.whole_files import replacing, write_whole
 
 app = command_group(
@@ -41,11 +41,11 @@ def aggregate(
     need_one(collector, database)
     if output is not None:
         claim_file(output)
-    days = [read_day(text) for text in (first, last)]
+    days = read_day(first), read_day(last)
     if collector is not None:
         found = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])
     else:
-        found = stored_counts(str(database), metric, days[0], days[1], params_id)
+        (found,) = StoredWindow(str(database), metric, *days, params_id=params_id).read()
     if output is None:
         print(found.to_json())
         return
