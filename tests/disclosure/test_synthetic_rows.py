@@ -299,16 +299,6 @@ def test_what_cannot_be_used_is_refused(make, words: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("blocks", [np.zeros(2), np.array([0, 2, 2]), np.array([-1, 0, 0])])
-def test_a_partitioner_that_gives_no_partition_is_refused(blocks: np.ndarray) -> None:
-    class Wrong:
-        def partition(self, noisy: np.ndarray, expected: np.ndarray, epsilon: float) -> np.ndarray:
-            return blocks
-
-    with pytest.raises(TableError, match="blocks"):
-        estimate_histogram({"x": ["a"]}, SMALL, 1.0, ledger(), method=DPCocGen(Wrong()))
-
-
 def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
     path = tmp_path / "domain.toml"
     path.write_text('[columns]\nplan = ["a", "b"]\nage = { low = 0, high = 9, bins = 5 }\n')
