@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from decoder.discovery.discovery import DiscoverOptions, Discovery, discover
     from decoder.flows.decoding import decode_flows
-    from decoder.kinds.interface import Question, Result
+    from decoder.kinds.result import Question, Result
     from decoder.kinds.run import decode_counts, write_result
     from decoder.kinds.values import write_outputs
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
@@ -59,8 +59,8 @@ _HOMES = {
     "write_outputs": "decoder.kinds.values",
     "write_result": "decoder.kinds.run",
     "decode_counts": "decoder.kinds.run",
-    "Question": "decoder.kinds.interface",
-    "Result": "decoder.kinds.interface",
+    "Question": "decoder.kinds.result",
+    "Result": "decoder.kinds.result",
 }
 
 __all__ = [

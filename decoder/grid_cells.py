@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
+
+from decoder.errors import DecodeError
+from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box, Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
 
 
 def cells_touching(grid: Grid, box: Box, level: int) -> tuple[str, ...]:
@@ -58,3 +65,26 @@ def join_pair(origin: str, destination: str) -> str:
     if OTHER in (origin, destination):
         return OTHER
     return f"{origin}{PAIR_SEPARATOR}{destination}"
+
+
+def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
+    """The metric and `Location` of an aggregate's definition. Raises DecodeError if it is not of
+    a location metric."""
+    if not aggregate.definition:
+        raise DecodeError(
+            f"the aggregate of {aggregate.metric!r} does not carry its definition; "
+            "fetch it from a collector that knows the metric"
+        )
+    metric = _defined(json.dumps(aggregate.definition, sort_keys=True))
+    if metric.location is None:
+        raise DecodeError(
+            f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind "
+            "'location': use rappor decode"
+        )
+    return metric, metric.location
+
+
+@lru_cache(maxsize=256)
+def _defined(definition: str) -> Metric:
+    """Many windows carry the same definition, and checking one takes a millisecond."""
+    return Metric.from_dict(json.loads(definition))

@@ -23,7 +23,9 @@ DESIGNS = {  # kind: where its instance is, loaded when it is first asked for
 
 
 def kind_design(name: str) -> KindDesign:
-    """Return what is reviewed and planned of a kind."""
+    """Return what is reviewed and planned of a kind; of one without a line, nothing of its own."""
+    if name not in DESIGNS:
+        return KindDesign()
     module, _, instance = DESIGNS[name].partition(":")
     design: KindDesign = getattr(import_module(module), instance)
     return design

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 
 import typer
 
-from decoder.density.cells import location_of
 from decoder.files import replacing
 from decoder.formats.analyst_tables import read_weights
 from decoder.formats.google_rappor import write_metrics_json
-from decoder.kinds.interface import Question
+from decoder.grid_cells import location_of
+from decoder.kinds.result import Question
 from decoder.kinds.run import claim, decode_counts, kind_of, write_result
 from decoder.options import (
     DEFAULT_ALPHA,
@@ -43,7 +43,6 @@ from decoder.sources.aggregates import (
 )
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
-from privacy_audit.findings import trackability_text
 from rappor_cli import options as shared
 from rappor_cli.numbers import number, read_day
 from rappor_cli.options import bounded_repeats
@@ -218,6 +217,8 @@ def density(
     as_json: shared.Json = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
+    from privacy_audit.findings import trackability_text  # half a second, of maps alone
+
     if every_window and not output:
         raise typer.BadParameter("--every-window goes with -o DIR")
     if area_name != DEFAULT_AREA_NAME and not areas:

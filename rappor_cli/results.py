@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from decoder.kinds.interface import KindDecoder, Result
+from decoder.kinds.interface import KindDecoder
+from decoder.kinds.result import Result
 from decoder.tables.format import short
 from decoder.tables.table import Table
 from rappor_cli.text import plain, text_table

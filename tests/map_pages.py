@@ -6,8 +6,8 @@ from typing import Any
 
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
-from decoder.kinds.interface import MANIFEST, RESULTS, Question, StoredResult
 from decoder.kinds.location import KIND, MAP, Maps, map_result
+from decoder.kinds.result import MANIFEST, RESULTS, Question, StoredResult
 from decoder.kinds.run import render_page, write_result
 from decoder.output.base_layer import BaseLayer
 from decoder.output.density_html import map_data

@@ -21,10 +21,11 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.special import ndtri
 
-from decoder.density.cells import Places, location_of
+from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.density.slots import in_order
 from decoder.errors import DecodeError
+from decoder.grid_cells import location_of
 from decoder.model.counts import Observed, observe
 from decoder.model.noise import BitNoise
 from decoder.model.repetition import location_repetition

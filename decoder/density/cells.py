@@ -3,10 +3,8 @@ each level."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +17,10 @@ from decoder.errors import DecodeError
 from decoder.grid_cells import cell_outline, join_pair, parent_cell
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Indices
-from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import OTHER, RESERVED, Point
 from rappor_core.grid.grid import MAX_PAIRS, PAIR_SEPARATOR, Grid
 from rappor_core.hashing import normalise
 from rappor_core.metrics.location import Location
-from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
 
@@ -113,29 +109,6 @@ class Places:
                 design,
             )
         return self._known[index, params]
-
-
-def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
-    """The metric and `Location` of an aggregate's definition. Raises DecodeError if it is not of
-    a location metric."""
-    if not aggregate.definition:
-        raise DecodeError(
-            f"the aggregate of {aggregate.metric!r} does not carry its definition; "
-            "fetch it from a collector that knows the metric"
-        )
-    metric = _defined(json.dumps(aggregate.definition, sort_keys=True))
-    if metric.location is None:
-        raise DecodeError(
-            f"metric {metric.name!r} is of kind {metric.kind!r}; densities are for kind "
-            "'location': use rappor decode"
-        )
-    return metric, metric.location
-
-
-@lru_cache(maxsize=256)
-def _defined(definition: str) -> Metric:
-    """Many windows carry the same definition, and checking one takes a millisecond."""
-    return Metric.from_dict(json.loads(definition))
 
 
 def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,)) -> Places:

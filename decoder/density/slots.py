@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decoder.density.cells import Places, location_of, places_of
+from decoder.density.cells import Places, places_of
 from decoder.density.linear_system import LevelEquations, read_aggregate
 from decoder.errors import DecodeError
+from decoder.grid_cells import location_of
 from decoder.model.repetition import location_repetition
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import reserved_values

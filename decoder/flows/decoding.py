@@ -94,16 +94,15 @@ def decode_flows(
 
 def flow_of(aggregate: Aggregate) -> Flow:
     """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
-    details = aggregate.definition.get("details")
-    if not isinstance(details, Mapping) or not {"origin", "destination"} <= details.keys():
+    details = Metric.from_dict(aggregate.definition).details if aggregate.definition else None
+    if not isinstance(details, Flow):
         kind = aggregate.definition.get("kind")
         raise DecodeError(
             f"metric {aggregate.metric!r} is of kind {kind!r}, and has no flows: use rappor decode"
         )
     if not aggregate.num_reports:
         raise DecodeError(f"metric {aggregate.metric!r} has no reports: choose other days")
-    flow: Flow = Metric.from_dict(aggregate.definition).details
-    return flow
+    return details
 
 
 def fit_answers(

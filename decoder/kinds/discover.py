@@ -18,15 +18,9 @@ from typing import Any
 from decoder.discovery.discovery import DiscoverOptions, Discovery, FoundString, discover
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming, row_of
-from decoder.kinds.interface import (
-    RESULTS,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
+from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.discovery_text import BEGINNING, shown_string, statement
 from decoder.output.discovery_view import discovery_view
 from decoder.progress import Note, Progress
@@ -49,7 +43,7 @@ STRINGS = TableSchema(
         Column("low", _SHARE, "Lower end of the interval after selection.", shown=True),
         Column("high", _SHARE, "Upper end of the interval after selection.", shown=True),
         Column("p_adjusted", ColumnType.P_VALUE,
-               "Of the test that nobody holds the string, corrected for all that were tested.",
+               "P-value of the test that nobody holds the string, corrected for all tests.",
                "corrected p", shown=True),
         Column("whole", _TEXT, "`no` where the row stands for every string that begins so."),
         Column("declared", _TEXT, "`fallback` or `no_data` where the metric itself sends it."),
@@ -65,7 +59,7 @@ class Discoveries(KindDecoder):
     title = "Strings without a list"
     purpose = "frequent strings of a discover metric, without a list"
     members = frozenset({"crowd"})
-    main_table = STRINGS.name
+    schemas = (STRINGS,)
     command = "discover"
     no_candidates = "a metric of kind discover needs no list"
     unshared = (

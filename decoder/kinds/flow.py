@@ -14,16 +14,10 @@ from decoder.flows.changes import FlowChanges, band_changes, band_shares
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.tables import FlowDecoding
 from decoder.formats.known_flows import read_known_flows
-from decoder.kinds.interface import (
-    RESULTS,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.base_layer import BaseLayer, read_base
 from decoder.output.flows_content import flows_content
 from decoder.output.flows_geojson import flow_line, flow_lines, placed_flows
@@ -140,7 +134,7 @@ class Flows(KindDecoder):
     purpose = "how many people of one cell are usually in another, with intervals"
     members = frozenset({"flows", "known"})
     operations = ("decode", "series", "compare")
-    main_table = FLOWS.name
+    schemas = (FLOWS, ZONES, CELLS, BANDS)
     published = (RESULTS, "flows.csv")
     command = "flows"
     no_candidates = "a metric of flows has cells, not candidates"

@@ -7,30 +7,22 @@ parts of its own for a page is shown by its tables.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from decoder.errors import CandidatesError, DecodeError
-from decoder.options import (
-    DEFAULT_CROWD,
-    CandidateChoice,
-    DecodeOptions,
-    FlowOptions,
-    MapOptions,
-)
+from decoder.kinds.over_time import comparison
+from decoder.kinds.pages import table_parts
+from decoder.kinds.result import PageParts, Question, Result, StoredResult
+from decoder.options import CandidateChoice
 from decoder.progress import Note, Progress
-from decoder.tables.table import Table
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
     from decoder.tables.paging import TableQuery
+    from decoder.tables.table import TableSchema
     from rappor_core.aggregate import Aggregate
-
-RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # of every result
 
 # Kind of metric: its module, which holds the class's instance `KIND`; loaded at its first use.
 DECODERS = {
@@ -45,86 +37,6 @@ DECODERS = {
 }
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked of counts. A kind refuses what it would have to ignore.
-
-    candidates: the values to look for.  options: level, correction and the like.
-    maps: of a location.  crowd: of a discovery, the fewest reports of a string that is named.
-    flows: of a flow.  notes: sentences for the page, such as what was left out of the counts.
-    """
-
-    candidates: CandidateChoice = field(default_factory=CandidateChoice)
-    options: DecodeOptions = field(default_factory=DecodeOptions)
-    maps: MapOptions = field(default_factory=MapOptions)
-    crowd: int = DEFAULT_CROWD
-    flows: FlowOptions = field(default_factory=FlowOptions)
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Result:
-    """What was found, in memory.
-
-    content: of results.json, plain values.  summary: a short form for lists of results, with
-    `headline`, `num_reports` and `warnings`.  tables: the main one first.  manifest: of
-    manifest.json, by which the result can be repeated.  notes: what a reader should know, in order
-    of importance.  files: further files, pictures among them, as functions that write one.
-    documents: further JSON files, which scripts of pages read.
-    printed: tables for the console, those of the files if empty; each row that matters is first.
-    """
-
-    content: dict[str, Any]
-    summary: dict[str, Any]
-    tables: tuple[Table, ...]
-    _: KW_ONLY
-    manifest: dict[str, Any]
-    notes: tuple[str, ...] = ()
-    files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
-    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    printed: tuple[Table, ...] = ()
-
-
-@dataclass(frozen=True)
-class StoredResult:
-    """The files of a result, as a page reads them.
-
-    operation: `decode`, `series` or `compare`.  files: their names.  read: the bytes of one.
-    own: whether the reader may see the whole list of candidates.  address: of the result in a
-    service, "" of a page that is a file.  documents: JSON files that are in memory.
-    """
-
-    operation: str
-    files: frozenset[str]
-    read: Callable[[str], bytes]
-    own: bool = False
-    address: str = ""
-    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-
-    def json(self, name: str = RESULTS) -> dict[str, Any]:
-        """The content of a JSON file."""
-        if name in self.documents:
-            return self.documents[name]
-        content: dict[str, Any] = json.loads(self.read(name))
-        return content
-
-
-@dataclass(frozen=True)
-class PageParts:
-    """What the page of a result shows.
-
-    template: of `decoder/output/templates`, filled with the variables.  lead: a sentence below the
-    title.  guarantee: what each device was promised, "" where the template says it.  map: whether
-    the page draws a map.
-    """
-
-    template: str
-    variables: Mapping[str, Any]
-    lead: str = ""
-    guarantee: str = ""
-    map: bool = False
-
-
 class KindDecoder:
     """The decoder of a kind of metric.
 
@@ -132,7 +44,8 @@ class KindDecoder:
     members: of a job's specification, besides its options, that the kind takes.
     option_names: the options that it takes besides `alpha`, `level`, `repeats` and
     `without_cohorts`.  operations: of `decode`, `series`, `compare` those that it has.
-    main_table: the name of its main table.  published: files that a release can be made of.
+    schemas: of the tables of a decoding, the main one first.
+    published: files that a release can be made of.
     unshared: why its results are not shown to viewers; "" where they may be.
     command: of `rappor`, which makes the same files.  rows_apart: whether results.json lacks the
     rows of the main table, which may be too many.
@@ -143,7 +56,7 @@ class KindDecoder:
     members: frozenset[str] = frozenset()
     option_names: frozenset[str] = frozenset()
     operations: tuple[str, ...] = ("decode",)
-    main_table = ""
+    schemas: tuple[TableSchema, ...] = ()
     published: tuple[str, ...] = ()
     unshared = ""
     command = "decode"
@@ -189,7 +102,6 @@ class KindDecoder:
         note: Note,
     ) -> Result:
         """Decode what changed from one window to another; otherwise as `decode`."""
-        from decoder.kinds.over_time import comparison
         from decoder.sources.windows import sum_of
 
         windows = sum_of(before), sum_of(after)
@@ -203,9 +115,12 @@ class KindDecoder:
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """The parts of the page of a decoding. query: of its tables."""
-        from decoder.kinds.pages import table_parts
-
         return table_parts(stored, query, self.main_table)
+
+    @property
+    def main_table(self) -> str:
+        """The name of the main table of a decoding."""
+        return self.schemas[0].name
 
     def title_of(self, operation: str) -> str:
         """The title of a result."""

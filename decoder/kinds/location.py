@@ -13,20 +13,15 @@ import numpy as np
 
 from decoder.comparison.differences import Differences
 from decoder.density.areas import Areas, AreaShares, area_shares, check_size
-from decoder.density.cells import Places, location_of
+from decoder.density.cells import Places
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
-from decoder.grid_cells import cell_centre
-from decoder.kinds.interface import (
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.grid_cells import cell_centre, location_of
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
+from decoder.kinds.result import PageParts, Question, Result, StoredResult
 from decoder.options import MapOptions
 from decoder.output.base_layer import BaseLayer, place_name, read_base
 from decoder.output.density_csv import (
@@ -99,7 +94,7 @@ DENSITY = TableSchema(
         Column("detectable_share", _SHARE, "Smallest share that is detected 8 times in 10."),
         Column("reports", ColumnType.INTEGER, "Reports of the slot and window."),
         Column("map_source", _TEXT, "How the map was made."),
-        Column("check_p", ColumnType.P_VALUE, "Of the test that the map fits its reports."),
+        Column("check_p", ColumnType.P_VALUE, "P-value of the test that the map fits its reports."),
         *_changes("change", "from its mean in the other windows"),
         Column("changed", ColumnType.FLAG, "Whether that change is detected."),
         *_changes("since_first", "since the first window"),
@@ -165,7 +160,7 @@ class Locations(KindDecoder):
     purpose = "maps of a location metric, by slot and window"
     members = frozenset({"map", "areas"})
     operations = ("decode", "compare")
-    main_table = DENSITY.name
+    schemas = (DENSITY, AREAS)
     published = ("density.csv", "density.geojson")
     command = "density"
     rows_apart = True

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from decoder.discovery.discovery import Discovery
-from decoder.numbers.tables import NumberDecoding
 from decoder.options import DecodeOptions, Levels
-from decoder.results.tables import Decoding
-from rappor_core.aggregate import Aggregate
 
-Described = Aggregate | Decoding | Discovery | NumberDecoding
+if TYPE_CHECKING:
+    from decoder.discovery.discovery import Discovery
+    from decoder.numbers.tables import NumberDecoding
+    from decoder.results.tables import Decoding
+    from rappor_core.aggregate import Aggregate
+
+    Described = Aggregate | Decoding | Discovery | NumberDecoding
 
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 

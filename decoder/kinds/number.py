@@ -7,16 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from decoder.files import finite
-from decoder.kinds.interface import (
-    MANIFEST,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
 from decoder.numbers.changes import ANY_DATA, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import NumberDecoding
@@ -100,7 +94,7 @@ class Numbers(KindDecoder):
     title = "Numbers"
     purpose = "curve, quantiles and mean of a metric of numbers"
     operations = ("decode", "series", "compare")
-    main_table = CURVE.name
+    schemas = (CURVE, BINS, QUANTILES, MEANS)
     no_candidates = "a metric of numbers has a curve, not candidates"
 
     def decode(

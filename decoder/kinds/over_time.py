@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from decoder.files import finite
-from decoder.kinds.interface import PageParts, Result, StoredResult
+from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
 from decoder.output.compare_view import compare_view
 from decoder.output.series_chart import windows_between
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
 _QUANTITY = Column("string", _TEXT, "The value, edge or band.", "value", shown=True)
-_P_VALUE = Column("p_value", ColumnType.P_VALUE, "Of the test that nothing changed.")
+_P_VALUE = Column("p_value", ColumnType.P_VALUE, "P-value of the test that nothing changed.")
 _P_ADJUSTED = Column("p_adjusted", ColumnType.P_VALUE,
                      "The same, corrected for all quantities and pairs of windows.",
                      "corrected p", shown=True)  # fmt: skip

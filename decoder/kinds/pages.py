@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decoder.kinds.interface import PageParts, StoredResult
+from decoder.kinds.result import PageParts, StoredResult
 from decoder.tables.format import count
 from decoder.tables.paging import TableQuery, page_of_parquet
 from decoder.tables.table import columns_of, read_schema

@@ -10,15 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from decoder.kinds.interface import (
-    MANIFEST,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
+from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
 from decoder.options import DecodeOptions
 from decoder.output.joint_view import joint_view
 from decoder.pairs.decoding import decode_pairs
@@ -75,7 +69,7 @@ class Pairs(KindDecoder):
 
     title = "Two values together"
     purpose = "two values of a pair metric together, and a test of independence"
-    main_table = CELLS.name
+    schemas = (CELLS, MARGINS)
     no_candidates = "a pair metric declares its values"
 
     def decode(

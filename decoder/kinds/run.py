@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from decoder.errors import DecodeError
 from decoder.files import claim_folder, finite, make_folder, write_files
-from decoder.kinds.interface import (
-    MANIFEST,
-    PAGE,
-    RESULTS,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-    decoder_of,
-    kinds_with,
-)
+from decoder.kinds.interface import KindDecoder, decoder_of, kinds_with
 from decoder.kinds.over_time import comparison_page, series_page
+from decoder.kinds.result import MANIFEST, PAGE, RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.jinja import page_template
 from decoder.tables.paging import TableQuery
 

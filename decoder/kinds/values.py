@@ -15,17 +15,10 @@ from decoder.candidates.files import column_taken
 from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
-from decoder.kinds.interface import (
-    MANIFEST,
-    RESULTS,
-    KindDecoder,
-    PageParts,
-    Question,
-    Result,
-    StoredResult,
-)
+from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.result import MANIFEST, RESULTS, PageParts, Question, Result, StoredResult
 from decoder.kinds.run import write_result
 from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view
@@ -61,7 +54,7 @@ DETECTED = TableSchema(
         Column("prop_high_95", _SHARE,
                "Upper end of the interval after selection, at the decoding's level.",
                shown=True),
-        Column("p_value", _P_VALUE, "Of the test that nobody holds the value."),
+        Column("p_value", _P_VALUE, "P-value of the test that nobody holds the value."),
         Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
                "corrected p", shown=True),
     ),
@@ -78,7 +71,7 @@ CANDIDATES = TableSchema(
         Column("shrunken", _SHARE, "Posterior mean of the share: the best single guess."),
         Column("z", _NUMBER, "Score of the test that nobody holds the value."),
         Column("local_fdr", _P_VALUE, "Probability that nobody holds the value."),
-        Column("p_value", _P_VALUE, "Of the test that nobody holds the value."),
+        Column("p_value", _P_VALUE, "P-value of the test that nobody holds the value."),
         Column("p_adjusted", _P_VALUE, "The same, corrected for the whole list.",
                "corrected p", shown=True),
         Column("weight", _NUMBER, "What the p-value was divided by; absent without weights."),
@@ -124,7 +117,7 @@ class Values(KindDecoder):
     members = frozenset({"candidates", "weights"})
     option_names = frozenset({"method", "correction", "largest_p", "full_fit"})
     operations = ("decode", "series", "compare")
-    main_table = DETECTED.name
+    schemas = (DETECTED, CANDIDATES)
     published = (RESULTS, MANIFEST, "candidates.csv")
 
     def decode(

@@ -10,8 +10,8 @@ from enum import StrEnum
 from itertools import product
 from typing import Any
 
-from decoder.density.cells import location_of
 from decoder.errors import DecodeError
+from decoder.grid_cells import location_of
 from decoder.progress import Note, quiet
 from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.errors import RapporError

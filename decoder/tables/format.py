@@ -7,6 +7,8 @@ from datetime import date
 
 from rappor_core.text import visible
 
+GEOMETRY = "geometry"  # the column of shapes in GeoParquet and GeoPackage
+
 
 def fraction(part: float) -> str:
     """A part of the reports; NaN: not known."""

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from decoder.tables.table import GEOMETRY
+from decoder.tables.format import GEOMETRY
 
 Geometry = Mapping[str, Any]  # of GeoJSON
 

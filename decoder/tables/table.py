@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from decoder.tables.format import count, p_text, percent, points
+from decoder.tables.format import GEOMETRY, count, p_text, percent, points
 from rappor_core.text import FORMULA_CHARACTERS, without_formula
 
-GEOMETRY = "geometry"  # the column of shapes in GeoParquet
-MAX_DIGITS = 6  # of a number that is printed
+WHOLE, DIGITS = 1_000, 3  # from where printed numbers are whole, and digits of those below
 
 
 class ColumnType(StrEnum):
@@ -69,7 +68,7 @@ class Column:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.{MAX_DIGITS}g}"
+    return f"{value:,.0f}" if abs(value) >= WHOLE else f"{value:.{DIGITS}g}"
 
 
 _WRITERS = {
@@ -214,9 +213,11 @@ def read_schema(content: bytes) -> Any:
 
 
 def columns_of(schema: Any) -> tuple[Column, ...]:
-    """The declarations of the columns of a schema that `read_schema` read."""
+    """The declarations of the columns of a schema that `read_schema` read, without shapes."""
     found = []
     for one in schema:
+        if one.name == GEOMETRY:
+            continue
         about = {key.decode(): value.decode() for key, value in (one.metadata or {}).items()}
         kind = ColumnType(about["type"])
         found.append(Column(one.name, kind, about["meaning"], about["title"], about["unit"],

@@ -11,8 +11,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.kinds.interface import RESULTS
 from decoder.kinds.over_time import chart_csv
+from decoder.kinds.result import RESULTS
 from decoder.output.palette import THEMES
 from decoder.output.series_chart import (
     MOST_LINES,

@@ -11,7 +11,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder.kinds.interface import RESULTS, has_candidates, kinds_with
+from decoder.kinds.interface import has_candidates, kinds_with
+from decoder.kinds.result import RESULTS
 from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     ValuePanel,

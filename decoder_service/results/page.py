@@ -10,7 +10,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.discover import kept_strings
-from decoder.kinds.interface import DECODERS, RESULTS, KindDecoder, StoredResult
+from decoder.kinds.interface import DECODERS, KindDecoder
+from decoder.kinds.result import RESULTS, StoredResult
 from decoder.kinds.run import page_parts
 from decoder.tables.paging import query_of
 from decoder_service.jobs.checks import kind_decoder

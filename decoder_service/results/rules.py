@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, true
 
-from decoder.kinds.interface import RESULTS
+from decoder.kinds.result import RESULTS
 from decoder_service.aggregates.rows import load_aggregate_content
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.rules import check_page

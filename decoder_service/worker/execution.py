@@ -15,7 +15,8 @@ from typing import Any
 from decoder.errors import DecodeError
 from decoder.files import read_aggregate_file
 from decoder.formats.analyst_tables import read_weights
-from decoder.kinds.interface import KindDecoder, Question
+from decoder.kinds.interface import KindDecoder
+from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, kind_of, write_result
 from decoder.options import CandidateChoice, FlowOptions, MapOptions
 from decoder.progress import Note, Progress

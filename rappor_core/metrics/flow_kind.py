@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rappor_core.errors import ParameterError, ValueRefusedError, check_whole
@@ -22,6 +22,7 @@ from rappor_core.metrics.location_kind import (
     GRID_KEYS,
     PATIENT_DAYS,
     PATIENT_PERIODS,
+    middle_of,
     read_grid,
 )
 from rappor_core.params import RapporParams
@@ -136,6 +137,11 @@ class FlowKind(Kind):
     def all_values(self, metric: Metric) -> Sequence[object]:  # noqa: ARG002
         """None: no app gives a value, and there are up to 40,804."""
         return ()
+
+    def examples(self, metric: Metric) -> Sequence[Hashable]:
+        """Ways from the cells in the middle of its grid to one of them."""
+        middle = middle_of(metric.details.cells)
+        return [f"{cell}{PAIR_SEPARATOR}{middle[0]}" for cell in middle]
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
         """All pairs as text, by index."""

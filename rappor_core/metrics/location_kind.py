@@ -105,8 +105,7 @@ class LocationKind(Kind):
         """Cells in the middle of its grid; of pairs, trips between them."""
         location = metric.location
         assert location is not None  # noqa: S101 (`check_definition` has seen to it)
-        cells = list(location.grid.cells(location.level))
-        middle = (cells[len(cells) // 2 :] + cells)[:EXAMPLE_CELLS]
+        middle = middle_of(list(location.grid.cells(location.level)))
         return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
     def check(self, metric: Metric) -> None:
@@ -258,3 +257,9 @@ def _noise(
 
 
 LOCATION = LocationKind()
+
+
+def middle_of(cells: Sequence[str]) -> Sequence[str]:
+    """Cells that an invented fleet visits, from the middle of a grid on."""
+    middle = len(cells) // 2
+    return [*cells[middle:], *cells][:EXAMPLE_CELLS]

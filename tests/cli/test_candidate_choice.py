@@ -10,7 +10,7 @@ import pytest
 from decoder.candidates.files import read_values
 from decoder.candidates.lists import Candidates
 from decoder.errors import CandidatesError
-from decoder.kinds.interface import Question
+from decoder.kinds.result import Question
 from decoder.kinds.values import chosen_candidates
 from decoder.options import CandidateChoice
 from rappor_cli.text import print_note

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder.density.cells import location_of, places_of
+from decoder.density.cells import places_of
 from decoder.density.gaussian_field import fit_field
 from decoder.density.maps import (
     Density,
@@ -22,6 +22,7 @@ from decoder.density.maps import (
 )
 from decoder.density.slots import slot_readings
 from decoder.errors import DecodeError
+from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import decide
 from decoder.model.repetition import location_repetition
 from decoder.output.density_png import write_picture

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.formats.known_flows import read_known_flows
 from decoder.kinds.flow import KIND
-from decoder.kinds.interface import Question, Result
+from decoder.kinds.result import Question, Result
 from decoder.kinds.run import claim, write_result
 from decoder.options import FlowOptions
 from decoder.output.flows_geojson import flow_lines

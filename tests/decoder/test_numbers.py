@@ -20,8 +20,8 @@ from decoder import (
     metric_candidates,
 )
 from decoder.errors import CandidatesError, DecodeError
-from decoder.kinds.interface import Question
 from decoder.kinds.number import KIND, numbers_result
+from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.quantities import quantile_ends

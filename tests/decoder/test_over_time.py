@@ -9,7 +9,7 @@ import pytest
 from decoder import Candidates
 from decoder.comparison.windows import compare_windows
 from decoder.errors import DecodeError
-from decoder.kinds.interface import Question
+from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.kinds.values import KIND
 from decoder.options import CandidateChoice

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decoder.kinds.interface import Question
+from decoder.kinds.result import Question
 from decoder.kinds.run import claim, decode_counts, write_result
 from decoder.kinds.values import KIND
 from decoder.options import CandidateChoice

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from decoder.kinds.interface import StoredResult
 from decoder.kinds.over_time import comparison_page
+from decoder.kinds.result import StoredResult
 from decoder.tables.paging import TableQuery
 from decoder_service.shell.web import environment
 

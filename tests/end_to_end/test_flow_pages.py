@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decoder.kinds.flow import KIND
-from decoder.kinds.interface import Question, Result
+from decoder.kinds.result import Question, Result
 from decoder.kinds.run import in_memory, render_page
 from decoder.progress import quiet, silent
 from decoder.tables.format import percent

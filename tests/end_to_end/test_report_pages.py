@@ -17,7 +17,8 @@ from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.discovery.discovery import discover
 from decoder.kinds.discover import discovery_result
-from decoder.kinds.interface import Question, decoder_of
+from decoder.kinds.interface import decoder_of
+from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, in_memory, kind_of, render_page
 from decoder.kinds.values import decoding_result, values_series
 from decoder.options import Operation

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from decoder.kinds.flow import KIND
-from decoder.kinds.interface import Question
+from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.progress import quiet, silent
 from disclosure.errors import PolicyError, ReleaseError

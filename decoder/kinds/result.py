@@ -1,0 +1,94 @@
+"""What is asked of counts, what was found in them, and what a page shows of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decoder.options import DEFAULT_CROWD, CandidateChoice, DecodeOptions, FlowOptions, MapOptions
+from decoder.tables.table import Table
+
+RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # of every result
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of counts. A kind refuses what it would have to ignore.
+
+    candidates: the values to look for.  options: level, correction and the like.
+    maps: of a location.  crowd: of a discovery, the fewest reports of a string that is named.
+    flows: of a flow.  notes: sentences for the page, such as what was left out of the counts.
+    """
+
+    candidates: CandidateChoice = field(default_factory=CandidateChoice)
+    options: DecodeOptions = field(default_factory=DecodeOptions)
+    maps: MapOptions = field(default_factory=MapOptions)
+    crowd: int = DEFAULT_CROWD
+    flows: FlowOptions = field(default_factory=FlowOptions)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found, in memory.
+
+    content: of results.json, plain values.  summary: a short form for lists of results, with
+    `headline`, `num_reports` and `warnings`.  tables: the main one first.  manifest: of
+    manifest.json, by which the result can be repeated.  notes: what a reader should know, in order
+    of importance.  files: further files, pictures among them, as functions that write one.
+    documents: further JSON files, which scripts of pages read.
+    printed: tables for the console, those of the files if empty; each row that matters is first.
+    """
+
+    content: dict[str, Any]
+    summary: dict[str, Any]
+    tables: tuple[Table, ...]
+    _: KW_ONLY
+    manifest: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    files: Mapping[str, Callable[[Path], object]] = field(default_factory=dict)
+    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    printed: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """The files of a result, as a page reads them.
+
+    operation: `decode`, `series` or `compare`.  files: their names.  read: the bytes of one.
+    own: whether the reader may see the whole list of candidates.  address: of the result in a
+    service, "" of a page that is a file.  documents: JSON files that are in memory.
+    """
+
+    operation: str
+    files: frozenset[str]
+    read: Callable[[str], bytes]
+    own: bool = False
+    address: str = ""
+    documents: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    def json(self, name: str = RESULTS) -> dict[str, Any]:
+        """The content of a JSON file."""
+        if name in self.documents:
+            return self.documents[name]
+        content: dict[str, Any] = json.loads(self.read(name))
+        return content
+
+
+@dataclass(frozen=True)
+class PageParts:
+    """What the page of a result shows.
+
+    template: of `decoder/output/templates`, filled with the variables.  lead: a sentence below the
+    title.  guarantee: what each device was promised, "" where the template says it.  map: whether
+    the page draws a map.
+    """
+
+    template: str
+    variables: Mapping[str, Any]
+    lead: str = ""
+    guarantee: str = ""
+    map: bool = False
