@@ -42,12 +42,11 @@ def bench_collect(
         folder = tmp_path / str(number)
         folder.mkdir()
         name = {OURS: "ours", PLAIN: "plain", BARE: "bare"}[who]
-        with server(name, make(), folder) as running:
+        with server(name, make(), folder) as port:
             warm = int(ENOUGH[reports] * WARM_SECONDS)
             requests = make_requests(sent, warm + int(ENOUGH[reports] * SECONDS))
-            uvloop.run(drive(running.port, requests[:warm], WARM_SECONDS))
-            outcome = uvloop.run(drive(running.port, requests[warm:], SECONDS, connections))
-        return outcome.rate
+            uvloop.run(drive(port, requests[:warm], WARM_SECONDS))
+            return uvloop.run(drive(port, requests[warm:], SECONDS, connections))
 
     measured = f"requests a second, {kind}, {reports} a request, {connections} connections, {form}"
     target = {"target": 5.0 if reports == 100 else 3.0} if who == PLAIN else {}

@@ -11,44 +11,17 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from benchmarks.collect_load import METRICS
 
 START_SECONDS = 180  # on a machine with much other work
 
 
-@dataclass
-class Running:
-    """A server in a process of its own."""
-
-    command: list[str]
-    environment: dict[str, str]
-    listener: socket.socket
-
-    def __post_init__(self) -> None:
-        self.port = int(self.listener.getsockname()[1])
-
-    def start(self) -> None:
-        """Start it on the socket; returns when it answers."""
-        held = [self.listener.fileno()]
-        self._started = subprocess.Popen(self.command, env=self.environment, pass_fds=held)
-        self.process = psutil.Process(self._started.pid)
-        _await(self.port, self._started)
-
-    def stop(self, *, kill: bool = False) -> None:
-        """End it. kill: by SIGKILL, at once."""
-        (self._started.kill if kill else self._started.terminate)()
-        self._started.wait(30)
-
-
 @contextmanager
-def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator[Running]:
-    """Run a server in its own process, on a socket that is held here."""
+def server(kind: str, database: str, folder: Path) -> Iterator[int]:
+    """Run a server in its own process, on a socket that is held here; yield its port."""
     metrics = folder / "metrics.toml"
     metrics.write_text(METRICS)
     command = [sys.executable, "-m", "rappor_cli", "serve"]
@@ -62,16 +35,17 @@ def server(kind: str, database: str, folder: Path, workers: int = 1) -> Iterator
             "RAPPOR_METRICS": str(metrics),
             "RAPPOR_LISTEN_FD": str(listener.fileno()),
             "RAPPOR_REQUIRE_KEYS": "false",
-            "RAPPOR_WORKERS": str(workers),
             "RAPPOR_LOG_LEVEL": "error",
             "PYTHONPATH": str(Path(__file__).parent.parent),
         }
-        running = Running(command, environment, listener)
+        port, held = listener.getsockname()[1], [listener.fileno()]
+        process = subprocess.Popen(command, env=environment, pass_fds=held)
         try:
-            running.start()
-            yield running
+            _await(port, process)
+            yield port
         finally:
-            running.stop()
+            process.terminate()
+            process.wait(30)
 
 
 def _await(port: int, process: subprocess.Popen[bytes]) -> None:

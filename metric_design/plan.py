@@ -317,4 +317,4 @@ def _weak(kind: KindDesign, chosen: Solution) -> str | None:
     if usual is None or not math.isfinite(usual.precision):
         return f"{said} With --epsilon {USUAL_LIFE:g} the same devices show nothing."
     found = kind.finding(usual.found.metric, usual.precision, usual.question)
-    return f"{said} With --epsilon {USUAL_LIFE:g} the same devices {found}."
+    return f"{said} With --epsilon {USUAL_LIFE:g} the same devices let you {found}."

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from decoder.files import probe_file
 from privacy_audit.audit import MAX_TRIALS, TRIALS, AuditOptions, AuditResult
@@ -18,6 +17,7 @@ from privacy_audit.audit import audit as run_audit
 from privacy_audit.identity import identity
 from privacy_audit.report import DEFAULT_METRICS, consequence, nats, page, percent, to_dict
 from rappor_cli.progress import stage_bars
+from rappor_cli.text import text_table
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.whole_files import write_whole
 
@@ -73,7 +73,7 @@ def audit(
     )
     for path in filter(None, (json_file, output)):
         probe_file(path)
-    with stage_bars(lines=True) as show:
+    with stage_bars() as show:
         result = run_audit(
             file,
             options,
@@ -94,21 +94,13 @@ def audit(
 
 def _print(result: AuditResult) -> None:
     console = Console()
-    table = Table(title=f"Attacks on {result.client}")
-    table.add_column("two lives")
-    for heading in ("devices", "claim", "lower bound", "of the claim", "found from"):
-        table.add_column(heading, justify="right")
-    for check in result.checks:
-        if check.attack is not None:
-            table.add_row(
-                f"{check.metric}: {check.what}",
-                f"{check.attack.trials:,}",
-                nats(check.claim),
-                nats(check.attack.bound),
-                percent(check.share),
-                nats(check.attack.needed),
-            )
-    console.print(table)
+    headings = ("two lives", "devices", "claim", "lower bound", "of the claim", "found from")
+    rows = [
+        (f"{check.metric}: {check.what}", f"{attack.trials:,}", nats(check.claim),
+         nats(attack.bound), percent(check.share), nats(attack.needed))
+        for check in result.checks if (attack := check.attack) is not None
+    ]  # fmt: skip
+    console.print(text_table(f"Attacks on {result.client}", headings, rows))
     for note in result.notes:
         console.print(note, soft_wrap=True, highlight=False)
     for check in result.broken:

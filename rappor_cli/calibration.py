@@ -11,6 +11,7 @@ import typer
 
 from rappor_cli import options as shared
 from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
+from rappor_cli.progress import progress_bar
 from rappor_cli.task_pools import run_tasks
 from simulations.experiments.calibration import RULES, CalibrationRun, RunScore, cells, run_cell
 from simulations.experiments.calibration_settings import FEW_COHORTS, STRESS
@@ -70,13 +71,12 @@ def decoder_calibration(
     }
     wanted = list(cells(sizes, run.seed))
     task, scores = partial(run_cell, method=method.value), dict[CalibrationRun, RunScore]()
-    with run.progress("runs", len(wanted)) as advance:
+    with progress_bar("runs", len(wanted)) as advance:
         for cell, score in run_tasks(task, wanted):
             scores[cell] = score
             advance(1)
     rows = summarize([scores[cell] for cell in wanted])
-    columns = [(heading, "", "s" * (heading == HEADINGS[0])) for heading in HEADINGS]
-    return ExperimentOutcome(list(map(asdict, rows)), columns, list(map(_cells, rows)))
+    return ExperimentOutcome(list(map(asdict, rows)), HEADINGS, list(map(_cells, rows)))
 
 
 def _cells(row: Row) -> list[str]:

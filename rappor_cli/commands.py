@@ -32,7 +32,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "flows": ("rappor_cli.analyze", "flows", "Who sleeps here and works there."),
         "discover": ("rappor_cli.analyze", "discover", "Find frequent strings without a list."),
         "compare": ("rappor_cli.analyze", "compare", "What changed between two windows."),
-        "aggregate": ("rappor_cli.aggregate", "aggregate", "Fetch the counts of closed days."),
+        "aggregate": ("rappor_cli.reports", "aggregate", "Fetch the counts of closed days."),
         "reports": ("rappor_cli.reports", "app", "Get raw reports out, where a metric keeps them."),
         "decoder": ("rappor_cli.decoder_service", "app", "Run the decoder service; its keys."),
     },

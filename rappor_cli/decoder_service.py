@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli import options as shared
 from rappor_cli.options import command_group
-from rappor_cli.text import print_columns
+from rappor_cli.text import print_records
 from rappor_server.schema import prepare
 
 app = command_group(
@@ -35,6 +34,10 @@ CollectorUrl = Annotated[
     str | None,
     typer.Option(help="URL of a collector; its key comes from RAPPOR_DECODER_COLLECTOR_KEY."),
 ]
+_COLUMNS = {
+    "key id": "key_id", "role": "role", "created": "created", "revoked": "revoked",
+    "person": "name", "label": "label",
+}  # fmt: skip
 Slots = Annotated[int | None, typer.Option("--slots", help="Jobs at once.")]
 
 
@@ -80,15 +83,7 @@ def list_(database: shared.ServedDatabase = None, as_json: shared.Json = False) 
     """List keys: id, role, person, label, when made, when revoked."""
     with _opened(_settings(database=database)) as service:
         rows = [shown_key(row) for row in service.access.list_keys(COMMAND_LINE)]
-    if as_json:
-        print(json.dumps(rows))
-        return
-    shown = [
-        [row[name] or "no" for name in ("key_id", "role", "created", "revoked")]
-        + [row["name"], row["label"]]
-        for row in rows
-    ]
-    print_columns(["key id", "role", "created", "revoked", "person", "label"], shown)
+    print_records(rows, _COLUMNS, as_json=as_json)
 
 
 @keys.command()

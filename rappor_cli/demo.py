@@ -10,7 +10,6 @@ import random
 import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +34,7 @@ from rappor_cli.commands import load
 from rappor_cli.demo_service import DemoError, check_port, collector_settings, send, show_service
 from rappor_cli.progress import progress_bar
 from rappor_cli.store import opened
-from rappor_cli.text import plain
+from rappor_cli.text import text_table
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
@@ -46,7 +45,6 @@ from simulations.experiments.demo import (
     DemoMetric,
     DemoPlan,
     held_values,
-    plan_values,
     plan_words,
     readings,
     report_day,
@@ -61,33 +59,14 @@ MAX_ROWS = 24
 _DATABASE = "collector.sqlite"
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedMetric:
-    """A metric that the demo decoded, and the path of its report."""
-
-    question: DemoMetric
-    decoding: Decoding
-    report: Path
-
-
 def demo(
-    clients: Annotated[
-        int | None,
-        typer.Option(min=1, help=f"Devices in the fleet, {DEFAULT_CLIENTS:,} if not given."),
-    ] = None,
+    clients: Annotated[int, typer.Option(min=1, help="Devices in the fleet.")] = DEFAULT_CLIENTS,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Repeat a run exactly. Never for real devices.")
     ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for the reports; made if missing.")
     ] = Path("demo-output"),
-    input_: Annotated[
-        Path | None, typer.Option("--input", help="CSV file of true values, gzip or not.")
-    ] = None,
-    column: Annotated[str | None, typer.Option(help="Column of --input with the values.")] = None,
-    client_column: Annotated[
-        str | None, typer.Option(help="Column of --input that names the client of a row.")
-    ] = None,
     epsilon_infinity: Annotated[
         float, typer.Option(help="Nats for a memoised value, for life.")
     ] = 4.0,
@@ -103,52 +82,23 @@ def demo(
     ] = DEFAULT_PORT,
 ) -> None:
     """Run a fleet of devices, a collector and the decoder on this machine, and show the result."""
-    if (input_ is None) != (column is None):
-        raise typer.BadParameter("--input and --column go together", param_hint="--input")
-    if input_ is None and client_column is not None:
-        raise typer.BadParameter("it goes with --input", param_hint="--client-column")
-    if input_ is not None and serve:
-        raise typer.BadParameter("the service shows the words, not --input", param_hint="--serve")
-    if input_ is not None and clients is not None:
-        raise typer.BadParameter("with --input the file says how many", param_hint="--clients")
     if serve:
         check_port(port)  # before the minutes that all the rest takes
     console = Console(markup=False)
     rng, today = np.random.default_rng(seed), datetime.now(UTC).date()
-    epsilons = (epsilon_infinity, epsilon_one)
-    if input_ is not None and column is not None:
-        plan = plan_values(input_, column, client_column, epsilons, today, rng)
-    else:
-        plan = plan_words(clients or DEFAULT_CLIENTS, epsilons, today, rng)
+    plan = plan_words(clients, (epsilon_infinity, epsilon_one), today, rng)
     randomness = system_randomness if seed is None else random.Random(seed).randbytes
-    shown = run_demo(plan, today, output, randomness, console)
+    _run(plan, today, output, randomness, console)
     console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
-    for item in shown:
-        console.print(f"report: {item.report}", soft_wrap=True)
     if serve:
         console.print("\nThe decoder service, on two weeks of reports at a collector of its own:")
         show_service(output, today, rng, randomness, console, port)
 
 
-def run_demo(
-    plan: DemoPlan,
-    today: date,
-    output: Path,
-    randomness: Randomness,
-    console: Console,
-) -> list[DecodedMetric]:
-    """Send a plan's reports to a new collector, close the day, and decode and print each metric.
-
-    Args:
-        plan: values of the devices, and what is asked of them.
-        today: the day of the reports, UTC.
-        output: folder for the database and the reports; made if missing.
-        randomness: of the devices.
-        console: where tables are printed.
-
-    Returns:
-        What was decoded, by metric.
-    """
+def _run(
+    plan: DemoPlan, today: date, output: Path, randomness: Randomness, console: Console
+) -> None:
+    """Send a plan's reports to a new collector, close the day, and decode and print each metric."""
     if set(str(output)) & set("?#%"):
         raise DemoError(f"the folder {str(output)!r} has ?, # or % in its name; choose another")
     make_folder(output)
@@ -165,49 +115,40 @@ def run_demo(
             f"{delivery.batches:,} batches; {delivery.accepted:,} accepted"
         )
         ask(url, f"/v1/days/{today}/close", method="POST")
-        return [
-            _print_metric(_decode(question, url, output), console) for question in plan.questions
-        ]
+        for question in plan.questions:
+            _show_metric(question, url, output / question.metric.name, console)
 
 
-def _decode(question: DemoMetric, url: str, output: Path) -> DecodedMetric:
+def _show_metric(question: DemoMetric, url: str, folder: Path, console: Console) -> None:
+    """Decode a metric into a folder, and print its table, warnings and page."""
     aggregate = fetch_aggregate(url, question.metric.name)
     candidates = (
         metric_candidates(aggregate)
         if question.candidates is None
         else Candidates.from_strings(question.candidates)
     )
-    options = DecodeOptions(
-        correction="bonferroni", repeats=question.repeats, true_shares=question.true_shares
-    )
+    options = DecodeOptions(correction="bonferroni", true_shares=question.true_shares)
     decoding = decode(aggregate, candidates, options)
-    folder = output / question.metric.name
     write_outputs(decoding, folder)
-    return DecodedMetric(question, decoding, folder / "report.html")
-
-
-def _print_metric(item: DecodedMetric, console: Console) -> DecodedMetric:
-    console.print(_table(item))
-    for warning in item.decoding.warnings:
+    console.print(_table(question, decoding))
+    for warning in decoding.warnings:
         console.print(f"  note: {warning}", soft_wrap=True)
-    return item
+    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
 
 
-def _table(item: DecodedMetric) -> Table:
+def _table(question: DemoMetric, decoding: Decoding) -> Table:
     """The most frequent true values, and whatever was found that nobody holds."""
-    name, truth = item.question.metric.name, item.question.true_shares
-    found = {row.value: row for row in item.decoding.detected}
+    name, truth = question.metric.name, question.true_shares
+    found = {row.value: row for row in decoding.detected}
     ranked = sorted(truth, key=lambda value: -truth[value])
     rows = ranked[:MAX_ROWS] + [value for value in found if value not in truth]
-    summary = item.decoding.summary
-    table = Table(
-        title=f"{name}: {summary.num_detected} found of {len(truth):,} held, "
+    summary = decoding.summary
+    title = (
+        f"{name}: {summary.num_detected} found of {len(truth):,} held, "
         f"{summary.num_candidates:,} candidates, {summary.num_reports:,} reports; shares of about "
-        f"{percent(summary.detectable_share)} and more are detectable",
-        title_justify="left",
+        f"{percent(summary.detectable_share)} and more are detectable"
     )
-    for heading in ("value", "true %", "estimate %", "95 % interval", "corrected p", "found"):
-        table.add_column(heading, justify="left" if heading == "value" else "right")
+    lines = []
     for value in rows:
         row = found.get(value)
         cells = [value, f"{100 * truth.get(value, 0):.2f}"]
@@ -217,8 +158,9 @@ def _table(item: DecodedMetric) -> Table:
             interval = f"{100 * row.low:.2f} to {100 * row.high:.2f}"
             cells += [f"{100 * row.share:.2f}", interval, p_text(row.p_adjusted)]
             cells += ["yes" if value in truth else "yes, wrongly"]
-        table.add_row(*map(plain, cells))
-    return table
+        lines.append(cells)
+    headings = ("value", "true %", "estimate %", "95 % interval", "corrected p", "found")
+    return text_table(title, headings, lines)
 
 
 def quickstart(

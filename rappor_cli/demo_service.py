@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -75,18 +74,6 @@ class DemoError(RapporError):
     """The demonstration cannot be carried out."""
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A service that runs and holds results, and keys to sign in.
-
-    second_key: of another person, who approves the releases that the first one proposes.
-    """
-
-    url: str
-    key: str
-    second_key: str
-
-
 def check_port(port: int) -> None:
     """Raises DemoError, with the way out, where nothing can listen on a port."""
     try:
@@ -129,13 +116,24 @@ def prepared_service(
     say: Say,
     *,
     port: int,
-) -> Iterator[Prepared]:
+) -> Iterator[tuple[str, str, str]]:
     """Run a service with a database made anew: a list, jobs that are done, a schedule that has
-    decoded each closed day, and an alarm that told.
+    decoded each closed day, and an alarm that was sent.
 
-    collector: its URL.  port: of the service; 0 takes a free one.
+    Args:
+        output: folder of the database.
+        today: the day that is open, UTC.
+        rng: of the values on a map.
+        collector: its URL.
+        say: prints a line.
+        port: of the service; 0 takes a free one.
 
-    Raises DemoError where a job did not end as it should.
+    Yields:
+        Its URL, a key to sign in with, and the key of another person, who approves the releases
+        that the first one proposes.
+
+    Raises:
+        DemoError: a job did not end as it should.
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
@@ -169,7 +167,7 @@ def prepared_service(
         for spec in _specs(service, person, today, rng, listed):
             service.jobs.submit(person, spec)
         _await_jobs(service, person, schedule, say)
-        yield Prepared(url, key.text, second.text)
+        yield url, key.text, second.text
 
 
 def show_service(
@@ -196,11 +194,11 @@ def show_service(
 
     with (
         filled_collector(output, today, rng, randomness, say) as collector,
-        prepared_service(output, today, rng, collector, say, port=port) as prepared,
+        prepared_service(output, today, rng, collector, say, port=port) as (url, key, second),
     ):
-        say(f"decoder service: {prepared.url}/sign-in")
-        say(f"key: {prepared.key}")
-        say(f"key of a second person, who approves releases: {prepared.second_key}")
+        say(f"decoder service: {url}/sign-in")
+        say(f"key: {key}")
+        say(f"key of a second person, who approves releases: {second}")
         say("Ctrl-C ends it.")
         try:
             while True:

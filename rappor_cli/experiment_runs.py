@@ -6,8 +6,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from inspect import Signature, signature
 from pathlib import Path
@@ -16,14 +15,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from decoder.files import make_folder, probe_folder
 from rappor_cli import options as shared
-from rappor_cli.progress import progress_bar
-from rappor_cli.text import wide_console
+from rappor_cli.text import text_table, wide_console
 
 DEFAULT_OUTPUT = Path("simulation-output")
+Columns = Sequence[tuple[str, str, str]]  # heading, name in a row, and format
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -31,15 +29,28 @@ _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 class ExperimentOutcome:
     """What an experiment found.
 
-    rows: all figures, plain.  columns: heading, key of a row, and format.  lines: cells in place
-    of those of the rows.  notes: sentences under the table.  files: further texts by name.
+    rows: all figures, plain.  headings, lines: its table as text.  notes: sentences under the
+    table.  files: further texts by name.
     """
 
     rows: Sequence[Mapping[str, Any]]
-    columns: Sequence[tuple[str, str, str]]
-    lines: Sequence[Sequence[str]] | None = None
+    headings: Sequence[str]
+    lines: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+
+
+def outcome_of(rows: Iterable[Any], columns: Columns, **more: Any) -> ExperimentOutcome:
+    """Make the outcome of an experiment whose table has a line for each row.
+
+    Args:
+        rows: dataclasses, or plain values by name.
+        columns: heading, name in a row, and format of each.
+        more: notes and files.
+    """
+    plain = [row if isinstance(row, Mapping) else asdict(row) for row in rows]
+    lines = [[_cell(row.get(name), form) for _, name, form in columns] for row in plain]
+    return ExperimentOutcome(plain, [heading for heading, *_ in columns], lines, **more)
 
 
 @dataclass(frozen=True)
@@ -48,11 +59,6 @@ class ExperimentRun:
 
     seed: int
     rng: np.random.Generator
-
-    @staticmethod
-    def progress(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Show a progress bar; the block gets the function to call with what is done."""
-        return progress_bar(what, total)
 
 
 Experiment = Callable[..., ExperimentOutcome]  # of a run, and of its own settings by name
@@ -113,22 +119,13 @@ def _present(
     path = output / f"{name}-manifest.json"
     manifest = json.dumps(manifest_of(name, outcome, settings, seed), indent=2, allow_nan=False)
     path.write_text(manifest + "\n", encoding="utf-8")
-    headings = [heading for heading, *_ in outcome.columns]
-    lines = outcome.lines or [
-        [_cell(row.get(key), form) for _, key, form in outcome.columns] for row in outcome.rows
-    ]
     if as_json:
         print(manifest)
     elif as_markdown:
-        print("\n".join(markdown_lines(headings, lines)))
+        print("\n".join(markdown_lines(outcome.headings, outcome.lines)))
     else:
-        table = Table(title=f"{name}, seed {seed}")
-        for heading, _, form in outcome.columns:
-            table.add_column(heading, justify="left" if form == "s" else "right")
-        for line in lines:
-            table.add_row(*line)
         console = wide_console()
-        console.print(table)
+        console.print(text_table(f"{name}, seed {seed}", outcome.headings, outcome.lines))
         for note in outcome.notes:
             console.print(note)
         console.print(f"manifest: {path}", soft_wrap=True)

@@ -17,8 +17,9 @@ import typer
 
 from decoder.options import DEFAULT_ALPHA, DecodeOptions
 from rappor_cli import options as shared
-from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
+from rappor_cli.experiment_runs import Columns, ExperimentOutcome, ExperimentRun, outcome_of
 from rappor_cli.numbers import read_day
+from rappor_cli.progress import progress_bar
 from simulations import fleets
 from simulations.experiments import homepages as home
 from simulations.experiments import longitudinal as over_time
@@ -27,7 +28,6 @@ from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
 
 MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless told
-Columns = Sequence[tuple[str, str, str]]
 Runs = Annotated[int, typer.Option(min=2, help="Draws of each setting.")]
 
 PAPER_COLUMNS: Columns = (
@@ -105,11 +105,11 @@ def _paper(
     run: ExperimentRun, collections: Sequence[Callable[..., paper.Experiment]]
 ) -> ExperimentOutcome:
     rows = []
-    with run.progress("collections", len(collections)) as advance:
+    with progress_bar("collections", len(collections)) as advance:
         for collect in collections:
             rows.append(collect(rng=run.rng).row())
             advance(1)
-    return ExperimentOutcome(rows, PAPER_COLUMNS)
+    return outcome_of(rows, PAPER_COLUMNS)
 
 
 def processes(
@@ -120,9 +120,9 @@ def processes(
     ] = machines.DEVICES,
 ) -> ExperimentOutcome:
     """Ten processes among the reports of machines that report often; the variance it really has."""
-    with run.progress("collections", runs * len(machines.WAYS)) as advance:
+    with progress_bar("collections", runs * len(machines.WAYS)) as advance:
         rows = machines.processes(runs, devices, run.rng, advance=advance)
-    return ExperimentOutcome(list(map(asdict, rows)), PROCESSES_COLUMNS)
+    return outcome_of(rows, PROCESSES_COLUMNS)
 
 
 def homepages(
@@ -136,11 +136,11 @@ def homepages(
     ] = 30,
 ) -> ExperimentOutcome:
     """Which home pages honest rules name, beside the 31 of the paper: 8,616 candidates."""
-    with run.progress("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
+    with progress_bar("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
         rows = home.homepages(runs, reports, run.rng, repeated, advance)
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
     note = f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."
-    return ExperimentOutcome(list(map(asdict, rows)), HOMEPAGES_COLUMNS, notes=[note])
+    return outcome_of(rows, HOMEPAGES_COLUMNS, notes=[note])
 
 
 def longitudinal(
@@ -150,9 +150,9 @@ def longitudinal(
     ] = 400_000,
 ) -> ExperimentOutcome:
     """What an adversary with all reports of a device learns over a year of days, by mode."""
-    with run.progress("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
+    with progress_bar("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
         rows = over_time.longitudinal(devices, run.rng, over_time.PERIODS, advance)
-    return ExperimentOutcome(list(map(asdict, rows)), LONGITUDINAL_COLUMNS)
+    return outcome_of(rows, LONGITUDINAL_COLUMNS)
 
 
 def poisoning(
@@ -164,11 +164,11 @@ def poisoning(
 ) -> ExperimentOutcome:
     """How far forged reports move an estimate, and whether bound, warnings and checks see them."""
     number = 1 + len(forging.WAYS) * len(forging.FRACTIONS)
-    with run.progress("ways and parts", number) as advance:
+    with progress_bar("ways and parts", number) as advance:
         rows = forging.poisoning(runs, reports, run.rng, forging.FRACTIONS, advance)
     named = [", ".join(w for w, part in row.warnings.items() if part >= 0.5) for row in rows]
     told = [asdict(row) | {"warned_of": of} for row, of in zip(rows, named, strict=True)]
-    return ExperimentOutcome(told, POISONING_COLUMNS)
+    return outcome_of(told, POISONING_COLUMNS)
 
 
 def fleet(
@@ -203,10 +203,10 @@ def fleet(
     candidates, held = fleets.listed_values(declared, shares, zipf, values, absent)
     positions = candidates.positions(declared.params)[: len(held)]
     wanted = fleets.Fleet(declared.params, held, positions, devices, weeks, turnover, reports)
-    with run.progress("cohorts", declared.params.num_cohorts) as advance:
+    with progress_bar("cohorts", declared.params.num_cohorts) as advance:
         drawn = fleets.draw_fleet(wanted, run.seed, advance)
-    rows = list(map(asdict, fleets.decode_rows(drawn, candidates, declared, options, start)))
-    return ExperimentOutcome(rows, FLEET_COLUMNS, files=drawn.week_files(declared, start))
+    rows = fleets.decode_rows(drawn, candidates, declared, options, start)
+    return outcome_of(rows, FLEET_COLUMNS, files=drawn.week_files(declared, start))
 
 
 def _monday(first: str | None) -> date:

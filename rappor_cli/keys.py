@@ -13,12 +13,16 @@ from decoder.sources.collector_client import ask_json
 from rappor_cli import options as shared
 from rappor_cli.options import command_group
 from rappor_cli.store import need_one, opened
-from rappor_cli.text import print_columns
+from rappor_cli.text import print_records
 
 app = command_group(
     "Create, list and revoke keys.",
     "rappor keys create --scope report --database sqlite:///collector.sqlite",
 )
+_COLUMNS = {
+    "key id": "key_id", "scope": "scope", "created": "created", "revoked": "revoked",
+    "label": "label",
+}  # fmt: skip
 
 
 @app.command()
@@ -52,14 +56,7 @@ def list_(
     else:
         with opened(str(database)) as service:
             keys = [shown(row) for row in service.list_keys()]
-    if as_json:
-        print(json.dumps(keys))
-        return
-    rows = [
-        [key["key_id"], key["scope"], key["created"], key["revoked"] or "no", key["label"]]
-        for key in keys
-    ]
-    print_columns(["key id", "scope", "created", "revoked", "label"], rows)
+    print_records(keys, _COLUMNS, as_json=as_json)
 
 
 @app.command()

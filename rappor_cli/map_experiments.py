@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,8 @@ from privacy_audit.findings import PERIODS
 from privacy_audit.lives import WORLDS
 from privacy_audit.location_attacks import attack_file, attacks_on
 from rappor_cli import options as shared
-from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
+from rappor_cli.experiment_runs import Columns, ExperimentOutcome, ExperimentRun, outcome_of
+from rappor_cli.progress import progress_bar
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.compiled import load_metrics
@@ -29,7 +30,6 @@ from simulations.flows import FlowWorld, city_matrix, city_metric, in_world
 from simulations.flows import flow_coverage as cover_flows
 from simulations.location import GROUPS, has_map, map_coverage
 
-Columns = Sequence[tuple[str, str, str]]
 Crowd = Annotated[int, typer.Option(min=2, max=5_000, help="Devices of one cohort.")]
 ATTACK_COLUMNS: Columns = (
     ("metric", "metric", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
@@ -44,15 +44,9 @@ LINKAGE_COLUMNS: Columns = (
     ("days", "days", "d"), ("by bodies", "bodies", ".1%"),
     ("by bodies and times", "times", ".1%"), ("by the address", "address", ".1%"),
 )  # fmt: skip
-FLOW_COLUMNS: Columns = tuple(
-    (heading, "", "s" if heading in ("world", "intervals of") else "")
-    for heading in ("world", "nats", "devices", "detected (wrong)", "off", "tau",
-                    "intervals of", "a draw", "hold", "±", "worst draw")
-)  # fmt: skip
-COVERAGE_COLUMNS: Columns = tuple(
-    (heading, "", "s" if heading == "metric" else "")
-    for heading in ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
-)
+FLOWS = ("world", "nats", "devices", "detected (wrong)", "off", "tau", "intervals of", "a draw",
+         "hold", "±", "worst draw")  # fmt: skip
+COVERAGE = ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
 
 
 def location_coverage(
@@ -73,12 +67,12 @@ def location_coverage(
         raise ParameterError(f"{metrics} has no metric of kind 'location' with a map so named")
 
     rows = []
-    with run.progress("maps", len(chosen) * len(devices) * maps) as advance:
+    with progress_bar("maps", len(chosen) * len(devices) * maps) as advance:
         for one, size in product(chosen, devices):
             result = asdict(map_coverage(one, size, maps, run.rng, advance))
             rows.append({"metric": one.base_name, "devices": size} | result.pop("parts") | result)
     note = "by map: mean over the maps, those that find no cell counted as 1"
-    return ExperimentOutcome(rows, COVERAGE_COLUMNS, list(map(_coverage_line, rows)), [note])
+    return ExperimentOutcome(rows, COVERAGE, list(map(_coverage_line, rows)), [note])
 
 
 def _coverage_line(row: Mapping[str, Any]) -> list[str]:
@@ -131,7 +125,7 @@ def flow_coverage(
     more = {} if cohorts is None else {"num_cohorts": cohorts}
 
     rows = []
-    with run.progress("draws", len(settings) * draws) as advance:
+    with progress_bar("draws", len(settings) * draws) as advance:
         for nats, number, one in settings:
             if metrics:
                 chosen = _flow_metric(metrics, metric)
@@ -147,7 +141,7 @@ def flow_coverage(
             nats = chosen.params.epsilon_one
             rows.append({"world": one, "epsilon": nats, "devices": number} | asdict(result))
     lines = [line for row in rows for line in _flow_lines(row)]
-    return ExperimentOutcome(rows, FLOW_COLUMNS, lines)
+    return ExperimentOutcome(rows, FLOWS, lines)
 
 
 def _flow_metric(path: Path, name: str | None) -> Metric:
@@ -203,7 +197,7 @@ def location_attacks(
         f"a metric: among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}",
         f"all together: among {population:,} devices",
     ]
-    return ExperimentOutcome(rows, ATTACK_COLUMNS, notes=notes)
+    return outcome_of(rows, ATTACK_COLUMNS, notes=notes)
 
 
 def location_lives(
@@ -223,7 +217,7 @@ def location_lives(
     declared = [one for one in load_metrics(metrics).declared if one.location]
     cohorts = max(1, round(streams / min(crowd, lives.TARGETS)))
     rows: list[dict[str, Any]] = []
-    with run.progress("lives", len(declared) * len(WORLDS)) as advance:
+    with progress_bar("lives", len(declared) * len(WORLDS)) as advance:
         for metric, world in product(declared, WORLDS):
             head = {"metric": metric.base_name, "lives": world, "crowd": crowd}
             found: list[dict[str, Any]] = [{"periods": number} for number in lives.WATCHED]
@@ -239,7 +233,7 @@ def location_lives(
         f"right at first guess, among {crowd:,} of one cohort; bound: of fresh answers and their "
         "dates, whatever is known"
     )
-    return ExperimentOutcome(rows, LIFE_COLUMNS, notes=[note])
+    return outcome_of(rows, LIFE_COLUMNS, notes=[note])
 
 
 def batch_linkage(
@@ -269,7 +263,7 @@ def batch_linkage(
     )
     joined = linkage.joined_by_time(devices, mean_delay)
     rows: list[dict[str, float]] = []
-    with run.progress("days", len(days)) as advance:
+    with progress_bar("days", len(days)) as advance:
         for number in days:
             bodies, times = (
                 linkage.gathered(params, number, devices, num_cohorts, run.rng, drawn, seen)
@@ -280,4 +274,4 @@ def batch_linkage(
             rows.append(row | {"joined": joined})
             advance(1)
     note = f"Batches of two metrics recorded in one moment are joined by time: {joined:.2%}."
-    return ExperimentOutcome(rows, LINKAGE_COLUMNS, notes=[note])
+    return outcome_of(rows, LINKAGE_COLUMNS, notes=[note])

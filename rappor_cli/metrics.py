@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,9 +24,12 @@ from rappor_cli.store import need_one, opened
 from rappor_cli.text import print_columns
 from rappor_cli.train_code import train
 from rappor_cli.whole_check import whole_check
+from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import COMPILED_ENDING, compiled_text, load_metrics
+from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.metrics.validation import APP, WEB
+from rappor_core.risk import PRIOR, belief_text, risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import counted
 from rappor_core.whole_files import write_whole
@@ -41,6 +43,10 @@ app.command("train-code")(train)
 
 TYPESCRIPT_ENDING = ".ts"
 PYTHON_ENDING = ".py"
+METRICS = (
+    *("metric", "kind", "params_id", "state", "accepted", "days served"),
+    *(f"{100 * PRIOR:g} % after one report", "for life", "until", "by whom"),
+)
 
 
 @app.command()
@@ -150,11 +156,10 @@ def publish(
     contact: Annotated[str, typer.Option(help="Whom people can ask; shown as it is.")] = "",
 ) -> None:
     """Write a public page of FILE: what is collected, by whom, until when, with which epsilon."""
-    metrics = load_metrics(file)
-    dictionary = import_module("decoder.output.dictionary")
-    today = datetime.now(UTC).date()
-    entries = dictionary.entries_of(metrics.declared, today)
-    page = dictionary.write_site(entries, output, contact)
+    from decoder.output.dictionary import entries_of, write_site  # its templates take a while
+
+    entries = entries_of(load_metrics(file).declared, datetime.now(UTC).date())
+    page = write_site(entries, output, contact)
     print(f"{page}: {counted(len(entries), 'metric')}")
 
 
@@ -174,8 +179,7 @@ def list_(
     if as_json:
         print(json.dumps(metrics))
         return
-    tables = import_module("rappor_cli.metric_rows")
-    print_columns(tables.METRICS, tables.metric_rows(metrics))
+    print_columns(METRICS, list(map(metric_row, metrics)))
     growing = [(metric["name"], day) for metric in metrics for day in metric.get("growing", ())]
     for name, day in growing:
         print(
@@ -265,6 +269,27 @@ def pause(
         with opened(str(database)) as service:
             service.pause_metric(metric, COMMAND_LINE, paused=not resume)
     print(f"{'resumed' if resume else 'paused'} {metric}")
+
+
+def metric_row(listed: Mapping[str, Any]) -> list[str]:
+    """Make the row of a version of a metric that a collector lists.
+
+    What a suspicion of `PRIOR` can become by one report and for life is "?" of a kind that this
+    program does not know.
+    """
+    definition, served = listed["definition"], listed["served"]
+    try:
+        risk = risk_of(Metric.from_dict(definition))
+        beliefs = belief_text(risk.report), belief_text(risk.worst)
+    except (RapporError, KeyError):
+        beliefs = "?", "?"
+    return [
+        *(listed["name"], definition["kind"], listed["params_id"], listed["state"]),
+        str(listed["accepted"]),
+        f"{served['first_day']} to {served['last_day']}" if served else "none yet",
+        *beliefs,
+        *(definition["expires"], definition["owner"]),
+    ]
 
 
 def _names(names: list[str]) -> str:

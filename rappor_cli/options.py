@@ -96,9 +96,6 @@ Database = Annotated[
         "--database", envvar=DATABASE_VARIABLE, help="Its database, e.g. sqlite:///rappor.sqlite."
     ),
 ]
-NeededDatabase = Annotated[
-    str, typer.Option("--database", envvar="RAPPOR_DATABASE", help="e.g. sqlite:///rappor.sqlite")
-]
 ServedDatabase = Annotated[
     str | None,
     typer.Option("--database", help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."),
@@ -136,6 +133,17 @@ Release = Annotated[Path, typer.Argument(help="Folder of a release.")]
 Policy = Annotated[Path, typer.Option(help="release.toml.")]
 SigningKey = Annotated[
     Path | None, typer.Option("--signing-key", help="Private key to sign with, PEM.")
+]
+PublicKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--public-key", help="A public key of the owner, PEM; again for a second one."),
+]
+EarlierReleases = Annotated[
+    list[Path] | None,
+    typer.Option(help="An earlier release, oldest first; give all that came before."),
+]
+UnsignedEarlier = Annotated[
+    bool, typer.Option(help="Earlier releases are not signed: check their digests only.")
 ]
 Issued = Annotated[
     str | None, typer.Option(help="Day of issue, YYYY-MM-DD; today (UTC) if not given.")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -83,49 +82,6 @@ Keys = Annotated[
 Known = Annotated[Path | None, typer.Option(help="metrics.toml that the device has already.")]
 
 
-@dataclass(frozen=True)
-class _Output:
-    """Where a plan is written. folder: of its files.  known: a metrics.toml that exists."""
-
-    folder: Path | None
-    known: Path | None
-    as_json: bool
-
-    def claim(self, *names: str) -> None:
-        """Take the folder for files of these names. Raises OSError, or DecodeError."""
-        if self.folder is not None:
-            claim_folder(self.folder, names, "plan.json", "answer")
-            probe_folder(self.folder)
-
-    def show(
-        self, document: Mapping[str, Any], lines: Iterable[str], page: str | None, table: str
-    ) -> None:
-        """Write the files, and print the plan.
-
-        Args:
-            document: the plan as plain values.
-            lines: the plan as text, its answer first.
-            page: HTML; None if the kind has no page.
-            table: of `metrics.toml`.
-        """
-        names = "plan.json, metrics.toml" if page is None else "plan.html, plan.json, metrics.toml"
-        text = str(document["metrics_toml"])
-        if self.folder is not None:
-            if page is not None:
-                write_whole(self.folder / "plan.html", page)
-            indented = json.dumps(document, indent=1, allow_nan=False)
-            write_whole(self.folder / "plan.json", indented + "\n")
-            known = self.known and self.known.read_text("utf-8").rstrip()
-            write_whole(self.folder / "metrics.toml", f"{known}\n\n{table}" if known else text)
-        if self.as_json:
-            print(json.dumps(document, allow_nan=False))
-            return
-        for line in (*lines, "", *text.splitlines()):
-            print(plain(line))
-        if self.folder is not None:
-            print(plain(f"written: {self.folder}/{names}"))
-
-
 def plan(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Name of the metric.")] = "planned",
@@ -151,7 +107,6 @@ def plan(
     with all three, candidates or periods. On a terminal, without options, it asks.
     """
     existing = None if metrics is None else load_metrics(metrics)
-    out = _Output(output, metrics, as_json)
     given = _table(kind, period, keys or ())
     listed = "expected" in _options(kind)
     if listed:
@@ -167,7 +122,10 @@ def plan(
         mode=mode.value if listed and mode is not ModeName.AUTO else None,
     )  # fmt: skip
     question = check_question(question, {"share": share, "error": error})
-    out.claim(*(["plan.html"] if listed else []), "plan.json", "metrics.toml")
+    files = [*(["plan.html"] if listed else []), "plan.json", "metrics.toml"]
+    if output is not None:
+        claim_folder(output, files, "plan.json", "answer")
+        probe_folder(output)
     with stage_bars() as show:
         made = make_plan(question, existing, whole_check, show)
         findings = _findings(made.file_text, existing, made.budget, made.question.people)
@@ -175,8 +133,23 @@ def plan(
             crowd = made.question.people // made.metric.params.num_cohorts
             findings.append(trackability_text(made.metric, crowd))
     document = made.to_dict() | {"findings": findings}
-    page = render_plan(made, findings) if listed else None
-    out.show(document, [*plan_lines(made), *findings], page, made.table)
+    if output is not None:
+        known = metrics and metrics.read_text("utf-8").rstrip()
+        texts = {
+            "plan.json": json.dumps(document, indent=1, allow_nan=False) + "\n",
+            "metrics.toml": f"{known}\n\n{made.table}" if known else made.file_text,
+        }
+        if listed:
+            texts["plan.html"] = render_plan(made, findings)
+        for file in files:
+            write_whole(output / file, texts[file])
+    if as_json:
+        print(json.dumps(document, allow_nan=False))
+        return
+    for line in (*plan_lines(made), *findings, "", *made.file_text.splitlines()):
+        print(plain(line))
+    if output is not None:
+        print(plain(f"written: {output}/{', '.join(files)}"))
 
 
 def _options(kind: str) -> tuple[str, ...]:

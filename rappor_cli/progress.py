@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,8 +19,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-LINE_SECONDS = 30.0  # between two lines of one stage
-
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
@@ -32,15 +29,9 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def stage_bars(*, lines: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+def stage_bars() -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar for each stage of a job; yield the function to call with (stage, done,
-    total).
-
-    lines: for jobs of many minutes: where stderr is no terminal, a line now and then.
-    """
-    if lines and not sys.stderr.isatty():
-        yield _Lines()
-        return
+    total)."""
     with _bars(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         bars: dict[str, TaskID] = {}
 
@@ -68,16 +59,3 @@ def _bars(*columns: ProgressColumn, transient: bool = False) -> Progress:
         transient=transient,
         disable=not sys.stderr.isatty(),
     )
-
-
-class _Lines:
-    """A line on stderr for each new stage, and every `LINE_SECONDS` within one."""
-
-    def __init__(self) -> None:
-        self._stage, self._time = "", 0.0
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if stage != self._stage or now - self._time >= LINE_SECONDS:
-            self._stage, self._time = stage, now
-            print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)

@@ -48,11 +48,6 @@ app.command()(ledger)
 app.add_typer(rows_app, name="synthesize")
 
 
-@app.callback()
-def release() -> None:
-    """Judge, make and verify what is published."""
-
-
 @app.command()
 def risk(
     table: shared.Table,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
-from functools import partial
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from disclosure.anonymize import Hierarchy
 from disclosure.release import (
@@ -22,36 +20,21 @@ from disclosure.release import (
     build_release,
     check_latest,
     compare_releases,
-    key_id,
     load_policy,
-    load_private_key,
     load_public_key,
+    load_signer,
     make_keys,
     policy_changes,
     read_published,
     read_release,
     read_source,
-    sign_manifest,
     verify_release,
     write_release,
 )
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
-from rappor_cli.text import plain
+from rappor_cli.text import text_table
 from rappor_core.text import visible
-
-PublicKeyOption = Annotated[
-    list[Path] | None,
-    typer.Option("--public-key", help="A public key of the owner, PEM; again for a second one."),
-]
-EarlierOption = Annotated[
-    list[Path] | None,
-    typer.Option(help="An earlier release, oldest first; give all that came before."),
-]
-UnsignedOption = Annotated[
-    bool,
-    typer.Option(help="Earlier releases are not signed: check their digests only."),
-]
 
 
 def build(
@@ -64,10 +47,10 @@ def build(
     ],
     policy: shared.Policy,
     output: shared.NewFolder,
-    earlier: EarlierOption = None,
+    earlier: shared.EarlierReleases = None,
     key: shared.SigningKey = None,
-    public_key: PublicKeyOption = None,
-    unsigned_earlier: UnsignedOption = False,
+    public_key: shared.PublicKeys = None,
+    unsigned_earlier: shared.UnsignedEarlier = False,
     hierarchy: Annotated[
         list[str] | None, typer.Option(help="METRIC=FILE: the tree of a roll-up without one.")
     ] = None,
@@ -78,26 +61,21 @@ def build(
     Earlier releases must be signed by a --public-key, unless --unsigned-earlier is said.
     """
     rules = load_policy(policy)
-    private = load_private_key(key) if key else None
+    sign, name = load_signer(key)
     tables = [table for source in sources for table in _read(source)]
-    trees = {
-        metric: Hierarchy.load(Path(file)) for metric, file in map(name_and_value, hierarchy or [])
-    }
+    trees = _trees(hierarchy)
     before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
-    day = read_day(issued) or datetime.now(UTC).date()
-    made = build_release(tables, rules, day, earlier=before, hierarchies=trees)
-    sign = partial(sign_manifest, private) if private else None
-    name = key_id(private.public_key()) if private else ""
+    made = build_release(tables, rules, day_of_issue(issued), earlier=before, hierarchies=trees)
     files = write_release(made, output, sign, name)
     _print_tables(made)
     for note in made.notes[1:]:  # the first says what a release is
         print(visible(note))
-    print(f"{'signed' if private else 'not signed'}; files in {output}: {', '.join(files)}")
+    print(f"{'signed' if sign else 'not signed'}; files in {output}: {', '.join(files)}")
 
 
 def audit(
     folder: shared.Release,
-    earlier: EarlierOption = None,
+    earlier: shared.EarlierReleases = None,
     policy: Annotated[
         Path | None, typer.Option(help="Judge by this release.toml, not by that of each release.")
     ] = None,
@@ -135,7 +113,7 @@ def audit(
 def diff(
     old: Annotated[Path, typer.Argument(help="Folder of a release.")],
     new: Annotated[Path, typer.Argument(help="Folder of another one.")],
-    public_key: PublicKeyOption = None,
+    public_key: shared.PublicKeys = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show what NEW publishes that OLD does not, and what has changed, for whoever approves it."""
@@ -153,7 +131,7 @@ def diff(
 
 def verify(
     folder: shared.Release,
-    public_key: PublicKeyOption = None,
+    public_key: shared.PublicKeys = None,
     digests_only: Annotated[
         bool, typer.Option(help="Without a key: tells of accidents, not of who made it.")
     ] = False,
@@ -216,13 +194,22 @@ def _read(source: str) -> list[CellTable]:
     return read_source(Path(folder), dict(pairs))
 
 
+def day_of_issue(text: str | None) -> date:
+    """Read the day of issue; today (UTC) if not given."""
+    return read_day(text) or datetime.now(UTC).date()
+
+
 def trees_of(given: list[str] | None, columns: list[str]) -> dict[str, Hierarchy]:
     """Parse COLUMN=FILE options into a tree for each column. Raises a usage error for an unknown
     column."""
-    trees = {name: Hierarchy.load(Path(file)) for name, file in map(name_and_value, given or [])}
+    trees = _trees(given)
     if unknown := set(trees) - set(columns):
         raise typer.BadParameter(f"--hierarchy of {min(unknown)!r}, which --columns does not name")
     return trees
+
+
+def _trees(given: list[str] | None) -> dict[str, Hierarchy]:
+    return {name: Hierarchy.load(Path(file)) for name, file in map(name_and_value, given or [])}
 
 
 def name_and_value(text: str) -> tuple[str, str]:
@@ -234,16 +221,14 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 
 def _print_tables(made: Release) -> None:
-    table = Table(title=f"Release of {made.issued}", title_justify="left")
-    for heading in ("table", "reports", "shown", "of", "suppressed as"):
-        table.add_column(heading, justify="left" if heading == "table" else "right")
+    rows = []
     for one in made.tables:
         seen = int(one.is_shown.sum())
         symbols = sorted({one.withheld, *one.symbols} - {""})
         reports = "withheld" if one.reports is None else f"{one.reports:,}"
-        cells = (one.name, reports, f"{seen:,}", f"{len(one.cells):,}", ", ".join(symbols))
-        table.add_row(*map(plain, cells))
-    Console().print(table)
+        rows.append((one.name, reports, f"{seen:,}", f"{len(one.cells):,}", ", ".join(symbols)))
+    headings = ("table", "reports", "shown", "of", "suppressed as")
+    Console().print(text_table(f"Release of {made.issued}", headings, rows))
 
 
 def _print_changes(found: list[Difference]) -> None:

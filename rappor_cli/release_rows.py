@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from disclosure.files import check_new_folder, naming, read_columns
-from disclosure.release import (
-    key_id,
-    load_policy,
-    load_private_key,
-    sign_manifest,
-)
+from disclosure.release import load_policy, load_signer
 from disclosure.rows.decoded import check_size, synthesize_decoded
 from disclosure.rows.domain import load_row_domain
 from disclosure.rows.private_histogram import Baseline, DPCocGen, draw_rows, estimate_histogram
@@ -30,30 +23,22 @@ from disclosure.rows.publishing import (
 )
 from disclosure.series import Charge, make_ledger, open_ledger, read_ledger
 from rappor_cli import options as shared
-from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
 from rappor_cli.release_build import (
-    EarlierOption,
-    PublicKeyOption,
-    UnsignedOption,
+    day_of_issue,
     read_earlier,
 )
 from rappor_cli.text import print_columns
 from rappor_core.text import visible
 
 app = command_group(
-    "Rows that are of nobody.",
+    "Draw synthetic rows: of a decoding, or of a table in clear with differential privacy.",
     "rappor release synthesize table table.csv --domain domain.toml --epsilon 1 "
     "--ledger ledger.json -o rows",
 )
 
 Synthesizer = Literal["dpcocgen", "baseline"]
 RowsOption = Annotated[int | None, typer.Option(min=1, help="Rows of a set.")]
-
-
-@app.callback()
-def synthesize() -> None:
-    """Draw synthetic rows: of a decoding, or of a table in clear with differential privacy."""
 
 
 @app.command()
@@ -66,10 +51,10 @@ def decoded(
     sets: Annotated[int, typer.Option(min=2, help="Sets of rows.")] = 20,
     rows: RowsOption = None,
     issued: shared.Issued = None,
-    earlier: EarlierOption = None,
+    earlier: shared.EarlierReleases = None,
     key: shared.SigningKey = None,
-    public_key: PublicKeyOption = None,
-    unsigned_earlier: UnsignedOption = False,
+    public_key: shared.PublicKeys = None,
+    unsigned_earlier: shared.UnsignedEarlier = False,
 ) -> None:
     """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
 
@@ -78,9 +63,9 @@ def decoded(
     """
     check_new_folder(output, ROWS_ARE)
     rules = load_policy(policy)
-    private = load_private_key(key) if key else None
+    sign, name = load_signer(key)
     before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
-    day = read_day(issued) or datetime.now(UTC).date()
+    day = day_of_issue(issued)
     known = admit_estimates(read_estimates(source), rules, day)
     release = release_of_rows(known, rules, day, before)
     made = synthesize_decoded(known, num_sets=sets, num_rows=rows)
@@ -94,10 +79,8 @@ def decoded(
         "last_day": str(known.last_day),
         "epsilon_spent": 0.0,
     }
-    sign = partial(sign_manifest, private) if private else None
-    name = key_id(private.public_key()) if private else ""
     files = write_rows(made, description, OF_DECODING, output, release, sign, name)
-    how = "signed" if private else "not signed"
+    how = "signed" if sign else "not signed"
     print(f"{sets} sets of {description['rows']:,} rows in {output}: {len(files)} files, {how}")
 
 

@@ -1,4 +1,4 @@
-"""`rappor reports export METRIC`: export the raw reports of a metric that keeps them."""
+"""`rappor aggregate` fetches the counts of closed days, `rappor reports export` raw reports."""
 
 from __future__ import annotations
 
@@ -12,19 +12,46 @@ from collector.domain.export import as_lines
 from collector.domain.operations import COMMAND_LINE
 from collector.routes.aggregates import COUNT_HEADER
 from decoder.errors import RemoteError
-from decoder.sources.collector_client import answer_of
+from decoder.files import claim_file
+from decoder.sources.collector_client import answer_of, fetch_aggregate
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
 from rappor_cli.progress import progress_bar
-from rappor_cli.store import need_one, opened
-from rappor_core.whole_files import replacing
+from rappor_cli.store import StoredWindow, need_one, opened
+from rappor_core.whole_files import replacing, write_whole
 
 app = command_group(
     "Get raw reports out.",
     "rappor reports export homepage -o homepage.ndjson --database sqlite:///collector.sqlite",
 )
 Lines = tuple[int, Iterator[bytes]]  # how many there are, and pieces of whole lines
+
+
+def aggregate(
+    metric: shared.Metric,
+    first: shared.FirstDay = None,
+    last: shared.LastDay = None,
+    params_id: shared.ParamsId = None,
+    collector: shared.Collector = None,
+    database: shared.Database = None,
+    output: shared.FileOrScreen = None,
+) -> None:
+    """Write the aggregate of METRIC as JSON: reports and bit counts of each cohort."""
+    need_one(collector, database)
+    if output is not None:
+        claim_file(output)
+    days = read_day(first), read_day(last)
+    if collector is not None:
+        found = fetch_aggregate(collector, metric, params_id=params_id, first=days[0], last=days[1])
+    else:
+        (found,) = StoredWindow(str(database), metric, *days, params_id=params_id).read()
+    if output is None:
+        print(found.to_json())
+        return
+    write_whole(output, found.to_json())
+    window = f"{found.first_day} to {found.last_day}"
+    print(f"{output}: {found.num_reports} reports, {window}", file=sys.stderr)
 
 
 @app.callback()

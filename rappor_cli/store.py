@@ -50,21 +50,6 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
         store.close()
 
 
-def stored_counts(
-    database: str, metric: str, first: date | None, last: date | None, params_id: str | None = None
-) -> Aggregate:
-    """The aggregate of the closed days of a metric, all of them without days.
-
-    Raises RapporError of the collector.
-    """
-    from collector.domain.operations import COMMAND_LINE
-
-    with opened(database) as service:
-        return service.read_aggregate(
-            COMMAND_LINE, metric, params_id=params_id, first=first, last=last
-        )
-
-
 @dataclass(frozen=True)
 class StoredWindow:
     """The closed days of a metric, read from a collector's database; otherwise as
@@ -75,6 +60,7 @@ class StoredWindow:
     first: date | None = None
     last: date | None = None
     split: SplitName | None = None
+    params_id: str | None = None
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
         """Read the counts. Raises RapporError of the collector, and DecodeError."""
@@ -84,7 +70,7 @@ class StoredWindow:
 
             def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
                 return service.read_aggregate(
-                    COMMAND_LINE, name, params_id=None, first=first, last=last
+                    COMMAND_LINE, name, params_id=self.params_id, first=first, last=last
                 )
 
             days = self.first, self.last

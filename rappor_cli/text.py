@@ -1,15 +1,19 @@
-"""Print on a terminal: text of strangers made safe, notes, plain tables."""
+"""Print on a terminal: text of strangers made safe, notes, tables, rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from rappor_core.text import visible
 
 _WIDTH = 320  # columns: no table of figures has more
+_UNCUT = 14  # letters of a cell, such as a date, that no narrow terminal breaks
 
 
 def plain(value: str) -> Text:
@@ -29,9 +33,40 @@ def wide_console() -> Console:
     return Console(width=max(Console().width, _WIDTH))
 
 
+def text_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Make a table for the console: its first column to the left, the others to the right."""
+    cells = [list(map(plain, row)) for row in rows]
+    made = Table(title=plain(title))
+    for number, heading in enumerate(headings):
+        is_narrow = max((len(row[number]) for row in cells), default=0) <= _UNCUT
+        made.add_column(plain(heading), justify="right" if number else "left", overflow="fold",
+                        no_wrap=is_narrow)  # fmt: skip
+    for row in cells:
+        made.add_row(*row)
+    return made
+
+
 def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows of text under their headings; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     for row in (headings, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
+
+
+def print_records(
+    records: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Print a list that a service gives.
+
+    Args:
+        records: plain values by name.
+        columns: by heading, the name of what is shown under it; "no" where there is none.
+        as_json: whether to print all of it as JSON instead.
+    """
+    if as_json:
+        print(json.dumps(records))
+        return
+    rows = [["no" if one[name] is None else str(one[name]) for name in columns.values()]
+            for one in records]  # fmt: skip
+    print_columns(list(columns), rows)

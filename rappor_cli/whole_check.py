@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import lru_cache
-from importlib import import_module
+
+import numpy as np
 
 from metric_design.review import Finding, check_metrics
 from rappor_core.metrics.metric import Metric
@@ -31,19 +31,12 @@ def whole_check(
     today = datetime.now(UTC).date()
     findings = list(check_metrics(metrics, today=today, population=population))
     if population is not None:
-        findings.extend(_tracking(metrics, population, relay=relay))
-        findings.extend(_maps(metrics, population, today, periods, places))
+        # Loaded here: most commands of this group neither attack nor predict.
+        from metric_design.map_findings import map_findings
+
+        findings.extend(_attacked(tuple(metrics.metrics.items()), population, relay))
+        findings.extend(map_findings(metrics, population, today, periods, places))
     return findings
-
-
-def _tracking(metrics: MetricsFile, population: int, *, relay: bool) -> Iterable[Finding]:
-    """Attack what devices will send, where the numerical libraries for it are installed."""
-    try:
-        import_module("privacy_audit.findings")
-    except ModuleNotFoundError as error:
-        missing = f"re-linking was not tried, as {error.name} is missing: "
-        return [Finding("warning", "", missing + "pip install 'rappor-telemetry[all]'")]
-    return _attacked(tuple(metrics.metrics.items()), population, relay)
 
 
 @lru_cache(maxsize=8)
@@ -51,19 +44,7 @@ def _attacked(
     metrics: tuple[tuple[str, Metric], ...], population: int, relay: bool
 ) -> tuple[Finding, ...]:
     """Findings of attacks, drawn once: `rappor plan` asks again about what it recommends."""
-    file = MetricsFile(dict(metrics))
-    rng = import_module("numpy").random.default_rng(0)
-    attack_findings = import_module("privacy_audit.findings").attack_findings
-    return tuple(attack_findings(file, population, rng, relay=relay))
+    from privacy_audit.findings import attack_findings  # as above
 
-
-def _maps(
-    metrics: MetricsFile, population: int, today: date, periods: int | None, places: int | None
-) -> Iterable[Finding]:
-    """Predict the maps, where the numerical libraries for it are installed."""
-    try:
-        predicted = import_module("metric_design.map_findings")
-    except ModuleNotFoundError:  # `_tracking` names what is missing
-        return []
-    found: Iterable[Finding] = predicted.map_findings(metrics, population, today, periods, places)
-    return found
+    rng = np.random.default_rng(0)
+    return tuple(attack_findings(MetricsFile(dict(metrics)), population, rng, relay=relay))

@@ -25,7 +25,9 @@ def read_weights(path: Path) -> Weights:
 def _weights(path: Path) -> Weights:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file) if row]
-    if rows and len(rows[0]) == 2 and not _is_number(rows[0][1]):
+    if not rows:
+        raise CandidatesError("there is no line in it")
+    if len(rows[0]) == 2 and not _is_number(rows[0][1]):
         rows = rows[1:]
     weights: dict[str, float] = {}
     for row in rows:

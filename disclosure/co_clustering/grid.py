@@ -73,16 +73,6 @@ class CoClustering:
         partition = merged(self.partition, self.merges[:num_merges])
         return GroupGrid(self.recoded, partition, self.information(cost))
 
-    def simplify(self, max_groups: int) -> GroupGrid:
-        """The finest grid of `max_groups` groups or fewer, those of rows and of parts together.
-
-        Raises TableError below 2, which is one cell.
-        """
-        if max_groups < 2:
-            raise TableError(f"a grid has 2 groups at least, not {max_groups}")
-        groups = sum(int(axis.max()) + 1 for axis in self.partition.axes)
-        return self.after(max(0, groups - max_groups))
-
     def information(self, cost: float) -> float:
         """The share of the finest grid's gain over one cell that a grid of this cost keeps, from
         0 to 1."""

@@ -61,33 +61,12 @@ class ClusterClasses:
         shares = 1 - held.mean(axis=0)
         return dict(zip(self.recoded.parts, shares.tolist(), strict=True))
 
-    @property
-    def leaf_loss(self) -> float:
-        """Mean over rows and columns of (parts published - 1) / (parts of the column - 1)."""
-        losses = []
-        for column in range(len(self.recoded.parts)):
-            own = self.holds[:, list(self.recoded.parts_of(column))]
-            losses.append((own.sum(axis=1) - 1) / max(own.shape[1] - 1, 1))
-        return float(self.counts @ np.mean(losses, axis=0) / self.counts.sum())
-
     def to_table(self) -> dict[str, list[str]]:
         """The published rows in the order of the original ones, by column."""
         return {
             name: [labels[cluster] for cluster in self.of_row.tolist()]
             for name, labels in self.labels.items()
         }
-
-    def spread(self, rng: np.random.Generator) -> dict[str, list[str]]:
-        """Draw plain rows for the measures: each row takes one of its published parts, all
-        equally likely."""
-        codes = np.empty_like(self.recoded.codes)
-        for cluster in range(len(self.counts)):
-            rows = np.flatnonzero(self.of_row == cluster)
-            for column in range(codes.shape[1]):
-                own = np.array(self.recoded.parts_of(column))
-                choices = own[self.holds[cluster, own]]
-                codes[rows, column] = rng.choice(choices, len(rows))
-        return self.recoded.labels_of(codes)
 
 
 def generalize_clusters(

@@ -10,6 +10,7 @@ from disclosure.release.signature import (
     key_id,
     load_private_key,
     load_public_key,
+    load_signer,
     make_keys,
     sign_manifest,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "load_policy",
     "load_private_key",
     "load_public_key",
+    "load_signer",
     "make_keys",
     "policy_changes",
     "policy_of_text",

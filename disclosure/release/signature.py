@@ -9,8 +9,9 @@ import base64
 import binascii
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -106,6 +107,17 @@ def key_id(public: Ed25519PublicKey) -> str:
 def sign_manifest(private: Ed25519PrivateKey, text: bytes) -> bytes:
     """The signature of a manifest's bytes, in base64."""
     return base64.b64encode(private.sign(_CONTEXT + text))
+
+
+def load_signer(path: Path | None) -> tuple[Callable[[bytes], bytes] | None, str]:
+    """Read a private key as the function that signs a manifest, and the id of its public key.
+
+    None and "" without a key. Raises ReleaseError as `load_private_key`.
+    """
+    if path is None:
+        return None, ""
+    private = load_private_key(path)
+    return partial(sign_manifest, private), key_id(private.public_key())
 
 
 def check_signature(keys: Sequence[Ed25519PublicKey], text: bytes, signature: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,31 +85,6 @@ class Domain:
             {columns[name]: list(self.modalities[name]).index(value) for name, value in c.items()}
             for c in self.incoherent
         ]
-
-    def num_candidate_keys(self) -> int:
-        """Number of coherent combinations of declared modalities, |C| (eq. 9-10)."""
-        return _count_coherent(self.sizes, self.incoherent_codes())
-
-
-def _count_coherent(sizes: Sequence[int], rules: list[Combination]) -> int:
-    """Branch on the columns of the rules only; the others are a factor."""
-    if any(not rule for rule in rules):
-        return 0
-    if not rules:
-        return math.prod(sizes)
-    column = next(iter(rules[0]))
-    rest = [*sizes[:column], 1, *sizes[column + 1 :]]
-    named = {rule[column] for rule in rules if column in rule}
-    free = [rule for rule in rules if column not in rule]
-    total = (sizes[column] - len(named)) * _count_coherent(rest, free)
-    for value in named:
-        left = [
-            {c: v for c, v in rule.items() if c != column}
-            for rule in rules
-            if rule.get(column, value) == value
-        ]
-        total += _count_coherent(rest, left)
-    return total
 
 
 def load_domain(path: Path) -> Domain:

@@ -15,6 +15,7 @@ from datetime import date
 import numpy as np
 
 from disclosure.errors import TableError
+from disclosure.release.tables import CellTable
 from disclosure.typing import Booleans, Floats, Integers
 
 REST = "*"  # in every column of the cell that holds what is not shown
@@ -173,54 +174,35 @@ class DecodedCells:
         )
 
 
-@dataclass(frozen=True)
-class SlotMap:
-    """The decoded map of one slot: estimates of all cells, with standard errors, whether each is
-    detected, and the lower end of its interval, (n,) each, of the slot's reports."""
-
-    slot: str
-    cells: Sequence[str]
-    estimate: Floats
-    std_error: Floats
-    num_reports: int
-    detected: Booleans
-    low: Floats
-
-
-def slot_estimates(
-    maps: Sequence[SlotMap],
-    first_day: date | None = None,
-    last_day: date | None = None,
-    columns: tuple[str, str] = ("slot", "cell"),
-) -> DecodedCells:
+def slot_estimates(maps: Sequence[CellTable]) -> DecodedCells:
     """Estimates of cells by slot: a row is one device in one slot, and no device is followed
     over slots.
 
     A slot weighs as its number of reports, which is known. Errors of cells are taken as
-    uncorrelated.
+    uncorrelated. maps: of all cells, each of one slot, a stratum.
 
-    Raises TableError for no maps, and a slot twice.
+    Raises TableError for no maps, a slot twice, and windows that begin on other days.
     """
     if not maps:
         raise TableError("no maps")
+    first, *others = {one.first_day for one in maps}
+    if others:
+        raise TableError("the slots are of windows that begin on other days")
     total = sum(one.num_reports for one in maps)
     parts = [one.num_reports / total for one in maps]
-    cells = tuple((one.slot, cell) for one in maps for cell in one.cells)
-    estimate = np.concatenate([p * one.estimate for p, one in zip(parts, maps, strict=True)])
-    errors = np.concatenate([p * one.std_error for p, one in zip(parts, maps, strict=True)])
-    groups = np.repeat(np.arange(len(maps)), [len(one.cells) for one in maps])
     return DecodedCells(
-        columns,
-        cells,
-        estimate,
-        errors**2,
+        ("slot", "cell"),
+        tuple((dict(one.strata)["slot"], cell) for one in maps for cell in one.cells),
+        np.concatenate([p * one.estimate for p, one in zip(parts, maps, strict=True)]),
+        np.concatenate([p * one.std_error for p, one in zip(parts, maps, strict=True)]) ** 2,
         total,
-        first_day,
-        last_day,
-        groups,
+        first,
+        maps[0].last_day,
+        np.repeat(np.arange(len(maps)), [len(one.cells) for one in maps]),
         tuple(one.num_reports for one in maps),
-        detected=np.concatenate([one.detected for one in maps]),
-        low=np.concatenate([one.low for one in maps]),
+        tuple(dict.fromkeys(one.metric for one in maps)),
+        np.concatenate([one.detected for one in maps]),
+        np.concatenate([one.low for one in maps]),
     )
 
 

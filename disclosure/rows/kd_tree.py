@@ -1,7 +1,7 @@
 """Partitions of a noisy histogram into blocks of cells that are counted together, by a kd-tree.
 
-A partitioner sees a histogram with noise and nothing else of the table, so that whatever it does
-costs nothing further. The default is a kd-tree; another one is given as an object.
+The tree sees a histogram with noise and nothing else of the table, so that whatever it does costs
+nothing further.
 
 Each split cuts one axis in two. The values of the axis are first put in the order of their counts,
 relative to what is expected of them, as regression trees do with categories: of all ways to cut in
@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from disclosure.errors import TableError
 from disclosure.series import geometric_variance
 from disclosure.typing import Floats, Integers
 
@@ -26,8 +24,15 @@ _Axes = tuple[Integers, ...]  # the values of each axis that a block holds
 _DEEPEST = 200  # cuts one below the other
 
 
-class Partitioner(Protocol):
-    """A method that groups the cells of a histogram which are counted together."""
+@dataclass(frozen=True)
+class KdTree:
+    """Groups the cells of a histogram that are counted together, by a kd-tree.
+
+    penalty: what a split must take from the squared error, in variances of the noise and for each
+    doubling of the number of cells. Larger ones give fewer blocks.
+    """
+
+    penalty: float = 0.75
 
     def partition(self, noisy: Floats, expected: Floats, epsilon: float) -> Integers:
         """Number the block of each cell.
@@ -42,32 +47,6 @@ class Partitioner(Protocol):
         Returns:
             Numbers of blocks, from 0 and without gaps, of the shape of `noisy`.
         """
-        ...
-
-
-def check_blocks(blocks: Integers, shape: tuple[int, ...]) -> Integers:
-    """Return the block number of each cell as a flat array. Raises TableError unless blocks
-    partition the shape."""
-    if blocks.shape != shape or blocks.dtype.kind not in "iu":
-        raise TableError(f"blocks of shape {blocks.shape}, whole numbers of {shape} are needed")
-    flat = blocks.ravel().astype(np.int64)
-    if flat.min() < 0 or not np.bincount(flat).all():
-        raise TableError("blocks must be numbered from 0 without gaps")
-    return flat
-
-
-@dataclass(frozen=True)
-class KdTree:
-    """A partitioner by a kd-tree.
-
-    penalty: what a split must take from the squared error, in variances of the noise and for each
-    doubling of the number of cells. Larger ones give fewer blocks.
-    """
-
-    penalty: float = 0.75
-
-    def partition(self, noisy: Floats, expected: Floats, epsilon: float) -> Integers:
-        """Number the block of each cell (`Partitioner`)."""
         variance = geometric_variance(1, epsilon)
         price = self.penalty * variance * max(math.log2(noisy.size), 1.0)
         blocks = np.zeros(noisy.shape, dtype=np.int64)

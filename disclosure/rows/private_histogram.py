@@ -13,7 +13,7 @@ is one row. Where one row may be replaced by another, the guarantee is twice eps
 *Baseline* adds noise to the histogram of all combinations. *DPCocGen* spends a part of epsilon on
 the same, groups the cells by what that noisy histogram shows, and spends the rest on the counts of
 the groups; the costs add up. The thesis groups by MODL co-clustering, which on a noisy histogram
-merges next to nothing; here a partitioner is given.
+merges next to nothing; here a kd-tree does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from disclosure.errors import TableError
 from disclosure.rows.decoded import MAX_VALUES, check_size
 from disclosure.rows.domain import RowDomain
-from disclosure.rows.kd_tree import KdTree, Partitioner, check_blocks
+from disclosure.rows.kd_tree import KdTree
 from disclosure.series import BudgetLedger, Charge, add_geometric, geometric_variance
 from disclosure.series.noise import check_rate
 from disclosure.typing import Floats, Integers, Table
@@ -97,7 +97,7 @@ class DPCocGen:
     or evenly where `margin_share` is 0: the thesis does not say how, and has no such counts.
     """
 
-    partitioner: Partitioner = field(default_factory=KdTree)
+    partitioner: KdTree = field(default_factory=KdTree)
     margin_share: float = 0.3
     group_share: float = 0.5
     negatives: NonNegative = "project"
@@ -146,7 +146,7 @@ def estimate_histogram(
 
     Raises:
         BudgetError: epsilon is not above 0, or the ledger does not suffice.
-        TableError: a value that the domain does not declare; a partition that is none; an epsilon
+        TableError: a value that the domain does not declare; an epsilon
             so small that the noise alone may stand for more rows than can be drawn. Whether it is
             depends on the domain and epsilon, not on the rows; nothing is charged then.
     """
@@ -210,7 +210,7 @@ def _grouped(
     seen = perturb(counts, first, rng).astype(float)
     margins = _noisy_margins(counts, epsilon * method.margin_share, rng)
     base = _expected(seen, geometric_variance(1, first), margins)
-    blocks = check_blocks(method.partitioner.partition(seen, base, first), counts.shape)
+    blocks = method.partitioner.partition(seen, base, first).ravel()
     sums = perturb(np.bincount(blocks, counts.ravel()).astype(np.int64), second, rng).astype(float)
     joined = _joined(sums, seen.ravel(), blocks, first, second)
     total = _total(sums, geometric_variance(1, second), num_rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -13,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
-from disclosure.files import new_folder, write_csv
-from disclosure.release import CellTable, Release, read_source, write_release
+from disclosure.files import naming, new_folder, write_csv
+from disclosure.release import Release, read_source, write_release
 from disclosure.release.earlier import check_chain, refuse_as_table, refuse_in_rows
 from disclosure.release.files import Sign
 from disclosure.release.policy import ReleasePolicy, check_days
 from disclosure.release.reading import DamagedFileError, read_json
 from disclosure.release.sources import JOINT, mark_of
 from disclosure.release.tables import PARTITION, InRows
-from disclosure.rows.estimates import DecodedCells, SlotMap, slot_estimates
+from disclosure.rows.estimates import DecodedCells, slot_estimates
 from disclosure.typing import Floats, Table
 from rappor_core.errors import file_problem
 
@@ -69,7 +68,8 @@ def read_estimates(folder: Path) -> DecodedCells:
                 "some only; take a pair metric, a category metric, or a map of all cells"
             )
     if "slot" in dict(last[0].strata):
-        return _of_slots(last, folder)
+        with naming(folder):
+            return slot_estimates(last)
     (table,) = last
     estimate = table.estimate if table.unbiased is None else table.unbiased
     return DecodedCells(
@@ -83,26 +83,6 @@ def read_estimates(folder: Path) -> DecodedCells:
         detected=table.detected,
         low=table.low,
     )
-
-
-def _of_slots(tables: Sequence[CellTable], folder: Path) -> DecodedCells:
-    first = {table.first_day for table in tables}
-    if len(first) > 1:
-        raise ReleaseError(f"{folder}: the slots are of windows that begin on other days")
-    maps = [
-        SlotMap(
-            dict(one.strata)["slot"],
-            one.cells,
-            one.estimate,
-            one.std_error,
-            one.num_reports,
-            one.detected,
-            one.low,
-        )
-        for one in tables
-    ]
-    found = slot_estimates(maps, first.pop(), tables[0].last_day)
-    return replace(found, metrics=tuple(dict.fromkeys(table.metric for table in tables)))
 
 
 def _of_joint(folder: Path) -> DecodedCells:

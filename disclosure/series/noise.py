@@ -114,13 +114,6 @@ def geometric_variance(sensitivity: int, epsilon: float) -> float:
     return 1 / (2 * math.sinh(epsilon / sensitivity / 2) ** 2)
 
 
-def geometric_probability(z: Integers, sensitivity: int, epsilon: float) -> Floats:
-    """P(noise = z) of `add_geometric`."""
-    rate = epsilon / sensitivity
-    probability: Floats = math.tanh(rate / 2) * np.exp(-rate * np.abs(z))
-    return probability
-
-
 def add_gaussian(
     values: Floats, sensitivity: float, charge: Charge, rng: np.random.Generator
 ) -> Floats:

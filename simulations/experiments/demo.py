@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 
 import numpy as np
 
@@ -15,24 +14,21 @@ from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from simulations.populations.fleet import (
-    PopulationError,
     RecordedValue,
     absent_words,
     draw_words,
-    read_holdings,
-    repetition,
     topic_words,
 )
 
 LENGTHS = ("2 letters", "3 letters", "4-5 letters", "6-7 letters", "8 or more")
 MIN_REPORTS = 100
-STRINGS = """\
+METRICS = """\
 # Made by `rappor demo`.
 budget = {budget}
 
-[metrics.{name}]
+[metrics.word]
 kind = "string"
-description = "{description}"
+description = "A word of the help topics, drawn as often as it stands there"
 owner = "demo@example.org"
 expires = {expires}
 num_bits = 64
@@ -40,13 +36,12 @@ num_hashes = 1
 num_cohorts = 32
 epsilon_infinity = {epsilon_infinity}
 epsilon_one = {epsilon_one}
-max_memoized_values = {cap}
+max_memoized_values = 2
 fallback = ""
-max_reports_per_period = {most}
+max_reports_per_period = 1
 min_reports = {min_reports}
 min_reports_per_cohort = 1  # a demo has few devices; without this line it is 100
-"""
-LENGTH = """
+
 [metrics.length]
 kind = "category"
 description = "How long the word is"
@@ -67,13 +62,12 @@ class DemoMetric:
     """A metric of the demo, with its true shares.
 
     candidates: what to look for; None takes the metric's own categories.
-    true_shares: value -> share among the readings.  repeats: rho of `repetition`.
+    true_shares: value -> share among the readings.
     """
 
     metric: Metric
     candidates: Sequence[str] | None
     true_shares: Mapping[str, float]
-    repeats: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +92,14 @@ def plan_words(
     report of each."""
     counts = topic_words()
     words = list(counts)
-    toml = (
-        (STRINGS + LENGTH)
-        .format(
-            budget=4 * epsilons[0],
-            name="word",
-            description="A word of the help topics, drawn as often as it stands there",
-            cap=2,
-            most=1,
-            expires=today + timedelta(days=1),
-            epsilon_infinity=epsilons[0],
-            epsilon_one=epsilons[1],
-            categories=list(LENGTHS),
-            min_reports=min(MIN_REPORTS, num_clients),
-        )
-        .replace("'", '"')
-    )
+    toml = METRICS.format(
+        budget=4 * epsilons[0],
+        expires=today + timedelta(days=1),
+        epsilon_infinity=epsilons[0],
+        epsilon_one=epsilons[1],
+        categories=list(LENGTHS),
+        min_reports=min(MIN_REPORTS, num_clients),
+    ).replace("'", '"')
     drawn = draw_words(counts, num_clients, rng)
     readings = [
         reading
@@ -125,40 +111,6 @@ def plan_words(
     ]
     listed = {"word": words + absent_words(words, rng), "length": None}
     return _plan(toml, readings, listed, num_clients)
-
-
-def plan_values(
-    path: Path,
-    column: str,
-    client_column: str | None,
-    epsilons: tuple[float, float],
-    today: date,
-    rng: np.random.Generator,
-) -> DemoPlan:
-    """The true values of a file, one report for each row and client."""
-    holdings = sorted(
-        read_holdings(path, column, client_column), key=lambda holding: holding.client
-    )
-    if not holdings:
-        raise PopulationError(f"{path}: has no rows")
-    per_client = Counter(holding.client for holding in holdings)
-    values = sorted({holding.value for holding in holdings} - {""})
-    if not values:
-        raise PopulationError(f"{path}: column {column!r} is empty in every row")
-    cap = len(values) + 1  # the fallback has its own place
-    toml = STRINGS.format(
-        budget=cap * epsilons[0],
-        name="value",
-        description="A column of a file: every row is one report of one client",
-        expires=today + timedelta(days=1),
-        epsilon_infinity=epsilons[0],
-        epsilon_one=epsilons[1],
-        cap=cap,
-        most=min(max(per_client.values()), 10_000),
-        min_reports=min(MIN_REPORTS, len(holdings)),
-    )
-    readings = [RecordedValue(holding.client, "value", holding.value) for holding in holdings]
-    return _plan(toml, readings, {"value": values + absent_words(values, rng)}, len(per_client))
 
 
 def length_of(word: str) -> str:
@@ -185,7 +137,7 @@ def _question(
 ) -> DemoMetric:
     counts = Counter(str(reading.value) for reading in readings)
     shares = {value: count / len(readings) for value, count in counts.items()}
-    return DemoMetric(metric, candidates, shares, repetition(readings))
+    return DemoMetric(metric, candidates, shares)
 
 
 def _cost(file: MetricsFile) -> str:

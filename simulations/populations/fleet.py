@@ -7,45 +7,25 @@ collector counts is the same.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import import_module
 from itertools import groupby, islice
-from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from client_sdk import Encoder, Transport
 from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from decoder.typing import Floats
-from rappor_core.errors import RapporError
-from rappor_core.failures import failure_reason
-from rappor_core.hashing import canonical
 from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report, make_batch
 
 _WORD = re.compile(r"[a-z]{2,}")
 SECRET_BYTES = 32
 BATCH_ID_BYTES = 16
-
-
-class PopulationError(RapporError, ValueError):
-    """No population can be made from a file or a setting."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """A row of the truth: a client holds a value once. Private on a real device."""
-
-    client: str
-    value: str
 
 
 def topic_words() -> Counter[str]:
@@ -89,46 +69,6 @@ def exponential_shares(num_values: int, rate: float) -> Floats:
     """Shares proportional to e^(-rate i), i = 0..num_values - 1. (num_values,)."""
     weights = np.exp(-rate * np.arange(num_values))
     return np.asarray(weights / weights.sum())
-
-
-def read_holdings(path: Path, column: str, client_column: str | None = None) -> list[Holding]:
-    """Read true values from a CSV file, gzip or not, one report for each row.
-
-    Without `client_column` every row is a client of its own. Empty values are kept: "no value" is
-    one. Raises PopulationError that names the file and the column.
-    """
-    try:
-        with _opened(path) as stream:
-            reader = csv.DictReader(stream)
-            _check_columns(path, reader.fieldnames or [], column, client_column)
-            return list(_rows(reader, column, client_column))
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
-        reason = failure_reason(error)
-        raise PopulationError(f"{path}: cannot be read as CSV: {reason}") from error
-
-
-def _opened(path: Path) -> IO[str]:
-    with path.open("rb") as probe:
-        zipped = probe.read(2) == b"\x1f\x8b"
-    if zipped:
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
-def _rows(reader: csv.DictReader[str], column: str, client_column: str | None) -> Iterator[Holding]:
-    for number, row in enumerate(reader):
-        client = row[client_column] if client_column else str(number)
-        yield Holding(client or "", canonical(row[column] or ""))
-
-
-def _check_columns(
-    path: Path, present: Sequence[str], column: str, client_column: str | None
-) -> None:
-    for name in filter(None, (column, client_column)):
-        if name not in present:
-            raise PopulationError(
-                f"{path}: there is no column {name!r}; it has {', '.join(present) or 'none'}"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +126,3 @@ def deliver(
                 delivery.refused[result.reason] += 1
         progress(len(group))
     return delivery
-
-
-def repetition(readings: Sequence[RecordedValue]) -> float:
-    """rho = sum r^2 / sum r, where r counts how often one client reports one value; 1 if never.
-
-    What repeated permanent bits add to the variance of a sum: N * within + N * rho * between.
-    """
-    repeats = Counter((reading.client, reading.value) for reading in readings)
-    return sum(r * r for r in repeats.values()) / max(1, len(readings))

@@ -173,8 +173,6 @@ READS = (
     "release co-cluster FILE.csv --columns a,b --numbers b -o OUT",
     "release anonymize FILE.csv --columns a,b --k 2 --hierarchies learnt -o OUT",
     "release anonymize GOOD.csv --columns a --k 2 --hierarchies FILE.json -o OUT",
-    "demo --input FILE.csv --column value -o OUT",
-    "demo --input FILE.csv.gz --column value -o OUT",
     "simulate location-attacks FILE.toml",
     "metrics list --database sqlite:///FILE.sqlite",
     "backup --database sqlite:///FILE.sqlite -o OUT.backup",
@@ -193,7 +191,7 @@ WRITES = (
     "backup --database sqlite:///DATABASE -o OUT",
     "restore DATABASE --database sqlite:///OUT",
     "migrate --database sqlite:///OUT",
-    "demo --input GOOD.csv --column a -o OUT",
+    "demo --clients 100 -o OUT",
 )
 
 

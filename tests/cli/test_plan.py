@@ -80,7 +80,7 @@ def test_epsilons_that_protect_nobody_are_told(
     words = ["plan", "rare", "--share", "0.1%", "--devices", "1M", "--mode", "memo"]
     assert main([*words, "-o", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "a life promises next to nothing. With --epsilon 6 the same devices show" in text
+    assert "a life promises next to nothing. With --epsilon 6 the same devices let you see" in text
     assert "promises next to nothing" in (tmp_path / "plan.html").read_text()
     assert "promises next to nothing" in json.loads((tmp_path / "plan.json").read_text())["weak"]
 

@@ -156,9 +156,9 @@ def tables(draw) -> dict[str, list[str]]:
     return {"a": a, "b": b, "n": list(map(str, number))}
 
 
-@given(tables(), st.integers(1, 40), st.integers(0, 1000))
+@given(tables(), st.integers(1, 40))
 @settings(max_examples=60, deadline=None)
-def test_trees_and_classes_of_any_table(table, k, seed) -> None:
+def test_trees_and_classes_of_any_table(table, k) -> None:
     """Values may read like the labels of unions and roots."""
     model = co_cluster(recode(table, "abn", numbers=["n"], intervals=4))
     learnt = learn_hierarchies(model)
@@ -169,20 +169,14 @@ def test_trees_and_classes_of_any_table(table, k, seed) -> None:
         return
     grid = merge_small_clusters(model, k)
     own = model.recoded.to_table()
-    rng = np.random.default_rng(seed)
     for made in (generalize_clusters(grid), generalize_clusters(grid, learnt.trees),
                  micro_aggregate(grid)):  # fmt: skip
         published = made.to_table()
         assert min(Counter(zip(*published.values(), strict=True)).values()) >= k
         assert made.counts.tolist() == grid.cluster_sizes.tolist()
-        assert 0 <= made.leaf_loss <= 1
         for column, name in enumerate(model.recoded.parts):
-            start = model.recoded.starts[column]
             held = made.holds[made.of_row, model.recoded.codes[:, column]]
             assert made.misreported[name] == pytest.approx(1 - held.mean())
-            labels = made.recoded.parts[name].labels
-            for row, drawn in enumerate(made.spread(rng)[name]):
-                assert made.holds[made.of_row[row], start + labels.index(drawn)]
     whole = generalize_clusters(grid, learnt.trees)
     for name, tree in learnt.trees.items():
         published = whole.to_table()[name]
@@ -318,7 +312,6 @@ def test_classes_of_iris(way: str) -> None:
         for cluster, count in enumerate(made.counts)
     }
     assert found == EXPECTED
-    assert made.leaf_loss == 0
     long_sepals = made.recoded.codes[:, 0] == 2
     assert ((made.of_row == C3) & long_sepals).sum() == 10  # all of them misreported
     assert made.misreported["Class"] == pytest.approx(1 / 150)

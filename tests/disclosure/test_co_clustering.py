@@ -194,11 +194,11 @@ def test_the_engine_finds_the_grid_of_khiops() -> None:
     assert model.cost == pytest.approx(KHIOPS_COST, abs=0.005)
     assert model.null_cost == pytest.approx(NULL_COST, abs=0.005)
     figure = figure_grid()
-    cut = model.simplify(10)
+    cut = model.after(1)
     for axis in (0, 1):
         assert groups_of(cut.partition.axes[axis]) == groups_of(figure.partition.axes[axis])
     assert cut.information == pytest.approx(0.9997, abs=0.002)
-    coarse = model.simplify(5)
+    coarse = model.after(6)
     assert sorted(coarse.counts.tolist()) == [[17, 297, 186], [227, 23, 0]]
     assert sorted(coarse.cluster_sizes.tolist()) == [50, 100]
     assert coarse.information == pytest.approx(0.64, abs=0.005)

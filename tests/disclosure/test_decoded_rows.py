@@ -19,11 +19,10 @@ from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import JointTable
 from decoder.progress import silent
 from disclosure.errors import PolicyError, TableError
-from disclosure.release import ReleasePolicy, build_release, read_source
+from disclosure.release import CellTable, ReleasePolicy, build_release, read_source
 from disclosure.rows.decoded import combine, combine_shares, synthesize_decoded
 from disclosure.rows.estimates import (
     DecodedCells,
-    SlotMap,
     draw_shares,
     nearest_shares,
     slot_estimates,
@@ -51,12 +50,15 @@ def at_least(known: DecodedCells, min_low: float) -> DecodedCells:
     return known.without_small(known.estimate - 1.96 * np.sqrt(known.variances) >= min_low)
 
 
-def slot_map(slot: str, shares: list[float], error: float, reports: int) -> SlotMap:
+def slot_map(slot: str, shares: list[float], error: float, reports: int) -> CellTable:
     """Three cells, each detected where its lower end of 95 % is above 0."""
     estimate = np.array(shares)
     low = estimate - 1.96 * error
     cells = ["c1", "c2", "c3"]
-    return SlotMap(slot, cells, estimate, np.full(3, error), reports, low > 0, low)
+    return CellTable(
+        "places", (("slot", slot),), *DAYS[:2], reports, cells, estimate, np.full(3, error),
+        low, estimate + 1.96 * error, low > 0,
+    )  # fmt: skip
 
 
 def coverage(error: float, repeats: int, num_sets: int, num_rows: int) -> dict[str, float]:
@@ -161,7 +163,7 @@ def test_intervals_over_decoded_sets_hold_the_truth() -> None:
 def test_slots_keep_their_weights_and_rows_follow_nobody() -> None:
     night = slot_map("night", [0.7, 0.31, -0.01], 0.02, 3_000)
     day = slot_map("day", [0.2, 0.3, 0.5], 0.02, 1_000)
-    known = slot_estimates([night, day], date(2026, 11, 2), date(2026, 11, 8))
+    known = slot_estimates([night, day])
     assert known.num_reports == 4_000
     shares = draw_shares(known, 50, np.random.default_rng(0))
     assert shares[:, :3].sum(axis=1) == pytest.approx(np.full(50, 0.75))
@@ -205,7 +207,7 @@ def test_a_slot_of_few_reports_gives_no_rows() -> None:
     """It was shown with its number of reports: as `slot, *`, which a release withholds."""
     numbers = {"night": 1_040, "evening": 960, "day": 8_050}
     maps = [slot_map(slot, [0.5, 0.3, 0.2], 0.01, n) for slot, n in numbers.items()]
-    known = slot_estimates(maps, *DAYS[:2])
+    known = slot_estimates(maps)
     found = admit_estimates(known, POLICY, DAYS[2])
     assert {cell[0] for cell in found.cells} == {"night", "day"}
     assert found.num_reports == 9_000
@@ -214,7 +216,7 @@ def test_a_slot_of_few_reports_gives_no_rows() -> None:
     assert found.estimate.sum() == pytest.approx(1)
     night = found.cells.index(("night", "c1"))
     assert found.variances[night] == pytest.approx((0.01 / 9) ** 2)
-    two = slot_estimates(maps[:2], *DAYS[:2])
+    two = slot_estimates(maps[:2])
     with pytest.raises(PolicyError, match="slot by cell: 1040, 960 reports, 1041 at least"):
         admit_estimates(two, replace(POLICY, min_reports=1_041), DAYS[2])
     found = admit_estimates(two, replace(POLICY, min_reports=1_040), DAYS[2])
@@ -319,10 +321,10 @@ def test_slots_are_judged_within_themselves() -> None:
     """The lower end is of the slot's reports, not a share of all: .03 of the small slot too."""
     maps = [slot_map("night", [0.9, 0.05, 0.05], 0.01, 1_000),
             slot_map("day", [0.9, 0.05, 0.05], 0.01, 99_000)]  # fmt: skip
-    found = admit_estimates(slot_estimates(maps, *DAYS[:2]), POLICY, DAYS[2])
+    found = admit_estimates(slot_estimates(maps), POLICY, DAYS[2])
     assert len(found.cells) == 6
     undetected = replace(maps[0], detected=np.array([True, True, False]))
-    known = slot_estimates([undetected, maps[1]], *DAYS[:2])
+    known = slot_estimates([undetected, maps[1]])
     found = admit_estimates(known, POLICY, DAYS[2])
     assert [cell for cell in found.cells if cell[0] == "night"] == [
         ("night", "c1"), ("night", "*"),

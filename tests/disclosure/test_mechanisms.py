@@ -16,10 +16,10 @@ from disclosure.series import (
     bound_contributions,
     gaussian_delta,
     gaussian_sigma,
-    geometric_probability,
     perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
+from tests.disclosure.geometric_law import geometric_probability
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
 

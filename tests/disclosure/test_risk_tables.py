@@ -104,12 +104,6 @@ def test_tables_4_6_7_9_and_10(table, domain, method, expected, max_dense_keys) 
     assert frequencies(table, domain, method, max_dense_keys) == expected
 
 
-def test_candidate_keys_are_counted_without_listing_them() -> None:
-    assert FM1_DOMAIN.num_candidate_keys() == 4
-    assert FM1_STATELESS.num_candidate_keys() == 6
-    assert FM2_COHERENT.num_candidate_keys() == 5
-
-
 @both_routes
 def test_modalities_that_nobody_shows_must_be_declared(max_dense_keys: int) -> None:
     """Without the helper in the family, PESA sees no risk at all."""

@@ -30,11 +30,11 @@ from disclosure.series import (
     BudgetLedger,
     Charge,
     add_geometric,
-    geometric_probability,
     geometric_variance,
 )
 from disclosure.series.noise import _threshold, system_geometric
 from tests.disclosure.adult import adult
+from tests.disclosure.geometric_law import geometric_probability
 
 FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
 FIVE = ("age", "workclass", "education", "relationship", "sex")
@@ -297,16 +297,6 @@ def test_bins_hold_every_number_once() -> None:
 def test_what_cannot_be_used_is_refused(make, words: str) -> None:
     with pytest.raises((DomainError, TableError), match=words):
         make()
-
-
-@pytest.mark.parametrize("blocks", [np.zeros(2), np.array([0, 2, 2]), np.array([-1, 0, 0])])
-def test_a_partitioner_that_gives_no_partition_is_refused(blocks: np.ndarray) -> None:
-    class Wrong:
-        def partition(self, noisy: np.ndarray, expected: np.ndarray, epsilon: float) -> np.ndarray:
-            return blocks
-
-    with pytest.raises(TableError, match="blocks"):
-        estimate_histogram({"x": ["a"]}, SMALL, 1.0, ledger(), method=DPCocGen(Wrong()))
 
 
 def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import CategoricalNB
 
 from disclosure.anonymize import Columns, Hierarchy, IntervalColumn, anonymize, specialize
 from disclosure.errors import TableError
@@ -16,9 +18,9 @@ from disclosure.rows.comparison import (
 from disclosure.rows.utility import (
     column_shares,
     counting_query_error,
+    encode_alike,
     hellinger,
     kl_divergence,
-    predict_column,
 )
 
 
@@ -82,7 +84,10 @@ def test_boosted_trees_see_more_than_naive_bayes() -> None:
     again = {
         n: exclusive_or(600, 3)[n] + exclusive_or(600, 4, independent=True)[n] for n in real
     } | {"origin": rows["origin"]}
-    assert abs(predict_column(rows, again, "origin").auc - 0.5) < 0.05
+    codes, tested = encode_alike(rows, again)
+    bayes = CategoricalNB().fit(codes[:, :3], codes[:, 3])
+    scores = bayes.predict_proba(tested[:, :3])[:, 1]
+    assert abs(roc_auc_score(tested[:, 3], scores) - 0.5) < 0.05
     # two halves of one law: standard error of an AUC of 600 against 600 is .017
     assert abs(origin_test(real, exclusive_or(600, 5), seed=0) - 0.5) < 5 * 0.017
 
@@ -149,7 +154,6 @@ def test_one_table_for_a_pair_of_tables() -> None:
         (lambda: compare({"x": ["a"]}, {"y": ["a"]}, seed=0), "other columns"),
         (lambda: compare({"x": []}, {"x": ["a"]}, seed=0), "1 or more"),
         (lambda: compare({"x": ["a"]}, {"x": ["a"]}, seed=0), "too few"),
-        (lambda: predict_column({"x": ["a"], "y": ["b"]}, {"x": ["a"], "y": ["b"]}, "x"), "one"),
         (
             lambda: counting_query_error({"x": ["a"]}, {"x": ["a"]}, np.random.default_rng(0)),
             "columns in 1 to 1",

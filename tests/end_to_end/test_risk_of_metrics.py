@@ -26,7 +26,7 @@ from privacy_audit.audit import AuditOptions, AuditResult
 from privacy_audit.identity import identity
 from privacy_audit.report import page, to_dict
 from rappor_cli.main import main
-from rappor_cli.metric_rows import metric_rows
+from rappor_cli.metrics import metric_row
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import KINDS
 from rappor_core.metrics.metrics_file import MetricsFile
@@ -148,7 +148,7 @@ def test_five_places_say_the_same_of_a_metric(
     lives = [risk.worst, entries[0].life, plan.epsilon, told["lifetime_epsilon"]]
     assert lives == [pytest.approx(budget)] * 4
     listed = {"name": "m", "params_id": "", "state": "", "accepted": 0, "served": None}
-    (row,) = metric_rows([listed | {"definition": metric.to_dict()}])
+    row = metric_row(listed | {"definition": metric.to_dict()})
     assert belief_text(risk.worst) in row
     assert rise_text(risk.worst) in said["dictionary"]
 

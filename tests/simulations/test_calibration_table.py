@@ -81,7 +81,7 @@ def test_markdown_and_json_of_a_run():
     head, rule, line = markdown_lines(HEADINGS, map(_cells, rows))
     assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
     assert line.startswith("| few rows nothing true (2) | - | - / - |")
-    manifest = manifest_of("calibration", ExperimentOutcome(list(map(asdict, rows)), ()), {}, 1)
+    manifest = manifest_of("calibration", ExperimentOutcome(list(map(asdict, rows)), (), ()), {}, 1)
     told = json.loads(json.dumps(manifest, allow_nan=False))["rows"]
     assert told[0]["recall"]["bh"] == {"value": None, "error": None}
     assert told[0]["runs"] == 2

@@ -1,7 +1,4 @@
-"""Populations: real text, files of true values, and what is refused."""
-
-import gzip
-from pathlib import Path
+"""Populations: real text, absent words, shares and drawn bits."""
 
 import numpy as np
 import pytest
@@ -9,7 +6,6 @@ import pytest
 from rappor_core.params import RapporParams
 from simulations.populations import fleet as populations
 from simulations.populations.draws import draw_aggregate
-from simulations.populations.fleet import Holding, PopulationError
 
 
 def test_the_text_is_real_and_heavy_tailed() -> None:
@@ -48,35 +44,3 @@ def test_drawn_bits_that_nobody_sets_are_noise() -> None:
         chances = (params.p_star, params.q_star)
         assert any(abs(count - number * c) < 6 * (number * c * (1 - c)) ** 0.5 for c in chances)
     assert sum(count < number / 2 for count in aggregate.bit_counts[0]) >= 62
-
-
-def test_files_are_read_gzip_or_not(tmp_path: Path) -> None:
-    text = "\ufeffwho,what\r\na,x\r\na,\r\nb,x\r\n"
-    plain, zipped = tmp_path / "plain.csv", tmp_path / "zipped.csv.gz"
-    plain.write_text(text, encoding="utf-8", newline="")
-    zipped.write_bytes(gzip.compress(text.encode()))
-    expected = [Holding("a", "x"), Holding("a", ""), Holding("b", "x")]
-    for path in (plain, zipped):
-        assert populations.read_holdings(path, "what", "who") == expected
-    assert populations.read_holdings(plain, "what")[1] == Holding("1", "")
-    assert populations.read_holdings(plain, "what", "who") == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "column", "message"),
-    [
-        ("missing.csv", None, "what", "cannot be read"),
-        ("good.csv", b"who,what\n", "where", "no column 'where'; it has who, what"),
-        ("empty.csv", b"", "what", "it has none"),
-        ("latin.csv", b"who,what\na,\xff\n", "what", "cannot be read"),
-        ("cut.csv.gz", gzip.compress(b"who,what\na,b\n", mtime=0)[:-9], "what", "cannot be read"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_named(
-    tmp_path: Path, name: str, content: bytes | None, column: str, message: str
-) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(PopulationError, match=message) as caught:
-        populations.read_holdings(tmp_path / name, column)
-    assert name in str(caught.value)
