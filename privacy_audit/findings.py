@@ -129,7 +129,7 @@ def _advice(metric: Metric, found: FileAttack) -> str:
         "a longer period, encoding = 'symbol' with few symbols, fewer bits, "
         + ("fewer slots, " if slots > 1 else "")
         + "or mode = 'window'"
-        if location.rules.memoises
+        if location.rules.memoizes
         else "fewer cohorts, slots or levels, or a shorter window: when a device answers is public"
     )
     every = f" of each of {slots} slots" if slots > 1 and location.num_turns == 1 else ""

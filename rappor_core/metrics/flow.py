@@ -21,11 +21,11 @@ from rappor_core.hashing import mmh3_positions
 from rappor_core.metrics.location import (
     DEFAULT_GAP_MINUTES,
     MAX_GAP_MINUTES,
+    MAX_WINDOW,
     Slot,
     check_no_overlap,
     slot_at,
 )
-from rappor_core.metrics.location_modes import MAX_WINDOW
 from rappor_core.params import RapporParams
 
 FlowMode = Literal["once", "window"]

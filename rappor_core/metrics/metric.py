@@ -106,7 +106,7 @@ class Metric(Frozen):
     @property
     def spaced(self) -> bool:
         """Whether the time between two reports bounds them, by the declared name (a location)."""
-        return self.location is not None and self.location.rules.spaced
+        return self.location is not None and self.location.window > 0
 
     @property
     def num_values(self) -> int | None:
