@@ -71,8 +71,7 @@ class TransportError(ClientError):
 
 
 def detail_of(error: Exception) -> str:
-    """The type of an error, with its message if the error is one of the project's own, which
-    never hold a value."""
+    """The type of an error; with its message if it is our own, which never holds a value."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name
 

@@ -68,8 +68,7 @@ class Lifecycle:
         self._withdrawal = Withdrawal(setup.directory, self._wiped)
 
     def begin(self, *, may_create: bool) -> None:
-        """Open a session, or set `status` to the reason why there is none. may_create: a new
-        secret may be made."""
+        """Open a session, or set `status`. may_create: a new secret may be made."""
         self._withdrawal.end()
         with self._lock:
             try:
@@ -197,8 +196,7 @@ class Lifecycle:
             self._counted = counted
 
     def account(self) -> dict[str, Any]:
-        """The account that `Client.inspect` returns: of the state, and of what is in memory
-        alone."""
+        """The account that `Client.inspect` returns: of the state, and of memory."""
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}

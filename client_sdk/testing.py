@@ -199,8 +199,7 @@ class ObservedApp:
             raise AssertionError(f"{sent} reports of {metric!r} left, not {len(values)}; {why}")
 
     def assert_recorded(self, metric: str, *values: object) -> None:
-        """Raise AssertionError unless exactly these values of a metric were taken, in this
-        order."""
+        """Raise AssertionError unless exactly these values were taken, in this order."""
         mine = [one for one in self.client.recorded if one.metric == metric]
         for one in mine:
             if one.refusal:

@@ -300,8 +300,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 
 def crowd_of(metric: Metric, population: int | None) -> int:
-    """Number of devices that share what is public about each one (cohort, level): from the
-    population, or else as many as recommended."""
+    """Devices that share what is public: of the population, or as many as recommended."""
     if population is None:
         return CROWD
     levels = 1 if metric.location is None else len(metric.location.grid.levels)

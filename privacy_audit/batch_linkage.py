@@ -200,8 +200,7 @@ class _Tracks:
         self.params, self.series, self.arrivals, self.times = params, series, arrivals, times
 
     def sort(self, order: Integers) -> tuple[float, Integers]:
-        """Sort the days in this order; log likelihood of the last pass, and tracks (reports,
-        devices)."""
+        """Sort the days in this order; return the log likelihood, and tracks (reports, devices)."""
         days, size, _ = self.series.shape
         tracks = np.tile(np.arange(size), (days, 1))
         self.counts = np.zeros_like(self.series[0])

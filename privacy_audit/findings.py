@@ -204,8 +204,7 @@ def relay_findings(
 
 
 def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> Finding:
-    """At most `MAX_CROWD` devices of a group are drawn, as dense in time as all of them are,
-    which gathers no fewer."""
+    """Draw at most `MAX_CROWD` devices of a group, as dense in time, which gathers no fewer."""
     groups = public_groups(metric)
     drawn = min(population, MAX_CROWD * groups)
     dense = Arrivals()

@@ -134,8 +134,7 @@ def draw_permanent(bits: Integers, params: RapporParams, rng: np.random.Generato
 def draw_shown(
     permanent: Integers, reports: int, params: RapporParams, rng: np.random.Generator
 ) -> Integers:
-    """Draw how often each bit is set in a series of reports with the given permanent bits, (n,
-    k)."""
+    """Draw how often each bit is set in reports with these permanent bits, (n, k)."""
     show = params.mechanism.p2 / PROBABILITY_SCALE
     hide = params.mechanism.q2 / PROBABILITY_SCALE
     if params.scheme.symbols:
@@ -210,8 +209,7 @@ def reports_in(metric: Metric, periods: int) -> int:
 def attacks_on(
     metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
 ) -> list[AttackResult]:
-    """Attack simulated devices of one cohort, which report for some periods before and as many
-    after."""
+    """Attack devices of one cohort, which report for some periods before and as many after."""
     params = _attackable(metric.params)
     groups = place_groups(metric)
     with threadpool_limits(1):

@@ -1,5 +1,4 @@
-"""Days since 1970-01-01 (UTC, or local where the caller counts so), and the periods that contain
-them."""
+"""Days since 1970-01-01 (UTC, or local where the caller counts so), and their periods."""
 
 from __future__ import annotations
 

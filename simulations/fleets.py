@@ -142,8 +142,7 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
-    """The repetition rho = sum r^2 / sum r over devices, of their reports r in the first
-    periods."""
+    """rho = sum r^2 / sum r over devices, of their reports r in the first periods."""
     came, left = np.indices(sizes.shape[:2])
     reports = reports_each * np.clip(np.minimum(left, periods) - came, 0, None)
     number = sizes.sum(axis=2)
@@ -215,8 +214,7 @@ class Drawn:
     counts: FleetCounts
 
     def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
-        """The aggregate of weeks `first` up to but without `last`, as a collector would serve
-        it."""
+        """The aggregate of weeks `first` up to but without `last`, as a collector serves it."""
         weeks = slice(first, last)
         reports, bits = (
             counts[weeks].sum(axis=0) for counts in (self.counts.reports, self.counts.bit_counts)

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.cancellation import Cancellation
-from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.randomization.key_derivation import Randomness
-from client_sdk.storage.directory import FileLock, StateDirectory
+from client_sdk.storage.directory import FileLock
 from client_sdk.storage.sqlite import SqliteState
 
 if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
+    from client_sdk.setup import Setup
 
 LOOK_SECONDS = 900.0  # between two looks at whether a period is over: days begin on quarters
 SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, where another process hindered it
@@ -34,36 +33,28 @@ class SenderThread:
 
     def __init__(
         self,
-        directory: StateDirectory,
+        setup: Setup,
         lock: threading.RLock,
-        collector: str,
-        key: str | None,
-        delivery: Delivery,
-        certificates: tuple[str | None, str | None],
-        randomness: Randomness,
-        clock: Callable[[], float],
-        chore: Callable[[], None] | None = None,
-        catch_up: Callable[[], None] = lambda: None,
-        stopped: Callable[[str], None] = lambda _: None,
+        chore: Callable[[], None] | None,
+        catch_up: Callable[[], None],
+        stopped: Callable[[str], None],
     ) -> None:
-        """lock: of the process, for the state. clock: seconds since 1970.
+        """Connect to the state.
 
-        chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
-        sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
-        StateBusyError to have it tried again.  stopped: see `ReportQueue`.
+        Args:
+            setup: Of the client.
+            lock: Of the process, for the state.
+            chore: Done at the start, and at each quarter of an hour of the clock, whatever waits to
+                be sent; then what was deleted is scrubbed from the files. None for nothing.
+            catch_up: Done first; raises StateBusyError to have it tried again.
+            stopped: See `ReportQueue`.
         """
+        self._setup = setup
         self._stopped = stopped
         self._catch_up = catch_up
         self._chore = chore
-        self._collector = collector
-        self._key = key
-        self._delivery = delivery
-        self._certificates = certificates
-        self._randomness = randomness
-        self._clock = clock
-        self._directory = directory
-        self._state: SqliteState = directory.connect(lock, LOCK_PATIENCE)
-        self._file_lock = FileLock(directory.sender_lock_path)
+        self._state: SqliteState = setup.directory.connect(lock, LOCK_PATIENCE)
+        self._file_lock = FileLock(setup.directory.sender_lock_path)
         self._loop: SendLoop | None = None
         self._transport: Transport | None = None
         self._cancellation = Cancellation()
@@ -95,8 +86,7 @@ class SenderThread:
 
     @property
     def key_is_refused(self) -> bool:
-        """Whether the collector answered the last try with 401 or 403, so that nothing is
-        delivered with this key."""
+        """Whether the collector refused the key (401 or 403) at the last try."""
         return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
@@ -143,8 +133,7 @@ class SenderThread:
         self._cancellation.cancel()
 
     def stop(self, timeout: float) -> None:
-        """Stop all sending as `cancel` does, and wait at most `timeout` seconds for the thread
-        to end."""
+        """Stop all sending as `cancel` does; wait at most `timeout` seconds for the thread."""
         self.cancel()
         self._thread.join(timeout)
 
@@ -186,7 +175,7 @@ class SenderThread:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
-        if self._directory.is_withdrawn:
+        if self._setup.directory.is_withdrawn:
             raise StateError("consent was withdrawn; the state is about to be wiped", "no_consent")
         self._catch_up()
         if self._chore is not None:
@@ -204,14 +193,14 @@ class SenderThread:
             from client_sdk.delivery.schedule import SendLoop
             from client_sdk.delivery.transport import Transport
 
-        delivery = self._delivery
+        setup, delivery = self._setup, self._setup.delivery
         self._transport = (delivery.relay.transport if delivery.relay else Transport)(
-            self._collector,
-            self._key,
+            setup.collector,
+            setup.key,
             timeout=delivery.timeout,
             proxy=delivery.proxy,
             tls=delivery.tls,
-            certificates=self._certificates,
+            certificates=setup.certificates,
             plain_key=True,  # `Client.open` has decided on it
             cancellation=self._cancellation,
         )
@@ -220,8 +209,8 @@ class SenderThread:
             self._transport,
             self._file_lock,
             delivery,
-            self._randomness,
-            self._clock,
+            setup.randomness,
+            setup.now,
             self._stopped,
         )
 
@@ -229,7 +218,7 @@ class SenderThread:
         """Seconds until the chore is due; None where there is none."""
         if self._chore is None:
             return None
-        look = LOOK_SECONDS - self._clock() % LOOK_SECONDS
+        look = LOOK_SECONDS - self._setup.now() % LOOK_SECONDS
         return look if self._clean else min(look, SCRUB_PAUSE)
 
     def _sleep(self, wait: float | None) -> None:

@@ -21,8 +21,7 @@ OUTSIDE: Place = -1
 
 
 class Dwell:
-    """Seconds (or trips) in each slot and place of a period. Private: only the usual place is
-    used."""
+    """Seconds (or trips) in each slot and place of a period. Private; the usual place is used."""
 
     __slots__ = ("_slots",)
 

@@ -46,8 +46,7 @@ class Withdrawal:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> StateError | None:
-        """Wipe the state; if that fails return the reason, and go on trying until `end` or the
-        end of the process."""
+        """Wipe the state; if that fails, return the reason and try again until `end`."""
         self.end()
         trouble = self._try()
         if trouble is not None:

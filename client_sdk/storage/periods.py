@@ -112,8 +112,7 @@ def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
 
 
 def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) -> None:
-    """Convert stored counts of reports from periods of one unit to those of another. Call it in
-    a transaction."""
+    """Convert stored counts of reports to another unit. Call it in a transaction."""
     query = "SELECT period, reports FROM periods WHERE metric = ? AND period >= 0"
     counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
     used = Periods()

@@ -252,8 +252,7 @@ class StateFile:
         self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
     def scrub_traces(self) -> bool:
-        """Scrub the files if private rows were deleted since the last time. Return False if that
-        must wait."""
+        """Scrub the files if private rows were deleted. Return False if that must wait."""
         mark = self.get(UNSCRUBBED)
         if mark is None:
             return True

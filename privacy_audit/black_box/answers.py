@@ -85,8 +85,7 @@ def expected_answers(metric: Metric, cohort: int, steps: tuple[Step, ...]) -> li
 
 
 def without_second_round(metric: Metric) -> Metric:
-    """Silence the second round: reports are then the permanent responses, under another
-    `params_id`."""
+    """Silence the second round: reports are permanent responses, under another `params_id`."""
     if not metric.params.mechanism.has_permanent_round:
         return metric
     return _last_round_silent(metric)
@@ -108,8 +107,7 @@ def nearly_clear(metric: Metric) -> Metric:
 
 
 def chance_of_another(metric: Metric) -> float:
-    """The probability that a report of a `nearly_clear` metric looks as if it were of another
-    answer."""
+    """The probability that a report of a `nearly_clear` metric looks like another answer."""
     k = metric.params.num_bits
     if metric.params.scheme.symbols:
         return (k - 1) / PROBABILITY_SCALE
@@ -117,8 +115,7 @@ def chance_of_another(metric: Metric) -> float:
 
 
 def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
-    """Whether a report of a `nearly_clear` metric looks as if it were of another answer. answer:
-    B."""
+    """Whether a report of a `nearly_clear` metric looks like another answer than this B."""
     off = (int.from_bytes(shown, "little") ^ answer).bit_count()
     return off > (0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1)
 

@@ -33,8 +33,7 @@ def claim_p_value(right: int, guesses: int, claim: float) -> float:
 
 
 def point_estimate(right: int, guesses: int) -> float:
-    """The epsilon that the share of right guesses points to: the log of its odds; nats, 0 or
-    more."""
+    """The epsilon that the share of right guesses points to, the log of its odds; 0 or more."""
     if guesses == 0:
         return 0.0
     return max(0.0, math.log((right + 0.5) / (guesses - right + 0.5)))

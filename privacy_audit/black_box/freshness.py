@@ -43,8 +43,7 @@ def left_out(metric: Metric) -> str:
 
 
 def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
-    """Check how many reports, or pieces of reports, are equal. reports: of one opened device.
-    Raises AuditedClientError."""
+    """Check how many reports, or pieces of them, are equal. reports: of one opened device."""
     value = disjoint(metric, values_of(metric))[0]
     secret = os.urandom(32)
     event = Event(metric.name, start_days(metric, 1)[0], value)
@@ -112,8 +111,7 @@ def at_least(found: int, number: int, alike: float, triples: float) -> float:
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
-    """The probability that bits `start` to `end` of all these reports are equal, given their
-    permanent response."""
+    """The probability that these bits of all these reports are equal. permanent: B'."""
     m, times = metric.params.mechanism, reports
     p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
     places = range(start, min(end, metric.params.num_bits))

@@ -20,8 +20,7 @@ Masks = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """Sums for the noise tests. reports: of each device. sums: by name, to be added up over
-    chunks."""
+    """Sums for the noise tests, by name, to be added over chunks. reports: of each device."""
 
     reports: int
     sums: dict[str, Floats]
@@ -34,8 +33,7 @@ class NoiseSums:
 
 
 def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
-    """The sums that one chunk of trials adds to the noise tests: of single reports, or of series
-    of one device."""
+    """The sums that a chunk of trials adds: of single reports, or of series of a device."""
     held = np.where(seen.world[:, None] == 0, seen.masks[0], seen.masks[1])
     reports = seen.reports.shape[1]
     if reports > 1:

@@ -155,8 +155,7 @@ def log_likelihood_ratio(
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
-    """Log likelihood ratio of a set against a clear Bloom bit, for 0 to `reports` ones in its
-    reports."""
+    """Log likelihood ratio of a set against a clear Bloom bit, by its ones in the reports."""
     p1, q1, p2, q2 = _chances(params)
     ones = np.arange(reports + 1)
     show = [ones * _ln(p) + (reports - ones) * _ln(1 - p) for p in (p2, q2)]

@@ -26,8 +26,7 @@ DEFAULT_NUM_COHORTS = 160
 
 
 class Discover(Kind):
-    """The kind of metric that finds strings without a list: a cohort says how many bits of a
-    string's code are hashed."""
+    """Finds strings without a list: a cohort says how many bits of a string's code are hashed."""
 
     name = "discover"
     encodings = ("coded_prefix",)
@@ -96,13 +95,11 @@ class Discover(Kind):
         return int(metric.details.num_groups)
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Advice to declare fewer levels, since each level takes a group of cohorts, and one
-        group more counts."""
+        """Advice to declare fewer levels: each takes a group of cohorts, and one group counts."""
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:
-        """Require equal groups of cohorts, and one report only where a second one would repeat
-        its bits."""
+        """Require equal groups of cohorts, and one report where a second would repeat its bits."""
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

@@ -179,8 +179,7 @@ class Flow(Frozen):
 
     @cached_property
     def centres(self) -> tuple[Point, ...]:
-        """Latitude and longitude of the centre of each cell, in degrees: the mean of its
-        corners."""
+        """Latitude and longitude of the center of each cell, in degrees."""
         system, level = self.grid.system, self.grid.finest
         return tuple(_mean(system.outline(code, level)) for code in self._codes)
 
@@ -241,8 +240,7 @@ class Flow(Frozen):
         return self.zone_of[side] if side < num_cells else len(self.zones) + side - num_cells
 
     def num_classes(self, question: str) -> int:
-        """Number of classes into which a question sorts the pairs. Raises KeyError for another
-        text than one of `QUESTIONS`."""
+        """Number of classes into which a question of `QUESTIONS` sorts the pairs."""
         sides = self.num_sides
         return {
             HOME: 2 * sides,

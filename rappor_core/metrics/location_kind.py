@@ -116,8 +116,7 @@ class LocationKind(Kind):
         return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
     def check(self, metric: Metric) -> None:
-        """Require one report a slot and period, the reserved fallback, and noise that fits the
-        mode."""
+        """Require one report a slot and period, the reserved fallback, and noise of the mode."""
         location = metric.location
         if location is None:
             return

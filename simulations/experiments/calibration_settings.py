@@ -25,8 +25,7 @@ class Configuration(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Reports, held values, k and m of a setting, and the lists and distributions to run with
-    them."""
+    """Reports, held values, k and m of a setting, with its lists and distributions."""
 
     reports: int
     values: int

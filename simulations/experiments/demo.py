@@ -94,8 +94,7 @@ class DemoPlan:
 def plan_words(
     num_clients: int, epsilons: tuple[float, float], today: date, rng: np.random.Generator
 ) -> DemoPlan:
-    """Plan the demo on words of a real text and their lengths, from `num_clients` devices, one
-    report of each."""
+    """Plan the demo on words of a real text and their lengths: one report of each a device."""
     counts = topic_words()
     words = list(counts)
     toml = (

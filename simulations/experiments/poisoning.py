@@ -64,8 +64,7 @@ WARNINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One decoding with forged reports. explained: `forged` of the value, NaN where it is not
-    found."""
+    """One decoding with forged reports. explained: `forged` of the value, NaN if not found."""
 
     shift: float
     found: bool
