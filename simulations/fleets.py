@@ -26,7 +26,7 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate, rounds_of
+from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate
 
 Counts = NDArray[np.int64]
 MAX_PERIODS = 104
@@ -121,7 +121,7 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COHORT, cohort)))
     positions = fleet.positions[:, [cohort]]
-    p1, q1, p2, q2 = rounds_of(fleet.params)
+    p1, q1, p2, q2 = fleet.params.mechanism.rates
     periods, bits = len(sizes), fleet.params.num_bits
     devices = np.zeros(periods, dtype=np.int64)
     permanent = np.zeros((periods, bits), dtype=np.int64)
@@ -161,7 +161,8 @@ class FleetMetric:
     ) -> Aggregate:
         """The aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
         if self.metric is None:
-            return plain_aggregate("simulated", self.params, reports, bit_counts, first, last)
+            plain = plain_aggregate("simulated", self.params, reports, bit_counts)
+            return replace(plain, first_day=first, last_day=last)
         return aggregate_of_metric(self.metric, reports, bit_counts, first, last)
 
 

@@ -112,8 +112,7 @@ def at_least(found: int, number: int, alike: float, triples: float) -> float:
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
     """The probability that these bits of all these reports are equal. permanent: B'."""
-    m, times = metric.params.mechanism, reports
-    p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
+    (_, _, p2, q2), times = metric.params.mechanism.rates, reports
     places = range(start, min(end, metric.params.num_bits))
     ones = sum(permanent >> place & 1 for place in places)
     each = p2**times + (1 - p2) ** times, q2**times + (1 - q2) ** times

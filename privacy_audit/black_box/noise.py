@@ -19,7 +19,7 @@ from privacy_audit.black_box.checks import (
     test,
 )
 from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
-from privacy_audit.black_box.observations import Floats
+from privacy_audit.responses import Floats
 from rappor_core.params import RapporParams
 
 MIN_EXPECTED = 5.0  # in a cell of a chi-square test

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy_audit.black_box.bounds import bennett_p_value
-from privacy_audit.black_box.observations import Floats, Observations, shown_counts
-from rappor_core.mechanism import PROBABILITY_SCALE
+from privacy_audit.black_box.observations import Observations, shown_counts
+from privacy_audit.responses import Floats
 from rappor_core.params import RapporParams
 
 MAX_PAIRED_BITS = 256  # of which all pairs are looked at
@@ -96,8 +96,7 @@ def residuals(
 
 def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
     """P(1) for a bit of B that is set, and for one that is clear."""
-    m = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    p1, q1, p2, q2 = params.mechanism.rates
     if permanent:
         return p1, q1
     if not params.scheme.symbols:
@@ -170,8 +169,7 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
     """
     t, k = seen.reports.shape[1:]
     counts = shown_counts(seen.reports).astype(np.int64)
-    m = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    p1, q1, p2, q2 = params.mechanism.rates
     if params.scheme.symbols:
         alike = (counts * (counts - 1)).sum(axis=1) / (t * (t - 1))
         squares = p2**2 + (k - 1) * q2**2

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from privacy_audit.black_box.program_client import SeenReport, Value
 from privacy_audit.black_box.scenarios import Scenario
-from rappor_core.mechanism import PROBABILITY_SCALE
+from privacy_audit.responses import Floats, Integers, ln
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 
 MIDDLE = 0.5  # where attackers take a device's own cut to be: values at the ends are beyond it
@@ -156,27 +154,17 @@ def log_likelihood_ratio(
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
     """Log likelihood ratio of a set against a clear Bloom bit, by its ones in the reports."""
-    p1, q1, p2, q2 = _chances(params)
+    p1, q1, p2, q2 = params.mechanism.rates
     ones = np.arange(reports + 1)
-    show = [ones * _ln(p) + (reports - ones) * _ln(1 - p) for p in (p2, q2)]
-    given = [np.logaddexp(_ln(kept) + show[0], _ln(1 - kept) + show[1]) for kept in (p1, q1)]
+    show = [ones * ln(p) + (reports - ones) * ln(1 - p) for p in (p2, q2)]
+    given = [np.logaddexp(ln(kept) + show[0], ln(1 - kept) + show[1]) for kept in (p1, q1)]
     return np.asarray(given[0] - given[1])
 
 
 def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Bits) -> Floats:
     """ln P(symbols | the value whose symbol is in `mask`), up to what all values share."""
-    p1, q1, p2, q2 = _chances(params)
-    prior = np.where(mask == 1, _ln(p1), _ln(q1))
+    p1, q1, p2, q2 = params.mechanism.rates
+    prior = np.where(mask == 1, ln(p1), ln(q1))
     total = counts.sum(axis=1, keepdims=True, dtype=np.int64)
-    terms = prior + counts * _ln(p2) + (total - counts) * _ln(q2)
+    terms = prior + counts * ln(p2) + (total - counts) * ln(q2)
     return np.asarray(np.logaddexp.reduce(terms, axis=1))
-
-
-def _chances(params: RapporParams) -> tuple[float, float, float, float]:
-    m = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
-    return p1, q1, p2, q2
-
-
-def _ln(p: float) -> float:
-    return float(np.log(max(p, 1e-300)))
