@@ -214,8 +214,7 @@ class Client:
         forks.forget(self._life)
 
     def set_consent(self, consent: bool, *, budget: float | None = None) -> bool:
-        """Record the person's present decision. Withdrawn: queue, values and secret are wiped at
-        once.
+        """Record the person's decision. Withdrawn: queue, values and secret are wiped at once.
 
         True when that holds on the disk: with consent the state is open, without it is wiped.
         False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal

@@ -77,8 +77,7 @@ def detail_of(error: Exception) -> str:
 
 
 def blame(error: Exception) -> str:
-    """Classify an error met while recording: `trouble` with the state, a `mistake` of the call, or
-    a `fault` of the SDK or of what it runs on."""
+    """Classify an error: `trouble` with the state, a `mistake` of the call, or a `fault`."""
     if isinstance(error, StateError | sqlite3.Error | OSError):
         return "trouble"
     return "mistake" if isinstance(error, RapporError | TypeError) else "fault"

@@ -122,8 +122,7 @@ class Lifecycle:
                 self.begin(may_create=False)
 
     def revive(self, *, at_once: bool = False) -> Session | None:
-        """Try to open a session where none is open: in a forked child, or after trouble that may
-        be over.
+        """Try to open a session: in a forked child, or after trouble that may be over.
 
         It makes no new secret, unless the person has consented and none was ever made.
         """

@@ -185,8 +185,7 @@ class ObservedApp:
         self.collector.__exit__(*error)
 
     def assert_sent(self, metric: str, *values: object) -> None:
-        """Raise AssertionError unless exactly these values of a metric were recorded, in this
-        order, and a report of each has left.
+        """Raise AssertionError unless exactly these values were recorded and reported.
 
         What a device sends is noise: the collector sees that there is a report, not its value.
         Metrics that answer once a period (numbers, places): `assert_recorded`.

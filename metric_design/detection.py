@@ -120,8 +120,7 @@ def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
 
 
 def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
-    """Predict tau, the sum of squared errors of shares that the fit of the other values leaves
-    as noise.
+    """Predict tau, the sum of squared errors that the fit of the other values leaves.
 
     Args:
         setting: what is decoded.

@@ -196,8 +196,7 @@ def attack_file(
     rng: np.random.Generator,
     crowd: int = CROWD,
 ) -> FileAttack:
-    """Re-link simulated devices by all slots of all location metrics, and by the cohorts of all
-    metrics.
+    """Re-link devices by all slots of location metrics, and by the cohorts of all metrics.
 
     metrics: one of each declared name.  periods: before, and as many after.
     population: devices that report. At most `crowd` of them are drawn, in so many groups that each

@@ -199,8 +199,7 @@ class Symbol(SymbolEncoding, HashedEncoding):
 
 
 class Ordered(SymbolEncoding):
-    """The encoding of a number as symbol s of g: s of the cohort's g - 1 cuts are at or below
-    it.
+    """A number as symbol s of g: s of the cohort's g - 1 cuts are at or below it.
 
     A comparison, where `symbol` hashes; coins, counters and the ledger are the same.
     """
@@ -227,8 +226,7 @@ class Ordered(SymbolEncoding):
 
 
 class CodedPrefix(Encoding):
-    """The encoding of a string as one of k bits, by the hash of a prefix of its code
-    (`rappor_core.codes.prefix_groups`)."""
+    """One of k bits, by the hash of a prefix of a string's code (`codes.prefix_groups`)."""
 
     name = "coded_prefix"
 

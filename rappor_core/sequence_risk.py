@@ -153,8 +153,7 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 
 
 def memoised_nats(params: RapporParams, reports: int) -> float:
-    """A lower bound, in nats, of what some memoised reports tell between two lives (see the
-    module).
+    """A lower bound, in nats, of what memoized reports tell between two lives.
 
     For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
     infinite where the second round never lies.

@@ -11,8 +11,7 @@ from secrets import token_hex
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path`; it replaces `path` when the block ends without an
-    error.
+    """Yield a temporary file that replaces `path` when the block ends without an error.
 
     A symbolic link is followed; what is no file, such as a pipe, is given as it is.
 

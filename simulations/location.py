@@ -115,8 +115,7 @@ def map_coverage(
 
 
 def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
-    """The share of true values that intervals contain, its Monte-Carlo error, and the share in
-    the worst map.
+    """The share of true values in intervals, its Monte-Carlo error, and that of the worst map.
 
     held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
     (Cochran 1977, section 6.3): cells of one map are not independent. None where nothing tells it.

@@ -122,8 +122,7 @@ class SenderThread:
         return drained and self._num_lost == lost
 
     def cancel(self) -> None:
-        """Stop all sending without waiting for the thread: once this returns, not one byte
-        leaves.
+        """Stop all sending, without waiting for the thread: once this returns, no byte leaves.
 
         It ends by itself.
         """

@@ -45,8 +45,7 @@ def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
 
 
 def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: bytes) -> int:
-    """Choose uniformly from [0, choices), by the secret, the same for life; the bias is below
-    choices / 2**64.
+    """Choose uniformly from [0, choices) for life; the bias is below choices / 2**64.
 
     fields: what else it hangs on.
     """

@@ -103,9 +103,9 @@ class MetricEncoder:
 
     def report_bits(self, bloom_bits: int) -> bytes:
         """The report bits S as on the wire, from both rounds; the second is fresh at each call."""
+        permanent_bits: int = self._permanent_of[bloom_bits]
         # `__call__` by its name is a plain method, without the interpreter's detour over C
-        report = self._instantaneous.__call__(self._permanent_of[bloom_bits])
-        return report.to_bytes(self._bits_bytes, "little")
+        return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
         """The permanent bits B' of B. Private: for audits."""
@@ -125,8 +125,7 @@ class MetricEncoder:
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """The bits of the values to memoize before any other, because they may have to be sent
-        at any time.
+        """The bits of the values to memoize first, because they may have to be sent at any time.
 
         The fallback, and what stands for no data; or all values where there is no fallback.
 
@@ -215,8 +214,7 @@ def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair |
 
 
 class CoinPair:
-    """Biased coins for all bits of a word: one coin for bits that are 1, another for bits that
-    are 0.
+    """Biased coins for all bits of a word: one coin for each 1, another for each 0.
 
     if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
     num_bits: k.  num_bytes: how many random bytes one `toss` takes.
@@ -265,8 +263,7 @@ def _trailing_zeros(threshold: int) -> int:
 
 
 class SymbolCoin:
-    """The randomized response of one round over g symbols, each written as one set bit of a
-    word.
+    """The randomized response of a round over g symbols, each one set bit of a word.
 
     kept: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
     num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete

@@ -80,8 +80,7 @@ def touched(unit: str, number: int, new: str) -> range:
 
 
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
-    """Convert counts of reports by period from one unit to another; each is the most that it can
-    be.
+    """Convert counts by period to another unit; each is the most that it can be.
 
     A report counts in every period that it may have been made in: rather too strict than twice.
     """

@@ -73,8 +73,7 @@ def count_p_value(count: int, total: int, chance: float) -> float:
 
 
 def bennett_p_value(z: float, variance: float, largest: float) -> float:
-    """Upper bound of the two-sided p-value of a sum of independent terms, by Bennett's
-    inequality (1962).
+    """Bound the two-sided p-value of a sum of independent terms (Bennett 1962).
 
     It holds for any number of terms: a dozen reports whose bits are seldom set are far from normal.
     z: the sum in standard deviations.  variance: of the sum.  largest: that a term can be.
@@ -85,8 +84,7 @@ def bennett_p_value(z: float, variance: float, largest: float) -> float:
 
 
 def student_p_value(t: float, devices: int) -> float:
-    """Two-sided p-value of the mean over some devices, given in units of its estimated standard
-    error.
+    """Two-sided p-value of a mean over devices, in units of its estimated standard error.
 
     A crowd of installations may be a dozen: the normal law would call them wrong too often.
     """

@@ -1,5 +1,4 @@
-"""Check that the second round is fresh and has its full entropy: how often reports of one device
-are equal.
+"""Check that the second round has its full entropy: how often reports are equal.
 
 Reports of one value of one device differ by fresh noise alone. Two of them, or two pieces of them,
 are equal by chance as often as the declared law says; noise from a generator with s possible seeds
@@ -93,8 +92,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
 
 
 def at_least(found: int, number: int, alike: float, triples: float) -> float:
-    """The probability of at least this many equal pairs among some reports, by a negative
-    binomial law.
+    """The probability of so many equal pairs or more, by a negative binomial law.
 
     It has the exact mean and variance: where some reports are likelier than others the pairs of
     one report depend on each other, and a Poisson law calls honest clients broken.

@@ -112,8 +112,7 @@ def product_test(
     *,
     permanent: bool,
 ) -> tuple[float, float]:
-    """Test whether two sets of residuals are independent as promised: z and p-value of their
-    products' sum.
+    """Test whether two sets of residuals are independent: z and p-value of their products.
 
     By Bennett's inequality: the sum over bits that are seldom set is far from normal.
     """

@@ -61,8 +61,7 @@ class Discover(Kind):
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Make the mechanism; from `epsilon_infinity` alone, a permanent response that is sent
-        as it is, once.
+        """Make the mechanism; from `epsilon_infinity` alone, a permanent response sent once.
 
         It keeps a 1 with 1/2 and lies with 1 / (e^epsilon + 1), rounded towards privacy (OUE; Wang
         et al. 2017).

@@ -125,8 +125,7 @@ class Number(Frozen):
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
-        """Indices of the questions in `asked` that a cohort answers, rising; g - 1 of them, or
-        one less.
+        """Rising indices of the questions that a cohort answers; g - 1 of them, or one less.
 
         Every question is asked of as many cohorts as any other.
         """

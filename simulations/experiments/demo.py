@@ -206,8 +206,7 @@ def report_day(metric: Metric, today: date) -> date:
 
 
 def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
-    """The metric as a collector of a small fleet serves it: floors that so few devices reach, and
-    reports as old as those of `report_day`.
+    """The metric as a collector of a small fleet serves it: low floors, old reports.
 
     What a report means, and its params_id, stay as declared.
     """

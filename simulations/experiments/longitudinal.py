@@ -1,5 +1,4 @@
-"""An experiment: what all reports of one device reveal over time, by mode, against the declared
-epsilon.
+"""What all reports of a device reveal over time, by mode, against the declared epsilon.
 
 An adversary holds every report of a device over T periods, knows its cohort and the parameters, and
 asks which of two values it has: likelihood ratios of the declared mechanism, the best there is. All

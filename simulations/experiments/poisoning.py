@@ -1,5 +1,4 @@
-"""An experiment: how far forged reports move an estimate, and whether the decoder's warnings
-show them.
+"""How far forged reports move an estimate, and whether the decoder's warnings show them.
 
 The paper's exponential population, in which some devices send what they like in order to make one
 value appear that nobody holds. Five ways to forge, from a lie within the protocol to the reports

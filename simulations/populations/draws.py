@@ -59,8 +59,7 @@ def draw_listed(
     rng: np.random.Generator,
     reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
-    """Draw an aggregate as `draw_aggregate` does, for thousands of values whose positions are
-    given.
+    """Draw as `draw_aggregate` does, for thousands of values whose positions are given.
 
     positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
     """
@@ -155,8 +154,7 @@ def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> 
 
 @dataclass(frozen=True)
 class Holders:
-    """Number of reports of each device about each of its values: a row for each pair of device
-    and value.
+    """Number of reports by device and value: a row for each pair.
 
     devices: their number.  device, value, reports: (n,), indices and counts; private on devices.
     """
@@ -196,8 +194,7 @@ def draw_repeated(
     rng: np.random.Generator,
     metric: Metric | None = None,
 ) -> Aggregate:
-    """Draw cohorts, permanent bits and fresh bits of repeated reports; return the collector's
-    aggregate.
+    """Draw cohorts and both rounds of repeated reports; return the collector's aggregate.
 
     Args:
         holders: who sends what.
