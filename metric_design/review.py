@@ -9,8 +9,7 @@ from datetime import date
 
 from decoder.grid_cells import num_cells
 from metric_design.cohorts import reports_to_serve
-from metric_design.kind_design import Level
-from metric_design.kinds import kind_design
+from metric_design.kind_design import Level, kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
