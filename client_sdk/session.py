@@ -101,8 +101,14 @@ class Session:
         if self._collected:
             self.numbers  # noqa: B018
         self.worker = SenderThread(
-            setup,
+            setup.directory,
             lock,
+            setup.collector,
+            setup.key,
+            setup.delivery,
+            setup.certificates,
+            setup.randomness,
+            setup.now,
             self._close_periods if has_periods else None,
             self.overflow.write_out,
             self.recorder.forget_metric,

@@ -252,4 +252,4 @@ def _predicted(params: RapporParams, counts: Integers, seen: int) -> Floats:
     chances /= chances.sum(axis=-1, keepdims=True)
     kept = chances[:, 0] if params.scheme.symbols else chances[..., 1]
     _, _, p2, q2 = params.mechanism.rates
-    return np.clip(kept * p2 + (1 - kept) * q2, 1e-9, 1 - 1e-9)
+    return np.asarray(np.clip(kept * p2 + (1 - kept) * q2, 1e-9, 1 - 1e-9))

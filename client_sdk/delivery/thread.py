@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from client_sdk import fork_hooks as forks
 from client_sdk.delivery.cancellation import Cancellation
+from client_sdk.delivery.options import Delivery
 from client_sdk.errors import StateBusyError, StateError
-from client_sdk.storage.directory import FileLock
+from client_sdk.randomization.key_derivation import Randomness
+from client_sdk.storage.directory import FileLock, StateDirectory
 from client_sdk.storage.sqlite import SqliteState
 
 if TYPE_CHECKING:
     from client_sdk.delivery.schedule import SendLoop
     from client_sdk.delivery.transport import Transport
-    from client_sdk.setup import Setup
 
 LOOK_SECONDS = 900.0  # between two looks at whether a period is over: days begin on quarters
 SCRUB_PAUSE = 10.0  # seconds until the files are scrubbed again, where another process hindered it
@@ -33,28 +34,36 @@ class SenderThread:
 
     def __init__(
         self,
-        setup: Setup,
+        directory: StateDirectory,
         lock: threading.RLock,
-        chore: Callable[[], None] | None,
-        catch_up: Callable[[], None],
-        stopped: Callable[[str], None],
+        collector: str,
+        key: str | None,
+        delivery: Delivery,
+        certificates: tuple[str | None, str | None],
+        randomness: Randomness,
+        clock: Callable[[], float],
+        chore: Callable[[], None] | None = None,
+        catch_up: Callable[[], None] = lambda: None,
+        stopped: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Connect to the state.
+        """lock: of the process, for the state. clock: seconds since 1970.
 
-        Args:
-            setup: Of the client.
-            lock: Of the process, for the state.
-            chore: Done at the start, and at each quarter of an hour of the clock, whatever waits to
-                be sent; then what was deleted is scrubbed from the files. None for nothing.
-            catch_up: Done first; raises StateBusyError to have it tried again.
-            stopped: See `ReportQueue`.
+        chore: done at the start, and at each quarter of an hour of the clock, whatever waits to be
+        sent; then what was deleted is scrubbed from the files.  catch_up: done first; raises
+        StateBusyError to have it tried again.  stopped: see `ReportQueue`.
         """
-        self._setup = setup
         self._stopped = stopped
         self._catch_up = catch_up
         self._chore = chore
-        self._state: SqliteState = setup.directory.connect(lock, LOCK_PATIENCE)
-        self._file_lock = FileLock(setup.directory.sender_lock_path)
+        self._collector = collector
+        self._key = key
+        self._delivery = delivery
+        self._certificates = certificates
+        self._randomness = randomness
+        self._clock = clock
+        self._directory = directory
+        self._state: SqliteState = directory.connect(lock, LOCK_PATIENCE)
+        self._file_lock = FileLock(directory.sender_lock_path)
         self._loop: SendLoop | None = None
         self._transport: Transport | None = None
         self._cancellation = Cancellation()
@@ -174,7 +183,7 @@ class SenderThread:
         return wait
 
     def _step(self, *, hurried: bool) -> float | None:
-        if self._setup.directory.is_withdrawn:
+        if self._directory.is_withdrawn:
             raise StateError("consent was withdrawn; the state is about to be wiped", "no_consent")
         self._catch_up()
         if self._chore is not None:
@@ -192,14 +201,14 @@ class SenderThread:
             from client_sdk.delivery.schedule import SendLoop
             from client_sdk.delivery.transport import Transport
 
-        setup, delivery = self._setup, self._setup.delivery
+        delivery = self._delivery
         self._transport = (delivery.relay.transport if delivery.relay else Transport)(
-            setup.collector,
-            setup.key,
+            self._collector,
+            self._key,
             timeout=delivery.timeout,
             proxy=delivery.proxy,
             tls=delivery.tls,
-            certificates=setup.certificates,
+            certificates=self._certificates,
             plain_key=True,  # `Client.open` has decided on it
             cancellation=self._cancellation,
         )
@@ -208,8 +217,8 @@ class SenderThread:
             self._transport,
             self._file_lock,
             delivery,
-            setup.randomness,
-            setup.now,
+            self._randomness,
+            self._clock,
             self._stopped,
         )
 
@@ -217,7 +226,7 @@ class SenderThread:
         """Seconds until the chore is due; None where there is none."""
         if self._chore is None:
             return None
-        look = LOOK_SECONDS - self._setup.now() % LOOK_SECONDS
+        look = LOOK_SECONDS - self._clock() % LOOK_SECONDS
         return look if self._clean else min(look, SCRUB_PAUSE)
 
     def _sleep(self, wait: float | None) -> None:

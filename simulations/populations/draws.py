@@ -106,8 +106,10 @@ def declared_aggregate(
     plain: Aggregate, metric: Metric, first: date | None, last: date | None
 ) -> Aggregate:
     """Make counts those of a declared metric. first, last: days."""
-    declared = {"metric": metric.name, "params_id": metric.params_id}
-    return replace(plain, **declared, definition=metric.to_dict(), first_day=first, last_day=last)
+    return replace(
+        plain, metric=metric.name, params_id=metric.params_id, definition=metric.to_dict(),
+        first_day=first, last_day=last,
+    )  # fmt: skip
 
 
 def plain_aggregate(
