@@ -21,9 +21,17 @@ from client_sdk.lifecycle import ACTIVE, KEY_REFUSED, NOT_DELIVERED, SENTENCES, 
 from client_sdk.randomization.key_derivation import Randomness, system_randomness
 from client_sdk.recording.bounds import PrivacyLevel, agree_budget, check_budget
 from client_sdk.session import Session, do_not_track
-from client_sdk.setup import Setup, check_consent, make_setup
+from client_sdk.setup import (
+    Setup,
+    check_consent,
+    delivery_by,
+    directory_of,
+    environment_certificates,
+)
 from client_sdk.storage.damage import trouble
 from rappor_core.errors import ParameterError
+from rappor_core.metrics.compiled import load_metrics
+from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,7 +39,6 @@ if TYPE_CHECKING:
     from client_sdk.delivery.options import Delivery
     from client_sdk.delivery.relay import Relay
     from client_sdk.location.recorder import Point
-    from rappor_core.metrics.metrics_file import MetricsFile
 
 HOUSEKEEPING = 250  # records between two looks at the bounds of the queue
 
@@ -79,17 +86,17 @@ class Client:
         does not raise: the client stays quiet, and `status` says why.
         """
         check_consent(consent)
-        setup = make_setup(
-            metrics,
-            state_dir,
+        setup = Setup(
+            metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
+            directory_of(state_dir),
             collector,
             key,
-            privacy_level,
-            delivery,
-            development=development,
-            randomness=randomness,
-            clock=clock,
-            relay=relay,
+            PrivacyLevel.of(privacy_level),
+            delivery_by(relay, delivery),
+            development,
+            randomness,
+            clock,
+            environment_certificates(),
         )
         client = cls(setup)
         client.set_consent(consent)
@@ -148,14 +155,7 @@ class Client:
         unknown metric and a value that the metric cannot encode raise UnknownMetricError and
         ValueRefusedError.
         """
-        session = self._life.session or self._life.revive()
-        if session is None:
-            return self._not_recorded(f"not_recorded:{self._life.status.condition}")
-        try:
-            outcome = session.record(name, value, self._setup.now())
-        except Exception as error:
-            return self._failed(session, error)
-        return self._recorded(session, name, outcome)
+        return self._do(Session.record, name, value)
 
     def add(self, name: str, amount: float = 1) -> bool:
         """Add to a counter: kind `number`, `of_period = "sum"`, reported once a period."""
@@ -214,8 +214,7 @@ class Client:
         forks.forget(self._life)
 
     def set_consent(self, consent: bool, *, budget: float | None = None) -> bool:
-        """Record the person's present decision. Withdrawn: queue, values and secret are wiped at
-        once.
+        """Record the person's decision. Withdrawn: queue, values and secret are wiped at once.
 
         True when that holds on the disk: with consent the state is open, without it is wiped.
         False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal
@@ -282,8 +281,7 @@ class Client:
         self.close()
 
     def _recorded(self, session: Session, name: str, outcome: str | None) -> bool:
-        """Answer the app. Wake the sending thread if it has nothing to do, and now and then for
-        housekeeping."""
+        """Answer the app; wake the sending thread if it is idle, and sometimes for housekeeping."""
         session.trouble = ""
         if outcome in (None, "held"):
             return True

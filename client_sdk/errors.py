@@ -71,15 +71,13 @@ class TransportError(ClientError):
 
 
 def detail_of(error: Exception) -> str:
-    """The type of an error, with its message if the error is one of the project's own, which
-    never hold a value."""
+    """The type of an error; with its message if it is our own, which never holds a value."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, RapporError) else name
 
 
 def blame(error: Exception) -> str:
-    """Classify an error met while recording: `trouble` with the state, a `mistake` of the call, or
-    a `fault` of the SDK or of what it runs on."""
+    """Classify an error: `trouble` with the state, a `mistake` of the call, or a `fault`."""
     if isinstance(error, StateError | sqlite3.Error | OSError):
         return "trouble"
     return "mistake" if isinstance(error, RapporError | TypeError) else "fault"

@@ -1,5 +1,4 @@
-"""The account of what a device holds and has sent, for the person who owns it. No value, no
-secret."""
+"""The account of what a device holds and sent, for its owner: no value, no secret."""
 
 from __future__ import annotations
 

@@ -68,8 +68,7 @@ class Lifecycle:
         self._withdrawal = Withdrawal(setup.directory, self._wiped)
 
     def begin(self, *, may_create: bool) -> None:
-        """Open a session, or set `status` to the reason why there is none. may_create: a new
-        secret may be made."""
+        """Open a session, or set `status`. may_create: a new secret may be made."""
         self._withdrawal.end()
         with self._lock:
             try:
@@ -123,8 +122,7 @@ class Lifecycle:
                 self.begin(may_create=False)
 
     def revive(self, *, at_once: bool = False) -> Session | None:
-        """Try to open a session where none is open: in a forked child, or after trouble that may
-        be over.
+        """Try to open a session: in a forked child, or after trouble that may be over.
 
         It makes no new secret, unless the person has consented and none was ever made.
         """
@@ -197,8 +195,7 @@ class Lifecycle:
             self._counted = counted
 
     def account(self) -> dict[str, Any]:
-        """The account that `Client.inspect` returns: of the state, and of what is in memory
-        alone."""
+        """The account that `Client.inspect` returns: of the state, and of memory."""
         from client_sdk.inspection import inspect_state  # rarely needed: keeps the import light
 
         account: dict[str, Any] = {}

@@ -86,12 +86,23 @@ class NumberRecorder:
         return self._update(name, day, None)
 
     def _update(self, name: str, day: int, number: float | None) -> bool:
-        """Bring a metric to a day and take a number, if any; True if that closed a period."""
+        """Bring a metric to a day and take a number, if any; True if that closed a period.
+
+        A clock that went back closes nothing: what belongs to a period that has not ended by the
+        clock is forgotten; the recorder sees to it that no period is reported twice.
+        """
         period = period_number(self._metrics[name].period, day)
         try:
             with self._state.transaction():
                 collected = self._load(name)
-                closed = self._move(name, collected, day)
+                before = collected.period
+                closed = before is not None and before < period
+                if before not in (None, period):
+                    self._state.leave_trace()
+                if before is not None and closed:
+                    self._close(name, collected, range(before, period), day)
+                if before != period:
+                    collected.begin(period)
                 if number is not None and self._is_due(name, period):
                     collected.take(number)
                 self._state.put_note(NUMBERS + name, collected.to_json())
@@ -100,24 +111,6 @@ class NumberRecorder:
             self._recorder.forget()  # lines and sources that it entered are undone
             raise
         self._periods[name] = period
-        return closed
-
-    def _move(self, name: str, collected: Collected, day: int) -> bool:
-        """Bring what is collected into the period of a day; True if that closed one.
-
-        A clock that went back closes nothing: what belongs to a period that has not ended by the
-        clock is forgotten; the recorder sees to it that no period is reported twice.
-        """
-        period = period_number(self._metrics[name].period, day)
-        before = collected.period
-        if before == period:
-            return False
-        closed = before is not None and before < period
-        if before is not None:
-            self._state.leave_trace()
-        if before is not None and closed:
-            self._close(name, collected, range(before, period), day)
-        collected.begin(period)
         return closed
 
     def _close(self, name: str, collected: Collected, periods: range, today: int) -> None:
@@ -177,8 +170,7 @@ Kept = list[float]  # empty while nothing was recorded
 
 
 class Collected:
-    """The current period of a metric of numbers, with as little of its numbers as the one report
-    needs.
+    """The current period of a metric of numbers: as little as its one report needs.
 
     period: its number, or None before the first look at the clock.
     kept: by `of_period`: of `sum`, `count`, `max`, `last` one number; of `mean` how many and their

@@ -29,8 +29,7 @@ _TOLD: set[str] = set()
 def init(
     metrics: Any, *, app: str, collector: str, consent: bool, key: str | None = None, **more: Any
 ) -> Client:
-    """Open the client of this process, in the person's folder for data of an app; it is closed
-    when the process ends.
+    """Open the client of this process, in the person's folder of the app, until it ends.
 
     app: a name that no other app of the person has.  All else: as `Client.open`. The second call
     of a process decides on consent anew and gives the same client.

@@ -124,12 +124,7 @@ class Session:
         While another process or thread holds the state the value waits in memory ("held"). None
         where it was collected into a period. Raises StateBusyError where it cannot wait.
         """
-        if not self.overflow.calls or self.overflow.write_some():
-            try:
-                return self._record(name, value, now)
-            except StateBusyError:
-                pass  # it waits
-        return self._hold(self._record, name, value, now)
+        return self._now_or_later(self._record, name, value, now)
 
     def _record(self, name: str, value: object, now: float) -> str | None:
         if name in self._located:
@@ -149,18 +144,18 @@ class Session:
         """Take a fix or a trip as `LocationRecorder.take` does, or let it wait: see `record`."""
         points = tuple(tuple(end) if isinstance(end, list) else end for end in points)
         moments = self.places.times(at, now)
-        if not self.overflow.calls or self.overflow.write_some():
-            try:
-                return self._take(name, points, *moments)
-            except StateBusyError:
-                pass  # it waits
-        return self._hold(self._take, name, points, *moments)
+        return self._now_or_later(self._take, name, points, *moments)
 
     def _take(self, name: str, *rest: object) -> str | None:
         return self._scrubbing(self.places.take(name, *rest))  # type: ignore[arg-type]
 
-    def _hold(self, act: Callable[..., str | None], name: str, *rest: object) -> str:
-        """Let a call wait in memory for the sending thread, behind what waits already."""
+    def _now_or_later(self, act: Callable[..., str | None], name: str, *rest: object) -> str | None:
+        """Do a call, or let it wait in memory for the sending thread, behind what waits already."""
+        if not self.overflow.calls or self.overflow.write_some():
+            try:
+                return act(name, *rest)
+            except StateBusyError:
+                pass  # it waits
         if not self.overflow.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
         self.worker.keep_house()

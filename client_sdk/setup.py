@@ -1,4 +1,4 @@
-"""Check the arguments of `Client.open`."""
+"""The arguments of `Client.open`, checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from client_sdk.recording.bounds import PrivacyLevel
 from client_sdk.storage.directory import StateDirectory
 from rappor_core.errors import ParameterError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metrics_file import MetricsFile
 
 if TYPE_CHECKING:
@@ -22,10 +21,19 @@ if TYPE_CHECKING:
 LAST_SECOND = 253_370_764_800.0  # 9999-01-01
 
 
+def environment_certificates() -> tuple[str | None, str | None]:
+    """File and directory of certificate authorities, which OpenSSL reads where it is then."""
+    named = (os.environ.get(variable) for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    file, directory = (os.path.abspath(path) if path else None for path in named)
+    return file, directory
+
+
 class Setup(Frozen):
-    """The arguments of `Client.open`, checked.
+    """What a client is opened with.
 
     certificates: file and directory of certificate authorities that the environment names.
+
+    Raises ParameterError for an address or a key that cannot be used.
     """
 
     metrics: MetricsFile
@@ -38,6 +46,13 @@ class Setup(Frozen):
     randomness: Randomness
     clock: Callable[[], float]
     certificates: tuple[str | None, str | None]
+
+    def __post_init__(self) -> None:
+        """Check the address and the key."""
+        split_url(self.collector)
+        check_key(self.key)
+        if not self.development:
+            check_key_is_hidden(self.key, self.collector)
 
     def now(self) -> float:
         """Seconds since 1970, UTC; a clock that is not set shows no time before, or far after."""
@@ -55,47 +70,19 @@ def check_consent(consent: object) -> None:
         raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
 
 
-def make_setup(
-    metrics: MetricsFile | str | os.PathLike[str],
-    state_dir: str | os.PathLike[str],
-    collector: str,
-    key: str | None,
-    privacy_level: str | PrivacyLevel,
-    delivery: Delivery | None,
-    *,
-    development: bool,
-    randomness: Randomness,
-    clock: Callable[[], float],
-    relay: Relay | None,
-) -> Setup:
-    """Check the arguments of `Client.open`. Raises MetricsFileError and ParameterError."""
-    split_url(collector)
-    check_key(key)
-    if not development:
-        check_key_is_hidden(key, collector)
-    if not isinstance(delivery, Delivery | None):
+def delivery_by(relay: Relay | None, delivery: object) -> Delivery:
+    """The options of delivery, by a relay if there is one. Raises ParameterError."""
+    options = Delivery() if delivery is None else delivery
+    if not isinstance(options, Delivery):
         raise ParameterError(f"delivery = {shown(delivery)} is not a Delivery")
+    return options.replace(relay=relay) if relay else options
+
+
+def directory_of(state_dir: object) -> StateDirectory:
+    """The directory of a state. Raises ParameterError for what is not a path."""
     if not isinstance(state_dir, str | os.PathLike) or not isinstance(os.fspath(state_dir), str):
         raise ParameterError(f"state_dir = {shown(state_dir)} is not the path of a directory")
     try:
-        directory = StateDirectory(state_dir)
+        return StateDirectory(state_dir)
     except OSError as error:  # the working directory was deleted
         raise ParameterError(f"state_dir = {shown(state_dir)} is relative: {error}") from error
-    return Setup(
-        metrics if isinstance(metrics, MetricsFile) else load_metrics(metrics),
-        directory,
-        collector,
-        key,
-        PrivacyLevel.of(privacy_level),
-        (delivery or Delivery()).replace(relay=relay) if relay else delivery or Delivery(),
-        development,
-        randomness,
-        clock,
-        (_absolute("SSL_CERT_FILE"), _absolute("SSL_CERT_DIR")),
-    )
-
-
-def _absolute(variable: str) -> str | None:
-    """The path in an environment variable, which OpenSSL reads in the directory of its time."""
-    path = os.environ.get(variable)
-    return os.path.abspath(path) if path else None

@@ -185,8 +185,7 @@ class ObservedApp:
         self.collector.__exit__(*error)
 
     def assert_sent(self, metric: str, *values: object) -> None:
-        """Raise AssertionError unless exactly these values of a metric were recorded, in this
-        order, and a report of each has left.
+        """Raise AssertionError unless exactly these values were recorded and reported.
 
         What a device sends is noise: the collector sees that there is a report, not its value.
         Metrics that answer once a period (numbers, places): `assert_recorded`.
@@ -199,8 +198,7 @@ class ObservedApp:
             raise AssertionError(f"{sent} reports of {metric!r} left, not {len(values)}; {why}")
 
     def assert_recorded(self, metric: str, *values: object) -> None:
-        """Raise AssertionError unless exactly these values of a metric were taken, in this
-        order."""
+        """Raise AssertionError unless exactly these values were taken, in this order."""
         mine = [one for one in self.client.recorded if one.metric == metric]
         for one in mine:
             if one.refusal:

@@ -109,8 +109,7 @@ def _spectrum(setting: PlanSetting) -> _Spectrum:
 
 
 def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
-    """Fisher information (1 / variance) about a small share; `unlisted` is tau, a sum of
-    squares."""
+    """Fisher information (1 / variance) about a small share. unlisted: tau, a sum of squares."""
     noise = BitNoise.of(setting.params.mechanism)
     if setting.params.scheme.own_bits:
         zero = noise.mechanism_variance(np.zeros(1), float(setting.reports_each))
@@ -122,8 +121,7 @@ def information(setting: PlanSetting, unlisted: float = 0.0) -> float:
 
 
 def interference(setting: PlanSetting, shares: Floats, unlisted: float = 0.0) -> float:
-    """Predict tau, the sum of squared errors of shares that the fit of the other values leaves
-    as noise.
+    """Predict tau, the sum of squared errors that the fit of the other values leaves.
 
     Args:
         setting: what is decoded.
@@ -302,8 +300,7 @@ def _own_bit(setting: PlanSetting, shares: Floats, level: float) -> Floats:
 
 @lru_cache(maxsize=1024)
 def _least_count(level: float, total: int, chance: float) -> float:
-    """The least number of successes that as many or more of `total` trials have with probability
-    <= level."""
+    """The least number of successes of which as many or more have probability <= level."""
 
     def enough(successes: int) -> bool:
         return bool(bdtrc(successes - 1, total, chance) <= level)

@@ -57,8 +57,7 @@ def fixed_point_sum(
     *,
     full: bool,
 ) -> float:
-    """Sum of squared errors of shares that the decoder's fit leaves as noise, at its fixed
-    point.
+    """Sum of squared errors that the decoder's fit leaves as noise, at its fixed point.
 
     Args:
         variance_of: of an estimate, given that sum.

@@ -1,10 +1,15 @@
-"""`KindDesign`: the metrics of one kind before they ship; and `Question`, what a plan is asked."""
+"""`KindDesign`: the metrics of one kind before they ship; and `Question`, what a plan is asked.
+
+A new kind is a subclass of `KindDesign`, its instance, and a line in `DESIGNS`. None of it is
+needed on a device.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from decoder.errors import PlanError
@@ -189,6 +194,27 @@ class KindDesign:
     def limit(self, metric: Metric, question: Question) -> str:  # noqa: ARG002
         """Say what bounds the precision of a metric; "" if only the numbers do."""
         return ""
+
+
+DESIGNS = {  # kind: where its instance is, loaded when it is first asked for
+    "string": "metric_design.list_design:LISTED",
+    "category": "metric_design.list_design:LISTED",
+    "boolean": "metric_design.list_design:LISTED",
+    "number": "metric_design.number_kind:NUMBER",
+    "pair": "metric_design.pair_kind:PAIR",
+    "discover": "metric_design.discover_kind:DISCOVER",
+    "location": "metric_design.location_kind:LOCATION",
+    "flow": "metric_design.flow_kind:FLOW",
+}
+
+
+def kind_design(name: str) -> KindDesign:
+    """Return what is reviewed and planned of a kind; of one without a line, nothing of its own."""
+    if name not in DESIGNS:
+        return KindDesign()
+    module, _, instance = DESIGNS[name].partition(":")
+    design: KindDesign = getattr(import_module(module), instance)
+    return design
 
 
 def rounded_down(value: float) -> float:

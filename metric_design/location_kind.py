@@ -24,7 +24,7 @@ def _of_sequence(metric: Metric) -> Iterator[tuple[Level, str]]:
     location = metric.location
     assert location is not None  # noqa: S101 (of this kind)
     held = counted(location.hold, metric.period)
-    if location.rules.memoises:
+    if location.rules.memoizes:
         yield "warning", _unbounded(metric)
     elif location.hold:
         yield (

@@ -53,7 +53,7 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     assert location is not None  # noqa: S101 (of location metrics alone)
     slots, levels = len(location.slots), len(location.grid.levels)
     devices, held = max(1, population // levels), _places_of(metric)
-    if location.rules.every(location) == 0:  # one answer for life
+    if location.every == 0:  # one answer for life
         periods = 1
     own = map_error(metric, population)
     wanted = places or held or USUAL_PLACES

@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING, Any
 from decoder.errors import PlanError
 from decoder.progress import Progress, silent
 from metric_design.cohorts import reports_to_serve
-from metric_design.kind_design import MAX_EPSILON, KindDesign, Question, rounded_down
-from metric_design.kinds import DESIGNS, kind_design
+from metric_design.kind_design import (
+    DESIGNS,
+    MAX_EPSILON,
+    KindDesign,
+    Question,
+    kind_design,
+    rounded_down,
+)
 from metric_design.search import (
     USUAL_LIFE,
     DesignSearch,

@@ -9,8 +9,7 @@ from datetime import date
 
 from decoder.grid_cells import num_cells
 from metric_design.cohorts import reports_to_serve
-from metric_design.kind_design import Level
-from metric_design.kinds import kind_design
+from metric_design.kind_design import Level, kind_design
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.errors import shown
 from rappor_core.grid.grid import MAX_CELLS, MAX_PAIRS
@@ -300,8 +299,7 @@ def _tracking(metric: Metric, population: int) -> Iterator[Finding]:
 
 
 def crowd_of(metric: Metric, population: int | None) -> int:
-    """Number of devices that share what is public about each one (cohort, level): from the
-    population, or else as many as recommended."""
+    """Devices that share what is public: of the population, or as many as recommended."""
     if population is None:
         return CROWD
     levels = 1 if metric.location is None else len(metric.location.grid.levels)

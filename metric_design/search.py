@@ -139,8 +139,7 @@ def _parsed(table: str) -> MetricsFile:
 
 
 def reviewed(file: MetricsFile, population: int) -> Iterable[Finding]:
-    """The review of a file, without the attacks of `rappor metrics check` on what devices send, and
-    what depends on the day."""
+    """Review a file, without attacks and without what depends on the day."""
     return check_metrics(file, today=None, population=population)
 
 
@@ -306,8 +305,7 @@ def _impossible(search: DesignSearch, how: str, **numbers: float) -> str:
 
 
 def _least(search: DesignSearch, name: str, target: float, **others: float) -> float | None:
-    """The least number that reaches a target, with others as given; None where none does that is
-    not out of reach."""
+    """The least number that reaches a target, others as given; None if none does."""
     now = getattr(search.question, name)
     numbers = [number for number in _numbers(search, name) if now < number <= _MORE * now]
 

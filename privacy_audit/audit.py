@@ -117,8 +117,7 @@ class AuditResult:
 
     @property
     def untested(self) -> tuple[Check, ...]:
-        """Claims that this run could not have shown to be broken, whatever it saw; they do not
-        count as holding."""
+        """Claims that this run could not have shown to be broken; they do not count as holding."""
         return tuple(c for c in self.checks if c.verdict(self.level) == "not tested")
 
     @property

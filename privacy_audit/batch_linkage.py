@@ -19,9 +19,16 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
-from privacy_audit.location_attacks import draw_permanent, draw_shown, reports_in
+from privacy_audit.location_attacks import reports_in
+from privacy_audit.responses import (
+    Floats,
+    Integers,
+    draw_permanent,
+    draw_shown,
+    log_shown,
+    state_chances,
+)
 from rappor_core.calendar import PERIOD_DAYS
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.risk import public_groups
@@ -39,8 +46,6 @@ MEAN_DELAY = 600.0  # of `client_sdk.delivery.options`
 # WWW 2020, doi:10.1145/3366423.3380161)
 ADDRESS_CHANGES_A_DAY = -math.log(0.87) / 30
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Phases = NDArray[np.complex128]
 
 
@@ -200,8 +205,7 @@ class _Tracks:
         self.params, self.series, self.arrivals, self.times = params, series, arrivals, times
 
     def sort(self, order: Integers) -> tuple[float, Integers]:
-        """Sort the days in this order; log likelihood of the last pass, and tracks (reports,
-        devices)."""
+        """Sort the days in this order; return the log likelihood, and tracks (reports, devices)."""
         days, size, _ = self.series.shape
         tracks = np.tile(np.arange(size), (days, 1))
         self.counts = np.zeros_like(self.series[0])
@@ -243,21 +247,9 @@ class _Tracks:
 
 def _predicted(params: RapporParams, counts: Integers, seen: int) -> Floats:
     """Probability that the next report of a track shows each bit, or symbol: (tracks, k)."""
-    m = params.mechanism
-    p1, q1, p2, q2 = (
-        min(max(x / PROBABILITY_SCALE, 1e-9), 1 - 1e-9) for x in (m.p1, m.q1, m.p2, m.q2)
-    )
-    if params.scheme.symbols:
-        logs = counts * np.log(p2 / q2)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        kept = weights / weights.sum(axis=1, keepdims=True)
-    else:
-        ones = 1 - (1 - 1 / params.num_bits) ** params.num_hashes  # P(B = 1), of random values
-        prior = p1 * ones + q1 * (1 - ones)
-        odds = (
-            np.log(prior / (1 - prior))
-            + counts * np.log(p2 / q2)
-            + (seen - counts) * np.log((1 - p2) / (1 - q2))
-        )
-        kept = 1 / (1 + np.exp(-np.clip(odds, -60, 60)))
-    return np.asarray(kept * p2 + (1 - kept) * q2)
+    logs = log_shown(params, counts, seen) + np.log(np.maximum(state_chances(params), 1e-9))
+    chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    chances /= chances.sum(axis=-1, keepdims=True)
+    kept = chances[:, 0] if params.scheme.symbols else chances[..., 1]
+    _, _, p2, q2 = params.mechanism.rates
+    return np.asarray(np.clip(kept * p2 + (1 - kept) * q2, 1e-9, 1 - 1e-9))

@@ -77,27 +77,18 @@ def trackability_text(metric: Metric, crowd: int = CROWD) -> str:
         f"{result.relinked:.1%} of devices are re-linked"
         for periods, result in zip(PERIODS, found, strict=True)
     ]
+    groups, left_out = place_groups(metric), ""
+    apart = f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
+    if metric.params.mechanism.has_permanent_round:
+        left_out = (
+            f" They know neither when answers changed nor in which {metric.period}s data were; who "
+            "does finds more devices."
+        )
     return (
         f"What these parameters do not hide from an observer who can link a device's reports over "
-        f"some {metric.period}s, among {size:,} devices of a cohort{_groups_in_words(metric)}: "
-        f"{'; '.join(parts)} "
-        f"(.50 and {1 / size:.1%} are guesses).{_when(metric)} docs/location.md says what follows."
+        f"some {metric.period}s, among {size:,} devices of a cohort{apart}: {'; '.join(parts)} "
+        f"(.50 and {1 / size:.1%} are guesses).{left_out} docs/location.md says what follows."
     )
-
-
-def _when(metric: Metric) -> str:
-    """What the attacks leave out."""
-    if not metric.params.mechanism.has_permanent_round:
-        return ""
-    return (
-        f" They know neither when answers changed nor in which {metric.period}s data were; who "
-        "does finds more devices."
-    )
-
-
-def _groups_in_words(metric: Metric) -> str:
-    groups = place_groups(metric)
-    return f", in which level and turn tell {groups} groups apart" if groups > 1 else ""
 
 
 def track_findings(
@@ -129,7 +120,7 @@ def _advice(metric: Metric, found: FileAttack) -> str:
         "a longer period, encoding = 'symbol' with few symbols, fewer bits, "
         + ("fewer slots, " if slots > 1 else "")
         + "or mode = 'window'"
-        if location.rules.memoises
+        if location.rules.memoizes
         else "fewer cohorts, slots or levels, or a shorter window: when a device answers is public"
     )
     every = f" of each of {slots} slots" if slots > 1 and location.num_turns == 1 else ""
@@ -173,10 +164,10 @@ def gathering_findings(
         yield _finding(metric.base_name, shares[-1], message)
 
 
-def linkage_findings(
+def relay_findings(
     file: MetricsFile, population: int, rng: np.random.Generator
 ) -> Iterator[Finding]:
-    """Yield how many devices are linked with and without a relay, by each metric and by times.
+    """Yield what a relay hides, by each metric and by times, and what published counts reveal.
 
     population: devices that report through the relay.
     """
@@ -191,21 +182,13 @@ def linkage_findings(
             f"other's nearest in time for {share:.2%} of {population:,} devices (mean_delay = "
             f"{MEAN_DELAY:.0f} s); a longer mean_delay joins fewer",
         )  # fmt: skip
-
-
-def relay_findings(
-    file: MetricsFile, population: int, rng: np.random.Generator
-) -> Iterator[Finding]:
-    """Yield `linkage_findings`, and what readers of the published counts of each metric learn."""
-    yield from linkage_findings(file, population, rng)
     for metric in file.declared:
         for sentence in claim_sentences(metric, population):
             yield Finding("note", metric.base_name, sentence)
 
 
 def _behind_relay(metric: Metric, population: int, rng: np.random.Generator) -> Finding:
-    """At most `MAX_CROWD` devices of a group are drawn, as dense in time as all of them are,
-    which gathers no fewer."""
+    """Draw at most `MAX_CROWD` devices of a group, as dense in time, which gathers no fewer."""
     groups = public_groups(metric)
     drawn = min(population, MAX_CROWD * groups)
     dense = Arrivals()

@@ -20,22 +20,19 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from privacy_audit.lives import CELLS, NONE, RATE, Lives, World, draw_lives
-from privacy_audit.location_attacks import draw_permanent, relinked
+from privacy_audit.location_attacks import relinked
+from privacy_audit.responses import Floats, Integers, draw_permanent, log_evidence
 from rappor_core.calendar import PERIOD_DAYS
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.sequence_risk import first_guess, sequence_risk
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 WATCHED = 12, 45  # periods
 CROWD = 1_000  # devices of a cohort
 COHORTS, TARGETS = 4, 250  # drawn cohorts, and devices of each that are looked for
 DIGITS = 8  # of a score: what says the same must tie
-_LEAST = 1e-300
 _LEFT_OUT = np.iinfo(np.int64).min
 
 
@@ -238,7 +235,7 @@ def memoized_reports(
     rows, k = own.reshape(len(own), -1), params.num_bits
     order = np.arange(k)[None] if params.scheme.symbols else hashed
     shown = np.zeros((*rows.shape, k), dtype=np.int64)
-    p2, q2 = (x / PROBABILITY_SCALE for x in (params.mechanism.p2, params.mechanism.q2))
+    _, _, p2, q2 = params.mechanism.rates
     for device, row in enumerate(rows):
         values, index = np.unique(row, return_inverse=True)
         permanent = draw_permanent(order[:, values], params, rng)[index]
@@ -268,34 +265,8 @@ def by_groups(params: RapporParams, seen: Integers, groups: Integers, named: Int
         labels, index, sizes = np.unique(row, return_inverse=True, return_counts=True)
         counts = (flat @ np.eye(len(labels))[index]).reshape(targets, k, len(labels))
         score[:, device] = sum(
-            _of_group(params, counts[..., i], int(size), named[:, label] if label >= 0 else None)
+            log_evidence(params, counts[..., i], int(size), named[:, label] if label >= 0 else None)
             for i, (label, size) in enumerate(zip(labels, sizes, strict=True))
             if label != _LEFT_OUT
         )
     return np.round(score, DIGITS)
-
-
-def _of_group(
-    params: RapporParams, counts: Floats, size: int, positions: Integers | None
-) -> Floats:
-    """Log likelihood of the counts (targets, k) of a group of so many reports: (targets,)."""
-    mechanism, k = params.mechanism, params.num_bits
-    p1, q1, p2, q2 = (
-        x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
-    )
-    if params.scheme.symbols:
-        prior = np.full(k, 1 / k) if positions is None else np.full(k, (1 - p1) / (k - 1))
-        if positions is not None:
-            prior[positions[0]] = p1
-        logs = counts * math.log(p2) + (size - counts) * math.log(max(q2, _LEAST))
-        return np.asarray(np.logaddexp.reduce(logs + np.log(prior), axis=1))
-    ones = 1 - (1 - 1 / k) ** params.num_hashes
-    chance = np.full(k, p1 * ones + q1 * (1 - ones) if positions is None else q1)
-    if positions is not None:
-        chance[positions] = p1
-    hit, miss = (
-        counts * math.log(max(x, _LEAST)) + (size - counts) * math.log(max(1 - x, _LEAST))
-        for x in (p2, q2)
-    )
-    score: Floats = np.logaddexp(np.log(chance) + hit, np.log1p(-chance) + miss).sum(axis=1)
-    return score

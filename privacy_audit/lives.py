@@ -55,8 +55,7 @@ class Lives:
         return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
     def held(self, hold: int) -> Integers:
-        """The answer in each slot and period: the last known cell, at most `hold` periods old,
-        or `NONE`, (n, S, T)."""
+        """Each answer: the last cell, at most `hold` periods old, or `NONE`, (n, S, T)."""
         answers, last = np.full_like(self.values, NONE), np.full_like(self.values[..., 0], NONE)
         age = np.zeros_like(last)
         for period in range(self.values.shape[2]):

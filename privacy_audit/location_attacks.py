@@ -10,16 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rappor_core.mechanism import PROBABILITY_SCALE
+from privacy_audit.responses import (
+    Floats,
+    Integers,
+    draw_permanent,
+    draw_shown,
+    log_evidence,
+    log_shown,
+    state_chances,
+)
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.risk import groups_together, linked_by_groups, place_groups
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 CROWD = 1_500
 _MAX_GROUPS = 1 << 40  # of a crowd: more tell no more apart
@@ -115,58 +119,6 @@ def _two_places(
     return first, second
 
 
-def draw_permanent(bits: Integers, params: RapporParams, rng: np.random.Generator) -> Integers:
-    """Draw the permanent responses of devices, (n, k), whose values set the given bits, (h, n)."""
-    keep = params.mechanism.p1 / PROBABILITY_SCALE
-    lie = params.mechanism.q1 / PROBABILITY_SCALE
-    n, k = bits.shape[1], params.num_bits
-    rows = np.arange(n)
-    if params.scheme.symbols:
-        drawn = np.zeros((n, k), dtype=np.int64)
-        shift = np.where(rng.random(n) < keep, 0, rng.integers(1, k, size=n))
-        drawn[rows, (bits[0] + shift) % k] = 1
-        return drawn
-    chance = np.full((n, k), lie)
-    chance[rows, bits] = keep
-    return (rng.random((n, k)) < chance).astype(np.int64)
-
-
-def draw_shown(
-    permanent: Integers, reports: int, params: RapporParams, rng: np.random.Generator
-) -> Integers:
-    """Draw how often each bit is set in a series of reports with the given permanent bits, (n,
-    k)."""
-    show = params.mechanism.p2 / PROBABILITY_SCALE
-    hide = params.mechanism.q2 / PROBABILITY_SCALE
-    if params.scheme.symbols:
-        chances = np.where(permanent == 1, 1 - (params.num_bits - 1) * hide, hide)
-        return np.asarray(rng.multinomial(reports, chances))
-    return np.asarray(rng.binomial(reports, np.where(permanent == 1, show, hide)))
-
-
-def _features(params: RapporParams, reports: int, counts: Integers) -> tuple[Floats, Floats]:
-    """Likelihood of each series under each permanent state, (n, k, states), and the prior."""
-    mechanism = params.mechanism
-    p1, q1, p2, q2 = (
-        x / PROBABILITY_SCALE for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2)
-    )
-    if params.scheme.symbols:
-        log = counts * (np.log(p2) - np.log(max(q2, 1e-300)))  # 0: a round that never lies
-        likelihood = np.exp(log - log.max(axis=1, keepdims=True))
-        return likelihood[:, None, :], np.full(params.num_bits, 1 / params.num_bits)
-    ones = 1 - (1 - 1 / params.num_bits) ** params.num_hashes  # P(B = 1), of random values
-    kept = p1 * ones + q1 * (1 - ones)
-    logs = np.stack([_log_binomial(counts, reports, q2), _log_binomial(counts, reports, p2)], -1)
-    return np.exp(logs - logs.max(axis=-1, keepdims=True)), np.array([1 - kept, kept])
-
-
-def _log_binomial(counts: Integers, reports: int, p: float) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ones = np.where(counts > 0, counts * np.log(p), 0.0)
-        zeros = np.where(counts < reports, (reports - counts) * np.log1p(-p), 0.0)
-    return np.asarray(np.maximum(ones + zeros, -600.0))
-
-
 def _scores(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
     """Log likelihood ratio of every pair (n, n): one permanent response, or two."""
     if params.scheme.symbols:
@@ -181,21 +133,19 @@ def _scores(params: RapporParams, reports: int, first: Integers, second: Integer
 
 def _log_ratios(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
     """The same of one bit (n, 1), or of all that one symbol shows (n, g)."""
-    a, prior = _features(params, reports, first)
-    b, _ = _features(params, reports, second)
-    alone = [np.log(np.maximum(x[:, 0] @ prior, 1e-300)) for x in (a, b)]
-    joint = (a[:, 0] * prior) @ b[:, 0].T
+    logs = [log_shown(params, counts, reports)[:, 0] for counts in (first, second)]
+    a, b = (np.exp(log - log.max(axis=1, keepdims=True)) for log in logs)
+    prior = state_chances(params)[0]
+    alone = [np.log(np.maximum(one @ prior, 1e-300)) for one in (a, b)]
+    joint = (a * prior) @ b.T
     return np.asarray(np.log(np.maximum(joint, 1e-300)) - alone[0][:, None] - alone[1])
 
 
 def _pairwise(params: RapporParams, reports: int, first: Integers, second: Integers) -> Floats:
     """The same for device i's first and second series only, (n,)."""
-    a, prior = _features(params, reports, first)
-    b, _ = _features(params, reports, second)
-    joint = np.einsum("nks,nks,s->nk", a, b, prior)
-    apart = (a @ prior) * (b @ prior)
-    logs = np.log(np.maximum(joint, 1e-300)) - np.log(np.maximum(apart, 1e-300))
-    return np.asarray(np.round(logs.sum(axis=1), _DIGITS))
+    joint = log_evidence(params, first + second, 2 * reports)
+    apart = log_evidence(params, first, reports) + log_evidence(params, second, reports)
+    return np.asarray(np.round(joint - apart, _DIGITS))
 
 
 def reports_in(metric: Metric, periods: int) -> int:
@@ -210,8 +160,7 @@ def reports_in(metric: Metric, periods: int) -> int:
 def attacks_on(
     metric: Metric, periods: tuple[int, ...], crowd: int, rng: np.random.Generator
 ) -> list[AttackResult]:
-    """Attack simulated devices of one cohort, which report for some periods before and as many
-    after."""
+    """Attack devices of one cohort, which report for some periods before and as many after."""
     params = _attackable(metric.params)
     groups = place_groups(metric)
     with threadpool_limits(1):
@@ -247,8 +196,7 @@ def attack_file(
     rng: np.random.Generator,
     crowd: int = CROWD,
 ) -> FileAttack:
-    """Re-link simulated devices by all slots of all location metrics, and by the cohorts of all
-    metrics.
+    """Re-link devices by all slots of location metrics, and by the cohorts of all metrics.
 
     metrics: one of each declared name.  periods: before, and as many after.
     population: devices that report. At most `crowd` of them are drawn, in so many groups that each

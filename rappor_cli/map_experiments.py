@@ -181,7 +181,7 @@ def location_attacks(
 ) -> ExperimentOutcome:
     """Re-link the devices of a metrics file by cohort and permanent bits."""
     declared = load_metrics(metrics).declared
-    places = [one for one in declared if one.location and one.location.rules.every(one.location)]
+    places = [one for one in declared if one.location and one.location.every]
     rows: list[dict[str, Any]] = []
     for metric in places:
         people = crowd * metric.params.num_cohorts

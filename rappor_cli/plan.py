@@ -15,8 +15,7 @@ import typer
 
 from decoder.errors import PlanError
 from decoder.files import claim_folder, probe_folder
-from metric_design.kind_design import Question
-from metric_design.kinds import DESIGNS, kind_design
+from metric_design.kind_design import DESIGNS, Question, kind_design
 from metric_design.plan import check_question, make_plan
 from metric_design.plan_html import render_plan
 from metric_design.population import ExpectedShares, given_population, read_shares

@@ -1,5 +1,4 @@
-"""What devices and servers must agree on: parameters, privacy, hashing, wire format, aggregates,
-metrics.
+"""What devices and servers agree on: parameters, privacy, hashes, wire, counts, metrics.
 
 Standard library and mmh3 only. No network, no database. Names are loaded when they are first used.
 """

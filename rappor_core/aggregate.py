@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,17 +15,6 @@ from rappor_core.strict_json import parse_strict_json
 
 AGGREGATE_VERSION = 1
 MAX_COUNT = 1 << 53  # the largest count that a double holds exactly
-_FIELDS = {
-    "version",
-    "metric",
-    "definition",
-    "params_id",
-    "params",
-    "first_day",
-    "last_day",
-    "reports_per_cohort",
-    "bit_counts",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +72,8 @@ class Aggregate:
 
         Adding a window that overlaps this one is refused: its reports would count twice.
         """
-        if (self.metric, self.params_id, self.params) != (
-            other.metric,
-            other.params_id,
-            other.params,
-        ):
+        meanings = [(one.metric, one.params_id, one.params) for one in (self, other)]
+        if meanings[0] != meanings[1]:
             raise AggregateError(
                 f"{self.metric!r} ({self.params_id}) and {other.metric!r} ({other.params_id}) "
                 "have different meanings and cannot be added"
@@ -136,29 +122,32 @@ class Aggregate:
     @classmethod
     def from_json(cls, text: str | bytes) -> Aggregate:
         """Read an aggregate file. Raises WireFormatError or AggregateError, saying what is off."""
-        fields = parse_strict_json(text.encode() if isinstance(text, str) else text)
-        if not isinstance(fields, dict) or type(fields.get("version")) is not int:
+        content = parse_strict_json(text.encode() if isinstance(text, str) else text)
+        if not isinstance(content, dict) or type(content.get("version")) is not int:
             raise WireFormatError("this is not an aggregate file: it has no whole number `version`")
-        if fields["version"] != AGGREGATE_VERSION:
+        if content["version"] != AGGREGATE_VERSION:
             raise WireFormatError(
-                f"aggregate file of version {fields['version']}; this reads {AGGREGATE_VERSION}"
+                f"aggregate file of version {content['version']}; this reads {AGGREGATE_VERSION}"
             )
-        if fields.keys() != _FIELDS:
-            wrong = sorted(map(ascii, fields.keys() ^ _FIELDS))
+        if content.keys() != _FIELDS:
+            wrong = sorted(map(ascii, content.keys() ^ _FIELDS))
             raise WireFormatError(f"missing or unknown fields: {', '.join(wrong[:5])}")
-        _check_text(fields)
+        _check_text(content)
         found = cls(
-            metric=fields["metric"],
-            params=RapporParams.from_dict(fields["params"]),
-            reports_per_cohort=_row("reports_per_cohort", fields["reports_per_cohort"]),
-            bit_counts=tuple(_row("bit_counts", row) for row in _list(fields["bit_counts"])),
-            params_id=fields["params_id"],
-            first_day=day_of_field(fields["first_day"]),
-            last_day=day_of_field(fields["last_day"]),
-            definition=fields["definition"],
+            metric=content["metric"],
+            params=RapporParams.from_dict(content["params"]),
+            reports_per_cohort=_row("reports_per_cohort", content["reports_per_cohort"]),
+            bit_counts=tuple(_row("bit_counts", row) for row in _list(content["bit_counts"])),
+            params_id=content["params_id"],
+            first_day=day_of_field(content["first_day"]),
+            last_day=day_of_field(content["last_day"]),
+            definition=content["definition"],
         )
         _check_definition(found)
         return found
+
+
+_FIELDS = {"version", *(one.name for one in fields(Aggregate))}
 
 
 def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) -> None:
@@ -214,9 +203,9 @@ def _added(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
-def _check_text(fields: Mapping[str, Any]) -> None:
+def _check_text(content: Mapping[str, Any]) -> None:
     for name, kind in (("metric", str), ("params_id", str), ("params", dict), ("definition", dict)):
-        if type(fields[name]) is not kind:
+        if type(content[name]) is not kind:
             raise WireFormatError(f"{name} is not of type {kind.__name__}")
 
 

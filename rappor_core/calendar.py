@@ -1,5 +1,4 @@
-"""Days since 1970-01-01 (UTC, or local where the caller counts so), and the periods that contain
-them."""
+"""Days since 1970-01-01 (UTC, or local where the caller counts so), and their periods."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ def day_of(date_: date) -> int:
 
 
 def period_number(period: str, day: int) -> int:
-    """Number of the period that contains a day: days, weeks from Monday, or months, counted from
-    a fixed start.
+    """Number of the period of a day: days, weeks from Monday or months from a fixed start.
 
     day: since 1970-01-01, UTC, 0 or more.
     """

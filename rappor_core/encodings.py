@@ -70,13 +70,11 @@ class Encoding:
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
-        """The bits of a value as of `value_bits`, for a `jittered` kind. jitter: the device's
-        secret constant in [0, 1)."""
+        """As `value_bits`, of a `jittered` kind. jitter: the device's constant in [0, 1)."""
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:
-        """Bit positions of the value with this index, h at most; for encodings that are not
-        `hashed`."""
+        """Bit positions of the value with this index, h at most; not for hashes."""
         raise NotImplementedError(f"encoding {self.name!r} has no list of values")
 
     def check_num_values(self, params: RapporParams, num_values: int) -> None:
@@ -107,8 +105,7 @@ class Bloom(HashedEncoding):
     name = "bloom"
 
     def check(self, params: RapporParams) -> None:
-        """Require two bits or more; for `md5` no more hashes than a digest has bytes. Raises
-        ParameterError."""
+        """Require two bits or more; for `md5` no more hashes than a digest has bytes."""
         if params.num_bits < 2:
             raise ParameterError(f"num_bits = {params.num_bits}: a Bloom filter needs 2 or more")
         too_large = params.num_bits > MD5_MAX_BITS or params.num_hashes > MD5_MAX_HASHES
@@ -202,8 +199,7 @@ class Symbol(SymbolEncoding, HashedEncoding):
 
 
 class Ordered(SymbolEncoding):
-    """The encoding of a number as symbol s of g: s of the cohort's g - 1 cuts are at or below
-    it.
+    """A number as symbol s of g: s of the cohort's g - 1 cuts are at or below it.
 
     A comparison, where `symbol` hashes; coins, counters and the ledger are the same.
     """
@@ -215,8 +211,7 @@ class Ordered(SymbolEncoding):
         return self.jittered_bits(metric, value, cohort, 0.0)
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:
-        """The bit of a number's symbol, with cuts that the device has moved by its secret
-        constant."""
+        """The bit of a number's symbol, with cuts moved by the device's secret constant."""
         number, symbols = metric.rules.number(metric, value), metric.params.num_bits
         symbol: int = metric.details.symbol(number, cohort, symbols, jitter)
         return 1 << symbol
@@ -231,8 +226,7 @@ class Ordered(SymbolEncoding):
 
 
 class CodedPrefix(Encoding):
-    """The encoding of a string as one of k bits, by the hash of a prefix of its code
-    (`rappor_core.codes.prefix_groups`)."""
+    """One of k bits, by the hash of a prefix of a string's code (`codes.prefix_groups`)."""
 
     name = "coded_prefix"
 
@@ -263,8 +257,7 @@ class CodedPrefix(Encoding):
 
 
 class FlowSymbol(SymbolEncoding):
-    """The encoding of a pair of usual cells (`rappor_core.metrics.flow`): a cohort asks one
-    question."""
+    """The encoding of a pair of usual cells; a cohort asks one question."""
 
     name = "flow_symbol"
     one_entry = True

@@ -20,8 +20,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def shown(value: object) -> str:
-    """Format a bad value for a message: ASCII, so that it cannot steer a terminal, and cut if
-    long."""
+    """Format a bad value for a message: ASCII, which cannot steer a terminal, and cut if long."""
     if type(value) is int and value.bit_length() > 1_000:
         return f"an integer of {value.bit_length()} bits"
     short = Repr()

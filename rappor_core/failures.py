@@ -71,8 +71,7 @@ def _in_plain_words(error: BaseException) -> str:
 
 
 def failure_sentence(error: BaseException) -> str:
-    """A sentence on what went wrong, with the file's name where there is one, and what to do
-    about it."""
+    """A sentence on what went wrong, with the file's name if known, and what to do."""
     if isinstance(error, BrokenPipeError):
         return "whoever read the output has gone: it is not complete"
     names = [getattr(error, name, None) for name in ("filename", "filename2")]

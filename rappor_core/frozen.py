@@ -11,8 +11,7 @@ from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """A small immutable record whose fields are the annotated names, given by position or by
-    name.
+    """An immutable record whose fields are the annotated names, by position or name.
 
     Equal and hashed by value. A class checks its fields in `__post_init__`.
     """

@@ -144,8 +144,7 @@ class TwoRoundMechanism(Frozen):
     @classmethod
     def one_shot(cls, epsilon: float) -> TwoRoundMechanism:
         """Make OUE: no permanent round, p2 = 1/2, q2 = 1 / (e^epsilon + 1), rounded up."""
-        if not 0 < epsilon < 11:
-            raise ParameterError(f"epsilon = {epsilon!r} is not above 0 and below 11 nats")
+        _check_epsilon(epsilon)
         q2 = math.ceil(PROBABILITY_SCALE * _sigmoid(-epsilon))
         return cls(p1=PROBABILITY_SCALE, q1=0, p2=PROBABILITY_SCALE // 2, q2=q2)
 
@@ -155,8 +154,7 @@ class TwoRoundMechanism(Frozen):
 
         A symbol is kept with e^epsilon / (e^epsilon + g - 1); the lies are rounded up.
         """
-        if not 0 < epsilon < 11:
-            raise ParameterError(f"epsilon = {epsilon!r} is not above 0 and below 11 nats")
+        _check_epsilon(epsilon)
         p2, q2 = _symbol_round("epsilon", num_symbols, epsilon)
         return cls(p1=PROBABILITY_SCALE, q1=0, p2=p2, q2=q2)
 
@@ -173,6 +171,12 @@ class TwoRoundMechanism(Frozen):
             )
         kept = math.floor(PROBABILITY_SCALE * p2)
         return cls(p1=p1, q1=q1, p2=kept, q2=PROBABILITY_SCALE - kept)
+
+    @property
+    def rates(self) -> tuple[float, float, float, float]:
+        """p1, q1, p2 and q2 as probabilities, exact in doubles."""
+        scale = PROBABILITY_SCALE
+        return self.p1 / scale, self.q1 / scale, self.p2 / scale, self.q2 / scale
 
     @property
     def has_permanent_round(self) -> bool:
@@ -212,6 +216,11 @@ def _check_certain(epsilon_infinity: float, q1: int) -> None:
             f"epsilon_infinity = {epsilon_infinity!r} is more than probabilities over "
             f"{PROBABILITY_SCALE} can promise; use 20 or less, or prob_f = 0 for none"
         )
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not 0 < epsilon < 11:
+        raise ParameterError(f"epsilon = {epsilon!r} is not above 0 and below 11 nats")
 
 
 def _check_epsilons(epsilon_infinity: float, epsilon_one: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from rappor_core import privacy
 from rappor_core.encodings import Encoding, encoding_named
@@ -84,12 +84,12 @@ class RapporParams(Frozen):
     @property
     def prob_p(self) -> float:
         """P(S=1) for a permanent 0."""
-        return self.mechanism.q2 / PROBABILITY_SCALE
+        return self.mechanism.rates[3]
 
     @property
     def prob_q(self) -> float:
         """P(S=1) for a permanent 1."""
-        return self.mechanism.p2 / PROBABILITY_SCALE
+        return self.mechanism.rates[2]
 
     @property
     def q_star(self) -> float:
@@ -103,8 +103,8 @@ class RapporParams(Frozen):
 
     @property
     def epsilon_infinity(self) -> float:
-        """Bound of all reports of one memoised value, for life, nats."""
-        return privacy.epsilon_infinity(self.mechanism, self.num_hashes, **self._difference)
+        """Bound of all reports of one memoized value, for life, nats."""
+        return privacy.epsilon_infinity(self)
 
     @property
     def epsilon_one(self) -> float:
@@ -112,19 +112,12 @@ class RapporParams(Frozen):
         return self.epsilon_n(1)
 
     def epsilon_n(self, num_reports: int) -> float:
-        """Bound of `num_reports` reports of one memoised value, nats."""
-        mechanism, hashes = self.mechanism, self.num_hashes
-        return privacy.epsilon_n(mechanism, hashes, num_reports, **self._difference)
+        """Bound of `num_reports` reports of one memoized value, nats."""
+        return privacy.epsilon_n(self, num_reports)
 
     def epsilon_per_report(self, num_reports: int) -> float:
         """Nats that each of `num_reports` reports of a life counts, whatever their values."""
-        mechanism, hashes = self.mechanism, self.num_hashes
-        return privacy.epsilon_per_report(mechanism, hashes, num_reports, **self._difference)
-
-    @property
-    def _difference(self) -> dict[str, bool]:
-        """In what two values differ: one bit, one symbol, or two bits a hash."""
-        return {"single_bit": self.scheme.single_bit, "symbol": self.scheme.symbols}
+        return privacy.epsilon_per_report(self, num_reports)
 
     @property
     def report_bytes(self) -> int:
@@ -133,36 +126,21 @@ class RapporParams(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as plain values, for files and digests; `from_dict` reads them."""
-        mechanism = self.mechanism
-        return {
-            "encoding": self.encoding,
-            "hash": self.hash,
-            "num_bits": self.num_bits,
-            "num_hashes": self.num_hashes,
-            "num_cohorts": self.num_cohorts,
-            "p1": mechanism.p1,
-            "q1": mechanism.q1,
-            "p2": mechanism.p2,
-            "q2": mechanism.q2,
-        }
+        return {name: getattr(self, name) for name in _OWN} | self.mechanism.to_fields()
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> RapporParams:
         """Read `to_dict`'s form. Raises ParameterError for a missing or unknown field."""
-        expected = {"encoding", "hash", "num_bits", "num_hashes", "num_cohorts"}
-        expected |= {"p1", "q1", "p2", "q2"}
+        expected = {*_OWN, *TwoRoundMechanism.field_names}
         if set(fields) != expected:
             missing, unknown = sorted(expected - set(fields)), sorted(set(fields) - expected)
             raise ParameterError(f"parameters lack {missing} and have unknown fields {unknown}")
-        mechanism = TwoRoundMechanism(**{name: fields[name] for name in ("p1", "q1", "p2", "q2")})
-        return cls(
-            num_bits=fields["num_bits"],
-            num_hashes=fields["num_hashes"],
-            num_cohorts=fields["num_cohorts"],
-            mechanism=mechanism,
-            encoding=fields["encoding"],
-            hash=cast(HashFamily, fields["hash"]),
-        )
+        mechanism = {name: fields[name] for name in TwoRoundMechanism.field_names}
+        own: dict[str, Any] = {name: fields[name] for name in _OWN}
+        return cls(mechanism=TwoRoundMechanism(**mechanism), **own)
+
+
+_OWN = ("encoding", "hash", "num_bits", "num_hashes", "num_cohorts")
 
 
 def is_positive(value: object) -> bool:

@@ -1,5 +1,4 @@
-"""How much reports can tell about the person whose device sends them: one computation for every
-page.
+"""How much reports reveal about a person: one computation for every page.
 
 An epsilon bounds how far anybody's odds between two answers move; Bayes' rule says what that does
 to a suspicion. The dictionary, the planner, `rappor metrics check`, the audit and `inspect` take

@@ -15,6 +15,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rappor_core.mechanism import PROBABILITY_SCALE
+from rappor_core.privacy import log_sum
 from rappor_core.risk import percent_up, risk_of
 
 if TYPE_CHECKING:
@@ -152,8 +153,7 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
 
 
 def memoised_nats(params: RapporParams, reports: int) -> float:
-    """A lower bound, in nats, of what some memoised reports tell between two lives (see the
-    module).
+    """A lower bound, in nats, of what memoized reports tell between two lives.
 
     For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
     infinite where the second round never lies.
@@ -166,10 +166,10 @@ def memoised_nats(params: RapporParams, reports: int) -> float:
 
 def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
     """Two values of different symbols; each report shows the symbol of its value."""
-    p1, q1, p2, q2 = _probabilities(params)
-    second = _log_sum((p1, same * math.log(p2)), (1 - p1, same * math.log(q2)))
-    second += _log_sum((p1, other * math.log(p2)), (1 - p1, other * math.log(q2)))
-    first = _log_sum(
+    p1, q1, p2, q2 = params.mechanism.rates
+    second = log_sum((p1, same * math.log(p2)), (1 - p1, same * math.log(q2)))
+    second += log_sum((p1, other * math.log(p2)), (1 - p1, other * math.log(q2)))
+    first = log_sum(
         (p1, same * math.log(p2) + other * math.log(q2)),
         (q1, same * math.log(q2) + other * math.log(p2)),
         (max(0.0, 1 - p1 - q1), (same + other) * math.log(q2)),
@@ -179,7 +179,7 @@ def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
 
 def _bits_apart(params: RapporParams, same: int, other: int) -> float:
     """Two values with no bit in common; bits are independent, and each shows what tells most."""
-    p1, q1, *_ = _probabilities(params)
+    p1, q1, *_ = params.mechanism.rates
     lost, won = (_bit_apart(params, same, other, *ones) for ones in ((p1, q1), (q1, p1)))
     if params.scheme.single_bit:
         return max(lost, won)
@@ -190,29 +190,15 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
     """Of one bit with chances of a permanent 1 for both values; shown alike for each value."""
-    *_, p2, q2 = _probabilities(params)
+    *_, p2, q2 = params.mechanism.rates
     shown = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(
-        _log_sum((was, same * x[1]), (1 - was, same * x[0]))
-        + _log_sum((became, other * y[1]), (1 - became, other * y[0]))
-        - _log_sum(
+        log_sum((was, same * x[1]), (1 - was, same * x[0]))
+        + log_sum((became, other * y[1]), (1 - became, other * y[0]))
+        - log_sum(
             (was, same * x[1] + other * y[1]),
             (1 - was, same * x[0] + other * y[0]),
         )
         for x in shown
         for y in shown
     )
-
-
-def _probabilities(params: RapporParams) -> tuple[float, float, float, float]:
-    mechanism = params.mechanism
-    names = ("p1", "q1", "p2", "q2")
-    p1, q1, p2, q2 = (getattr(mechanism, name) / PROBABILITY_SCALE for name in names)
-    return p1, q1, p2, q2
-
-
-def _log_sum(*terms: tuple[float, float]) -> float:
-    """ln of a sum of weight * e^exponent, without underflow."""
-    logs = [math.log(weight) + exponent for weight, exponent in terms if weight > 0]
-    largest = max(logs)
-    return largest + math.log(sum(math.exp(one - largest) for one in logs))

@@ -13,8 +13,7 @@ _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
 def visible(text: str) -> str:
-    """The text with escapes for characters that could steer a terminal, turn the writing
-    direction, or hide.
+    """The text with escapes for characters that steer a terminal, turn the writing, or hide.
 
     Control, format (the bidirectional marks among them), surrogate and unassigned characters,
     but the two that join letters and emoji.

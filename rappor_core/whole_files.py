@@ -1,5 +1,4 @@
-"""Write files that appear under their name only when complete; a full disk or a kill leaves the
-old file."""
+"""Write files that appear under their name only when complete; else the old file stays."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from secrets import token_hex
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `path`; it replaces `path` when the block ends without an
-    error.
+    """Yield a temporary file that replaces `path` when the block ends without an error.
 
     A symbolic link is followed; what is no file, such as a pipe, is given as it is.
 
@@ -37,7 +35,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text as UTF-8 to a file, completely or not at all. Raises OSError that names
-    `path`."""
+    """Write a text as UTF-8, completely or not at all. Raises OSError that names `path`."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")

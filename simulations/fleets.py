@@ -26,7 +26,7 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate, rounds_of
+from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate
 
 Counts = NDArray[np.int64]
 MAX_PERIODS = 104
@@ -121,7 +121,7 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COHORT, cohort)))
     positions = fleet.positions[:, [cohort]]
-    p1, q1, p2, q2 = rounds_of(fleet.params)
+    p1, q1, p2, q2 = fleet.params.mechanism.rates
     periods, bits = len(sizes), fleet.params.num_bits
     devices = np.zeros(periods, dtype=np.int64)
     permanent = np.zeros((periods, bits), dtype=np.int64)
@@ -142,8 +142,7 @@ def draw_cohort(fleet: Fleet, sizes: Counts, cohort: int, seed: int, counts: Fle
 
 
 def repetition(sizes: Counts, periods: int, reports_each: int = 1) -> float:
-    """The repetition rho = sum r^2 / sum r over devices, of their reports r in the first
-    periods."""
+    """rho = sum r^2 / sum r over devices, of their reports r in the first periods."""
     came, left = np.indices(sizes.shape[:2])
     reports = reports_each * np.clip(np.minimum(left, periods) - came, 0, None)
     number = sizes.sum(axis=2)
@@ -162,7 +161,8 @@ class FleetMetric:
     ) -> Aggregate:
         """The aggregate that a collector would serve. reports: (m,). bit_counts: (m, k)."""
         if self.metric is None:
-            return plain_aggregate("simulated", self.params, reports, bit_counts, first, last)
+            plain = plain_aggregate("simulated", self.params, reports, bit_counts)
+            return replace(plain, first_day=first, last_day=last)
         return aggregate_of_metric(self.metric, reports, bit_counts, first, last)
 
 
@@ -215,8 +215,7 @@ class Drawn:
     counts: FleetCounts
 
     def aggregate(self, first: int, last: int, declared: FleetMetric, start: date) -> Aggregate:
-        """The aggregate of weeks `first` up to but without `last`, as a collector would serve
-        it."""
+        """The aggregate of weeks `first` up to but without `last`, as a collector serves it."""
         weeks = slice(first, last)
         reports, bits = (
             counts[weeks].sum(axis=0) for counts in (self.counts.reports, self.counts.bit_counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
@@ -17,7 +17,7 @@ from decoder.typing import Floats
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.location import reserved_values
 from rappor_core.metrics.metric import Metric
-from simulations.populations.draws import draw_aggregate
+from simulations.populations.draws import declared_aggregate, draw_aggregate
 
 OTHER_SHARES = 0.02, 0.3, 0.75
 HEAVIEST, TEN = 5, 10
@@ -115,8 +115,7 @@ def map_coverage(
 
 
 def covered_part(held: Floats, counted: Floats) -> tuple[float | None, float | None, float | None]:
-    """The share of true values that intervals contain, its Monte-Carlo error, and the share in
-    the worst map.
+    """The share of true values in intervals, its Monte-Carlo error, and that of the worst map.
 
     held, counted: cells of each map, (maps,). The error is that of a ratio of two sums over maps
     (Cochran 1977, section 6.3): cells of one map are not independent. None where nothing tells it.
@@ -136,8 +135,7 @@ def _decoded(
 ) -> CellEstimates:
     """Draw and decode one map."""
     drawn, _ = draw_aggregate(list(places.finest), truth, devices, metric.params, rng)
-    drawn = replace(drawn, metric=metric.name, definition=metric.to_dict(),
-                    params_id=metric.params_id, first_day=_DAY, last_day=_DAY)  # fmt: skip
+    drawn = declared_aggregate(drawn, metric, _DAY, _DAY)
     candidates = places.candidates(0, metric.params)
     decoding = decode(drawn, candidates, DecodeOptions(repeats=1.0))
     return cell_estimates(drawn, candidates, decoding)

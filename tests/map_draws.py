@@ -22,7 +22,7 @@ from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
-from simulations.populations.draws import aggregate_of_metric, rounds_of
+from simulations.populations.draws import aggregate_of_metric
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -134,7 +134,7 @@ def permanent_bits(
     own: Integers, params: RapporParams, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """B' of filters with the bits `own` (n, h) set: (n, k) of 0 and 1."""
-    keep, lie, _, _ = rounds_of(params)
+    keep, lie, _, _ = params.mechanism.rates
     chance = np.full((len(own), params.num_bits + 1), lie, dtype=np.float32)  # k: a repeated hash
     np.put_along_axis(chance, own, keep, axis=1)
     chance = chance[:, :-1]  # multiples of 2^-16, exact; a draw has 24 bits

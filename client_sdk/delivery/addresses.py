@@ -26,8 +26,7 @@ class Address(NamedTuple):
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Split a URL into scheme, `host[:port]`, and path without a slash at its end. Raises
-    ParameterError."""
+    """Split a URL into scheme, `host[:port]` and path. Raises ParameterError."""
     scheme, _, rest = str(url).partition("://")
     host, slash, path = rest.partition("/")
     if scheme not in PORTS or not host or set(rest) & set("@?# \t\r\n"):

@@ -39,8 +39,7 @@ class Cancellation:
 
     @contextmanager
     def exchange(self) -> Iterator[None]:
-        """Surround an exchange with the collector; if it was cancelled, its connection is closed
-        on leaving."""
+        """Surround an exchange; if it was cancelled, its connection is closed on leaving."""
         with self._gate:
             self.check()
             self._over.clear()

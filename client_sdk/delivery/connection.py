@@ -99,8 +99,7 @@ class Connection:
         return self._file
 
     def close(self) -> None:
-        """Close the connection; if it was cancelled, discard the bytes that the system has not
-        sent yet."""
+        """Close the connection; if it was cancelled, with what the system has not sent yet."""
         if self._cancellation.cancelled:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._sock.close()

@@ -89,8 +89,7 @@ class Answer(NamedTuple):
 
 
 def read_answer(body: bytes, batch_id: str, num_reports: int) -> Answer:
-    """Read the body of a 200 answer. Raises TransportError (the batch is sent again) if it is no
-    answer to this batch.
+    """Read a 200 answer. Raises TransportError (sent again) if it is not about this batch.
 
     A captive portal or a proxy may say 200 to anything: only an answer about this very batch, with
     a result for each report, lets the device forget it.
@@ -118,8 +117,7 @@ def failure(
     content_type: str | None = None,
     body: bytes = b"",
 ) -> TransportError:
-    """Make the error for an answer with a status other than 200, which says whether the batch is
-    sent again.
+    """Make the error for another status than 200; it says whether the batch is sent again.
 
     The batch is dropped only on the collector's own final word about these very bytes: a problem
     document of its own that names their digest. An intermediary (a proxy, a captive portal, a web

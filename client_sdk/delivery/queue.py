@@ -1,5 +1,4 @@
-"""The queue of reports to send: queued, put into a fixed batch, answered; each step is one
-transaction."""
+"""The queue of reports to send, each step one transaction: queue, fix a batch, answer."""
 
 from __future__ import annotations
 

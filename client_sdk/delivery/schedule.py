@@ -263,8 +263,7 @@ def uniform(randomness: Randomness) -> float:
 
 
 def geometric_delay(mean: float, randomness: Randomness) -> float:
-    """Draw a delay in seconds: a geometric number of ticks of mean / 100, mean 100 ticks, at
-    most 10 means.
+    """Draw a delay in seconds: geometric, of ticks of mean / 100, at most 10 means.
 
     Memoryless: how long a report has waited says nothing about how long it will.
     """

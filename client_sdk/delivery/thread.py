@@ -95,8 +95,7 @@ class SenderThread:
 
     @property
     def key_is_refused(self) -> bool:
-        """Whether the collector answered the last try with 401 or 403, so that nothing is
-        delivered with this key."""
+        """Whether the collector refused the key (401 or 403) at the last try."""
         return self._loop is not None and self._loop.key_is_refused
 
     def start(self) -> None:
@@ -132,8 +131,7 @@ class SenderThread:
         return drained and self._num_lost == lost
 
     def cancel(self) -> None:
-        """Stop all sending without waiting for the thread: once this returns, not one byte
-        leaves.
+        """Stop all sending, without waiting for the thread: once this returns, no byte leaves.
 
         It ends by itself.
         """
@@ -143,8 +141,7 @@ class SenderThread:
         self._cancellation.cancel()
 
     def stop(self, timeout: float) -> None:
-        """Stop all sending as `cancel` does, and wait at most `timeout` seconds for the thread
-        to end."""
+        """Stop all sending as `cancel` does; wait at most `timeout` seconds for the thread."""
         self.cancel()
         self._thread.join(timeout)
 

@@ -21,8 +21,7 @@ OUTSIDE: Place = -1
 
 
 class Dwell:
-    """Seconds (or trips) in each slot and place of a period. Private: only the usual place is
-    used."""
+    """Seconds (or trips) in each slot and place of a period. Private; the usual place is used."""
 
     __slots__ = ("_slots",)
 
@@ -167,7 +166,7 @@ def assignment_of(secret: bytes, parts: Sequence[Metric]) -> Assignment:
     level = location.grid.levels[draw(secret, b"level", base, len(location.grid.levels))]
     names = tuple(part.name for part in parts if part.location and part.location.level == level)
     slots = tuple(slot.name for slot in location.slots)
-    every = location.rules.every(location)
+    every = location.every
     if location.turn == "fresh":
 
         @lru_cache(maxsize=4)

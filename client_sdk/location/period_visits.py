@@ -156,8 +156,7 @@ class Visits:
         return self.roll(clock)
 
     def roll(self, moment: Moment) -> bool:
-        """Credit the time since the last fix, and close the period if it is over; return True if
-        it was closed.
+        """Credit the time since the last fix, and close a period that is over; True if it did.
 
         Nothing of a fix is left then, not even for the time until the next one: what is answered
         in a period depends on no other but those that `hold` names. A clock that went back closes

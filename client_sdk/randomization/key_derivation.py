@@ -31,8 +31,7 @@ def keyed_input(secret: bytes, purpose: bytes, *fields: bytes) -> bytes:
 
 
 def derive(secret: bytes, purpose: bytes, *fields: bytes, length: int) -> bytes:
-    """Derive `length` pseudo-random bytes from the secret, for a purpose and its fields. Private
-    unless said otherwise."""
+    """Derive `length` pseudo-random bytes for a purpose and its fields. Private."""
     return shake_256(keyed_input(secret, purpose, *fields)).digest(length)
 
 
@@ -46,8 +45,7 @@ def cohort_of(secret: bytes, metric: str, num_cohorts: int) -> int:
 
 
 def draw(secret: bytes, purpose: bytes, metric: str, choices: int, *fields: bytes) -> int:
-    """Choose uniformly from [0, choices), by the secret, the same for life; the bias is below
-    choices / 2**64.
+    """Choose uniformly from [0, choices) for life; the bias is below choices / 2**64.
 
     fields: what else it hangs on.
     """
@@ -62,8 +60,7 @@ def jitter_of(secret: bytes, metric: str, params_id: str) -> float:
 
 
 def secret_check(secret: bytes) -> bytes:
-    """8 bytes by which a damaged or foreign secret is recognized; they do not help to find the
-    secret."""
+    """8 bytes that identify a damaged or foreign secret, and do not help to find it."""
     return derive(secret, b"check", length=8)
 
 

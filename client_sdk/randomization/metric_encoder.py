@@ -8,7 +8,9 @@ is fresh for each report. Both toss the same coins; their random bytes come from
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import shake_256
+from typing import Any
 
 from client_sdk.randomization.key_derivation import (
     DIGEST_BYTES,
@@ -41,12 +43,10 @@ class MetricEncoder:
         "_bits_bytes",
         "_bits_of",
         "_digest_of",
-        "_encode",
         "_instantaneous",
         "_jitter",
         "_permanent",
         "_permanent_of",
-        "_secret",
         "cohort",
         "line",
         "metric",
@@ -60,8 +60,6 @@ class MetricEncoder:
         self.params_id = metric.params_id
         self.line = metric.base_name
         self.cohort = cohort_of(secret, self.line, params.num_cohorts)
-        self._secret = secret
-        self._encode = params.scheme.value_bits
         jittered = metric.rules.jittered(metric)
         self._jitter = jitter_of(secret, self.line, self.params_id) if jittered else 0.0
         self._bits_bytes = params.report_bytes
@@ -70,9 +68,16 @@ class MetricEncoder:
             secret, self.line, self.params_id, mechanism, k, symbol=symbol
         )
         self._instantaneous = InstantaneousRound(mechanism, k, randomness, symbol=symbol)
-        self._bits_of: dict[str | bool, int] = {}
-        self._permanent_of: dict[int, int] = {}
-        self._digest_of: dict[int, bytes] = {}
+        encode, cohort, width = params.scheme.value_bits, self.cohort, self._bits_bytes
+        fields = self.line.encode(), bytes.fromhex(self.params_id)
+
+        def digest(bloom_bits: int) -> bytes:
+            bits = bloom_bits.to_bytes(width, "little")
+            return derive(secret, b"ledger", *fields, bits, length=DIGEST_BYTES)
+
+        self._bits_of = _Remembered(lambda value: encode(metric, value, cohort))
+        self._permanent_of = _Remembered(self._permanent)
+        self._digest_of = _Remembered(digest)
 
     def value_bits(self, value: object) -> int:
         """The bits B of a value, k bits. Raises ValueRefusedError. Private."""
@@ -80,17 +85,11 @@ class MetricEncoder:
             self._check_length(value)
             scheme = self.metric.params.scheme
             return scheme.jittered_bits(self.metric, value, self.cohort, self._jitter)
-        bits = self._bits_of.get(value)
-        if bits is None:
-            encode = self._encode
-            bits = self._bits_of[value] = encode(self.metric, value, self.cohort)
-            if len(self._bits_of) > MAX_REMEMBERED:
-                self._bits_of.clear()
+        bits: int = self._bits_of[value]
         return bits
 
     def cuts(self) -> list[float]:
-        """The cuts with which this device compares its numbers, rising, for metrics of numbers.
-        Private."""
+        """The rising cuts with which this device compares its numbers. Private."""
         number, symbols = self.metric.details, self.metric.params.num_bits
         cuts: list[float] = number.thresholds(self.cohort, symbols, self._jitter)
         return cuts
@@ -103,14 +102,9 @@ class MetricEncoder:
             )
 
     def report_bits(self, bloom_bits: int) -> bytes:
-        """The report bits S as on the wire: both rounds over B, the second one fresh at each
-        call."""
-        permanent_bits = self._permanent_of.get(bloom_bits)
+        """The report bits S as on the wire, from both rounds; the second is fresh at each call."""
+        permanent_bits: int = self._permanent_of[bloom_bits]
         # `__call__` by its name is a plain method, without the interpreter's detour over C
-        if permanent_bits is None:
-            permanent_bits = self._permanent_of[bloom_bits] = self._permanent.__call__(bloom_bits)
-            if len(self._permanent_of) > MAX_REMEMBERED:
-                self._permanent_of.clear()
         return self._instantaneous.__call__(permanent_bits).to_bytes(self._bits_bytes, "little")
 
     def permanent_bits(self, bloom_bits: int) -> int:
@@ -123,16 +117,7 @@ class MetricEncoder:
         Two values with the same bits share one permanent response, and so one digest; all values
         do whose encoding has `one_entry`.
         """
-        if self.metric.params.scheme.one_entry:
-            bloom_bits = 0
-        digest = self._digest_of.get(bloom_bits)
-        if digest is None:
-            line, params_id = self.line.encode(), bytes.fromhex(self.params_id)
-            bits = bloom_bits.to_bytes(self._bits_bytes, "little")
-            digest = derive(self._secret, b"ledger", line, params_id, bits, length=DIGEST_BYTES)
-            self._digest_of[bloom_bits] = digest
-            if len(self._digest_of) > MAX_REMEMBERED:
-                self._digest_of.clear()
+        digest: bytes = self._digest_of[0 if self.metric.params.scheme.one_entry else bloom_bits]
         return digest
 
     def fallback_bits(self) -> int:
@@ -140,8 +125,7 @@ class MetricEncoder:
         return self.value_bits(self.metric.fallback)
 
     def reserved_bits(self) -> list[int]:
-        """The bits of the values to memoize before any other, because they may have to be sent
-        at any time.
+        """The bits of the values to memoize first, because they may have to be sent at any time.
 
         The fallback, and what stands for no data; or all values where there is no fallback.
 
@@ -154,9 +138,24 @@ class MetricEncoder:
         return [self.value_bits(value) for value in metric.rules.all_values(metric)]
 
 
+class _Remembered(dict[Any, Any]):
+    """Derived values by what they were derived from; forgotten where they are too many."""
+
+    __slots__ = ("_derive",)
+
+    def __init__(self, derive: Callable[[Any], Any]) -> None:
+        """derive: holds no reference to the encoder, which is freed at once where it is not."""
+        self._derive = derive
+
+    def __missing__(self, key: Any) -> Any:
+        if len(self) >= MAX_REMEMBERED:
+            self.clear()
+        value = self[key] = self._derive(key)
+        return value
+
+
 class PermanentRound:
-    """The permanent randomized response (B to B') for one device, metric and set of parameters.
-    All of it is private."""
+    """The permanent randomized response (B to B') of one device and metric. Private."""
 
     __slots__ = ("_bits_bytes", "_num_bytes", "_prefix", "_toss")
 
@@ -185,8 +184,7 @@ class PermanentRound:
 
 
 class InstantaneousRound:
-    """The instantaneous randomized response (B' to S). S is public once sent; its random bytes
-    are not kept."""
+    """The instantaneous randomized response (B' to S). S is public once sent."""
 
     __slots__ = ("_num_bytes", "_randomness", "_toss")
 
@@ -216,8 +214,7 @@ def _coins(if_one: int, if_zero: int, num_bits: int, symbol: bool) -> CoinPair |
 
 
 class CoinPair:
-    """Biased coins for all bits of a word: one coin for bits that are 1, another for bits that
-    are 0.
+    """Biased coins for all bits of a word: one coin for each 1, another for each 0.
 
     if_one, if_zero: P(result 1) for a 1 and for a 0, integers in [0, 2**16].
     num_bits: k.  num_bytes: how many random bytes one `toss` takes.
@@ -266,8 +263,7 @@ def _trailing_zeros(threshold: int) -> int:
 
 
 class SymbolCoin:
-    """The randomized response of one round over g symbols, each written as one set bit of a
-    word.
+    """The randomized response of a round over g symbols, each one set bit of a word.
 
     kept: P(the symbol itself); lie: P(each other one); over 2**16, kept + (g - 1) * lie = 2**16.
     num_bytes: how many random bytes one `toss` takes. (Kairouz, Bonawitz, Ramage 2016, "Discrete
@@ -285,8 +281,7 @@ class SymbolCoin:
         self.num_bytes = DRAW_BYTES
 
     def toss(self, bits: int, random_bytes: bytes) -> int:
-        """Keep the symbol, or replace it by one of the others; a single uniform number decides
-        both."""
+        """Keep the symbol, or replace it by another; a single uniform number decides both."""
         draw = int.from_bytes(random_bytes, "little")
         if draw < self._kept:
             return bits

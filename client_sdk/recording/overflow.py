@@ -30,8 +30,7 @@ Write = Callable[..., object]
 
 
 class Overflow:
-    """Calls of `record` that wait in memory while the state is busy: at most 1,000, with their
-    times, in order. For any thread.
+    """At most 1,000 calls that wait in memory while the state is busy. For any thread.
 
     calls: what waits. Only this class changes it.
     """

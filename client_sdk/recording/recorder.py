@@ -194,8 +194,7 @@ class Recorder:
         return "" if state is None else state.closed
 
     def forget(self) -> None:
-        """Discard what is remembered of all metrics, since a transaction around it was undone (a
-        full disk)."""
+        """Discard what is remembered of all metrics: a transaction around it was undone."""
         self._metric_states = {}
 
     def _prepare(self, name: str, day: int | None = None) -> MetricState:

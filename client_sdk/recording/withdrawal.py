@@ -46,8 +46,7 @@ class Withdrawal:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> StateError | None:
-        """Wipe the state; if that fails return the reason, and go on trying until `end` or the
-        end of the process."""
+        """Wipe the state; if that fails, return the reason and try again until `end`."""
         self.end()
         trouble = self._try()
         if trouble is not None:
@@ -240,8 +239,7 @@ def write_account(account: Account, database: sqlite3.Connection) -> None:
 
 
 def read_account(path: str) -> Account | None:
-    """Read what is legible of the state at `path`; None where it is no state, or another process
-    holds it whole.
+    """Read what is legible of a state; None if it is not one, or is held whole.
 
     Nothing is written, where SQLite can read without.
     """

@@ -1,5 +1,4 @@
-"""Classify errors of the state: the file is damaged, another process holds it, or the disk
-refuses.
+"""Classify errors of the state: it is damaged, or held, or the disk refuses.
 
 A file on a device meets flipped bits, half-written pages and other programs. Whatever it holds,
 what is read from it either fits what this SDK writes, or the state is `state_corrupt`; no error of

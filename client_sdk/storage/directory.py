@@ -61,8 +61,7 @@ class StateDirectory:
         return SqliteState(self.state_path, lock, patience, is_new=not self._was_used())
 
     def ensure_secret(self, state: SqliteState, randomness: Randomness) -> None:
-        """Make the secret if the state has none: at the first start, or on consent after a
-        withdrawal."""
+        """Make the secret if the state has none: at the first start, or on a new consent."""
         if state.identity().secret is None:
             with state.patient(), state.transaction():
                 if state.identity().secret is None:
@@ -80,8 +79,7 @@ class StateDirectory:
 
     @property
     def is_withdrawn(self) -> bool:
-        """Whether consent was withdrawn and the state is not wiped yet, so that nothing may be
-        sent."""
+        """Whether consent was withdrawn and the state is not wiped yet: nothing may be sent."""
         return os.path.exists(self._withdrawal_path)
 
     def has_state(self) -> bool:
@@ -109,8 +107,7 @@ class StateDirectory:
         return self.has_state() or self._was_used()
 
     def begin_withdrawal(self) -> None:
-        """Leave a file that marks a withdrawal until `end_withdrawal`, so that the next start
-        finishes it."""
+        """Mark a withdrawal by a file until `end_withdrawal`; the next start finishes it."""
         with suppress(OSError):  # a disk that is full or read-only: see `is_withdrawn`
             os.close(os.open(self._withdrawal_path, os.O_WRONLY | os.O_CREAT, 0o600))
 
@@ -183,8 +180,7 @@ class FileLock:
         self._handle: int | None = None
 
     def try_acquire(self) -> bool:
-        """Acquire the lock without waiting; return whether it worked. Raises OSError where the
-        file cannot be made."""
+        """Acquire the lock without waiting; return whether it worked. Raises OSError."""
         handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(handle)

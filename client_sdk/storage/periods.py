@@ -80,8 +80,7 @@ def touched(unit: str, number: int, new: str) -> range:
 
 
 def carried(counts: Mapping[int, int], unit: str, new: str) -> dict[int, int]:
-    """Convert counts of reports by period from one unit to another; each is the most that it can
-    be.
+    """Convert counts by period to another unit; each is the most that it can be.
 
     A report counts in every period that it may have been made in: rather too strict than twice.
     """
@@ -112,8 +111,7 @@ def use_up(database: sqlite3.Connection, name: str, present: int) -> None:
 
 
 def change_unit(database: sqlite3.Connection, name: str, unit: str, new: str) -> None:
-    """Convert stored counts of reports from periods of one unit to those of another. Call it in
-    a transaction."""
+    """Convert stored counts of reports to another unit. Call it in a transaction."""
     query = "SELECT period, reports FROM periods WHERE metric = ? AND period >= 0"
     counts = carried(dict(database.execute(query, (name,)).fetchall()), unit, new)
     used = Periods()

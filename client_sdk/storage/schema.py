@@ -86,8 +86,7 @@ def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
 
 
 def create_compact(path: str, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make a state file that takes as little room as possible: without a log, and complete or
-    not at all.
+    """Make a state file in as little room as possible, completely or not at all.
 
     fill: enters the rows, in the transaction that makes the tables. The next `connect` takes the
     file as any other. Raises sqlite3.Error and OSError, such as on a full disk.

@@ -179,8 +179,7 @@ class SqliteState(StateFile):
         return None if period is None else int(period)
 
     def count_by(self, name: str, unit: str, present: int | None = None) -> None:
-        """Count the reports of `name` by periods of this unit; it writes where the unit changed,
-        or periods are many."""
+        """Count the reports of `name` by periods of this unit; write only what changes."""
         with self.transaction() as database:
             known = self.get(f"unit:{name}")
             if known != unit:

@@ -78,8 +78,7 @@ class StateFile:
                 wait_for(self.database, PATIENCE)
 
     def suspend(self) -> None:
-        """Close the connection until it is needed again, since SQLite's must not be carried over
-        a fork.
+        """Close the connection until it is needed: SQLite's must not be carried over a fork.
 
         What was committed stays.
         """
@@ -119,8 +118,7 @@ class StateFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that excludes other threads and processes; within another one of the
-        same thread, a part of it.
+        """A transaction that excludes other threads and processes, or a part of an outer one.
 
         What is committed survives the end of the process, and a loss of power once `sync` has
         returned: a loss of power undoes the last transactions, never one before them.
@@ -214,8 +212,7 @@ class StateFile:
             _sync(os.path.dirname(self.path), os.O_RDONLY)  # where the log may be new
 
     def checkpoint(self, min_bytes: int = 0) -> None:
-        """Move the write-ahead log, if it has `min_bytes`, into the file, while other threads
-        record.
+        """Move a log of `min_bytes` or more into the file, while other threads record.
 
         Threads that never pause keep it from ending, and the log grows: past MAX_LOG_BYTES the rest
         is moved while they wait.
@@ -252,8 +249,7 @@ class StateFile:
         self.put(UNSCRUBBED, int.from_bytes(os.urandom(7), "big"))
 
     def scrub_traces(self) -> bool:
-        """Scrub the files if private rows were deleted since the last time. Return False if that
-        must wait."""
+        """Scrub the files if private rows were deleted. Return False if that must wait."""
         mark = self.get(UNSCRUBBED)
         if mark is None:
             return True

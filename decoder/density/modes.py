@@ -11,7 +11,7 @@ from decoder.density.predicted_error import MapError, predicted_error
 from decoder.errors import DecodeError
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import TwoRoundMechanism
-from rappor_core.metrics.location_modes import mode_named
+from rappor_core.metrics.location import mode_named
 from rappor_core.params import RapporParams
 
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity

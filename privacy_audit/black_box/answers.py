@@ -85,31 +85,27 @@ def expected_answers(metric: Metric, cohort: int, steps: tuple[Step, ...]) -> li
 
 
 def without_second_round(metric: Metric) -> Metric:
-    """Silence the second round: reports are then the permanent responses, under another
-    `params_id`."""
-    if not metric.params.mechanism.has_permanent_round:
-        return metric
-    return _last_round_silent(metric)
+    """Silence the second round: reports are permanent responses, under another `params_id`."""
+    m = metric.params.mechanism
+    return _with_chances(metric, p2=PROBABILITY_SCALE, q2=0) if m.has_permanent_round else metric
 
 
-def _last_round_silent(metric: Metric) -> Metric:
-    m = metric.params.mechanism.replace(p2=PROBABILITY_SCALE, q2=0)
-    return metric.replace(params=metric.params.replace(mechanism=m))
+def _with_chances(metric: Metric, **chances: int) -> Metric:
+    mechanism = metric.params.mechanism.replace(**chances)
+    return metric.replace(params=metric.params.replace(mechanism=mechanism))
 
 
 def nearly_clear(metric: Metric) -> Metric:
     """Leave next to no noise: 2**-16 a bit, without which a file is refused."""
-    last = _last_round_silent(metric)
+    last = _with_chances(metric, p2=PROBABILITY_SCALE, q2=0)
     if not last.params.mechanism.has_permanent_round:
         return last
     others = metric.params.num_bits - 1 if metric.params.scheme.symbols else 1
-    m = last.params.mechanism.replace(p1=PROBABILITY_SCALE - others, q1=1)
-    return last.replace(params=last.params.replace(mechanism=m))
+    return _with_chances(last, p1=PROBABILITY_SCALE - others, q1=1)
 
 
 def chance_of_another(metric: Metric) -> float:
-    """The probability that a report of a `nearly_clear` metric looks as if it were of another
-    answer."""
+    """The probability that a report of a `nearly_clear` metric looks like another answer."""
     k = metric.params.num_bits
     if metric.params.scheme.symbols:
         return (k - 1) / PROBABILITY_SCALE
@@ -117,8 +113,7 @@ def chance_of_another(metric: Metric) -> float:
 
 
 def looks_another(metric: Metric, shown: bytes, answer: int) -> bool:
-    """Whether a report of a `nearly_clear` metric looks as if it were of another answer. answer:
-    B."""
+    """Whether a report of a `nearly_clear` metric looks like another answer than this B."""
     off = (int.from_bytes(shown, "little") ^ answer).bit_count()
     return off > (0 if metric.params.num_bits == 1 or metric.params.scheme.symbols else 1)
 

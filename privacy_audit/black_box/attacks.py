@@ -24,7 +24,8 @@ from privacy_audit.black_box.bounds import (
     lower_bound,
     point_estimate,
 )
-from privacy_audit.black_box.observations import AVERAGE, LIKELIHOOD, Floats, Integers
+from privacy_audit.black_box.observations import AVERAGE, LIKELIHOOD
+from privacy_audit.responses import Floats, Integers
 
 Side = Literal["both", "first", "second"]
 ATTACKS = ("likelihood ratio", "averaging", "classifier")

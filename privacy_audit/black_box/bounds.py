@@ -33,8 +33,7 @@ def claim_p_value(right: int, guesses: int, claim: float) -> float:
 
 
 def point_estimate(right: int, guesses: int) -> float:
-    """The epsilon that the share of right guesses points to: the log of its odds; nats, 0 or
-    more."""
+    """The epsilon that the share of right guesses points to, the log of its odds; 0 or more."""
     if guesses == 0:
         return 0.0
     return max(0.0, math.log((right + 0.5) / (guesses - right + 0.5)))
@@ -74,8 +73,7 @@ def count_p_value(count: int, total: int, chance: float) -> float:
 
 
 def bennett_p_value(z: float, variance: float, largest: float) -> float:
-    """Upper bound of the two-sided p-value of a sum of independent terms, by Bennett's
-    inequality (1962).
+    """Bound the two-sided p-value of a sum of independent terms (Bennett 1962).
 
     It holds for any number of terms: a dozen reports whose bits are seldom set are far from normal.
     z: the sum in standard deviations.  variance: of the sum.  largest: that a term can be.
@@ -86,8 +84,7 @@ def bennett_p_value(z: float, variance: float, largest: float) -> float:
 
 
 def student_p_value(t: float, devices: int) -> float:
-    """Two-sided p-value of the mean over some devices, given in units of its estimated standard
-    error.
+    """Two-sided p-value of a mean over devices, in units of its estimated standard error.
 
     A crowd of installations may be a dozen: the normal law would call them wrong too often.
     """

@@ -75,8 +75,7 @@ def correlated(number: float, among: int = 1) -> Smallest:
 
 
 def shift(spread: float, level: float) -> float:
-    """How far off a mean must be for a two-sided normal test to find it with probability
-    `POWER`."""
+    """How far off a mean must be for a two-sided test to find it with probability `POWER`."""
     return spread * float(stats.norm.isf(level / 2) + stats.norm.isf(1 - POWER))
 
 

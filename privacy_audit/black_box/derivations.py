@@ -177,38 +177,37 @@ def _independent(
 def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check:
     """P(B'=1) for a bit that is set, and for one that is clear."""
     shown, held = _tables(params, first)
-    m = params.mechanism
-    p_value, told = _round(params, shown, held, (m.p1, m.q1))
+    p1, q1, _, _ = params.mechanism.rates
+    p_value, told = _round(params, shown, held, (p1, q1))
     bit = 1 if params.scheme.symbols else 0  # of which there are more
     return test(
         name, "the first round has its declared chances", PART, p_value, told,
-        bits_off((m.q1, m.p1)[bit] / PROBABILITY_SCALE, (held == bit).sum(axis=0), 2),
+        bits_off((q1, p1)[bit], (held == bit).sum(axis=0), 2),
     )  # fmt: skip
 
 
 def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) -> Check:
     """P(S=1) for a permanent 1 and 0, given the permanent bits that the device says it has."""
-    params, m = metric.params, metric.params.mechanism
+    params, (_, _, p2, q2) = metric.params, metric.params.mechanism.rates
     permanent = permanent_table([one.permanent_bits for one in first], params.num_bits)
     held = np.repeat(permanent, SERIES, axis=0)
     shown = permanent_table([int.from_bytes(bits, "little") for bits in reports], params.num_bits)
-    p_value, told = _round(params, shown, held, (m.p2, m.q2))
+    p_value, told = _round(params, shown, held, (p2, q2))
     return test(
         metric.name, "the second round has its declared chances", PART, p_value, told,
-        bits_off(m.p2 / PROBABILITY_SCALE, held.sum(axis=0), 2),
+        bits_off(p2, held.sum(axis=0), 2),
     )  # fmt: skip
 
 
 def _round(
-    params: RapporParams, shown: Masks, held: Masks, thresholds: tuple[int, int]
+    params: RapporParams, shown: Masks, held: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
     """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""
     p_values, told = [], []
-    for bit, threshold in zip((1, 0), thresholds, strict=True):
+    for bit, chance in zip((1, 0), chances, strict=True):
         if params.scheme.symbols and bit == 0:
             continue  # follows from the other
-        chance, total = threshold / PROBABILITY_SCALE, int((held == bit).sum())
-        ones = int(shown[held == bit].sum())
+        total, ones = int((held == bit).sum()), int(shown[held == bit].sum())
         each = (held == bit).sum(axis=0)
         asked = each > 0
         alone = bounds.two_sided((shown * (held == bit)).sum(axis=0)[asked], each[asked], chance)

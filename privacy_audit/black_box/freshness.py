@@ -1,5 +1,4 @@
-"""Check that the second round is fresh and has its full entropy: how often reports of one device
-are equal.
+"""Check that the second round has its full entropy: how often reports are equal.
 
 Reports of one value of one device differ by fresh noise alone. Two of them, or two pieces of them,
 are equal by chance as often as the declared law says; noise from a generator with s possible seeds
@@ -43,8 +42,7 @@ def left_out(metric: Metric) -> str:
 
 
 def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iterator[Check]:
-    """Check how many reports, or pieces of reports, are equal. reports: of one opened device.
-    Raises AuditedClientError."""
+    """Check how many reports, or pieces of them, are equal. reports: of one opened device."""
     value = disjoint(metric, values_of(metric))[0]
     secret = os.urandom(32)
     event = Event(metric.name, start_days(metric, 1)[0], value)
@@ -94,8 +92,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
 
 
 def at_least(found: int, number: int, alike: float, triples: float) -> float:
-    """The probability of at least this many equal pairs among some reports, by a negative
-    binomial law.
+    """The probability of so many equal pairs or more, by a negative binomial law.
 
     It has the exact mean and variance: where some reports are likelier than others the pairs of
     one report depend on each other, and a Poisson law calls honest clients broken.
@@ -112,10 +109,8 @@ def at_least(found: int, number: int, alike: float, triples: float) -> float:
 
 
 def chance_alike(metric: Metric, permanent: int, start: int, end: int, reports: int = 2) -> float:
-    """The probability that bits `start` to `end` of all these reports are equal, given their
-    permanent response."""
-    m, times = metric.params.mechanism, reports
-    p2, q2 = m.p2 / PROBABILITY_SCALE, m.q2 / PROBABILITY_SCALE
+    """The probability that these bits of all these reports are equal. permanent: B'."""
+    (_, _, p2, q2), times = metric.params.mechanism.rates, reports
     places = range(start, min(end, metric.params.num_bits))
     ones = sum(permanent >> place & 1 for place in places)
     each = p2**times + (1 - p2) ** times, q2**times + (1 - q2) ** times

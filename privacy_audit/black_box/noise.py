@@ -1,5 +1,4 @@
-"""Two-sided tests of the noise: too little breaks the promise of privacy, too much that of
-accuracy."""
+"""Two-sided tests of the noise: too little breaks privacy, too much accuracy."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from privacy_audit.black_box.checks import (
     test,
 )
 from privacy_audit.black_box.noise_sums import NoiseSums, chances, largest_product
-from privacy_audit.black_box.observations import Floats
+from privacy_audit.responses import Floats
 from rappor_core.params import RapporParams
 
 MIN_EXPECTED = 5.0  # in a cell of a chi-square test
@@ -160,8 +159,7 @@ def _permanence(metric: str, sums: NoiseSums, part: str) -> Check:
 
 
 def chi_square(counts: Floats, expected: Floats) -> tuple[float, int]:
-    """P-value of Pearson's test, after joining neighbouring cells until each has enough; and the
-    cells."""
+    """P-value of Pearson's test, with small neighboring cells joined; and the cells."""
     seen, wanted = [0.0], [0.0]
     for count, chance in zip(counts, expected, strict=True):
         if wanted[-1] >= MIN_EXPECTED:

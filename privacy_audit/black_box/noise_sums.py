@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy_audit.black_box.bounds import bennett_p_value
-from privacy_audit.black_box.observations import Floats, Observations, shown_counts
-from rappor_core.mechanism import PROBABILITY_SCALE
+from privacy_audit.black_box.observations import Observations, shown_counts
+from privacy_audit.responses import Floats
 from rappor_core.params import RapporParams
 
 MAX_PAIRED_BITS = 256  # of which all pairs are looked at
@@ -20,8 +20,7 @@ Masks = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class NoiseSums:
-    """Sums for the noise tests. reports: of each device. sums: by name, to be added up over
-    chunks."""
+    """Sums for the noise tests, by name, to be added over chunks. reports: of each device."""
 
     reports: int
     sums: dict[str, Floats]
@@ -34,8 +33,7 @@ class NoiseSums:
 
 
 def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
-    """The sums that one chunk of trials adds to the noise tests: of single reports, or of series
-    of one device."""
+    """The sums that a chunk of trials adds: of single reports, or of series of a device."""
     held = np.where(seen.world[:, None] == 0, seen.masks[0], seen.masks[1])
     reports = seen.reports.shape[1]
     if reports > 1:
@@ -98,8 +96,7 @@ def residuals(
 
 def chances(params: RapporParams, *, permanent: bool) -> tuple[float, float]:
     """P(1) for a bit of B that is set, and for one that is clear."""
-    m = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    p1, q1, p2, q2 = params.mechanism.rates
     if permanent:
         return p1, q1
     if not params.scheme.symbols:
@@ -115,8 +112,7 @@ def product_test(
     *,
     permanent: bool,
 ) -> tuple[float, float]:
-    """Test whether two sets of residuals are independent as promised: z and p-value of their
-    products' sum.
+    """Test whether two sets of residuals are independent: z and p-value of their products.
 
     By Bennett's inequality: the sum over bits that are seldom set is far from normal.
     """
@@ -172,8 +168,7 @@ def _of_series(params: RapporParams, seen: Observations, held: Masks) -> dict[st
     """
     t, k = seen.reports.shape[1:]
     counts = shown_counts(seen.reports).astype(np.int64)
-    m = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
+    p1, q1, p2, q2 = params.mechanism.rates
     if params.scheme.symbols:
         alike = (counts * (counts - 1)).sum(axis=1) / (t * (t - 1))
         squares = p2**2 + (k - 1) * q2**2

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,12 +10,11 @@ from numpy.typing import NDArray
 
 from privacy_audit.black_box.program_client import SeenReport, Value
 from privacy_audit.black_box.scenarios import Scenario
-from rappor_core.mechanism import PROBABILITY_SCALE
+from privacy_audit.responses import Floats, Integers, ln
+from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from rappor_core.params import RapporParams
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 
 MIDDLE = 0.5  # where attackers take a device's own cut to be: values at the ends are beyond it
@@ -28,19 +25,15 @@ LIKELIHOOD, AVERAGE = 0, 1  # columns of `features`: the two attacks that need n
 class Observations:
     """The watched reports of n trials of one scenario.
 
-    reports: (n, t, k), rows of zeros where fewer than t came; packed: the same as bytes.
-    number: (n,) how many came in all.
-    masks: (3, n, k) the bits of the scenario's three values in the trial's cohort; packed_masks:
-        the same as bytes.
+    reports: (n, t, k), rows of zeros where fewer than t came.  number: (n,) how many came in all.
+    masks: (3, n, k) the bits of the scenario's three values in the trial's cohort.
     cohorts: (n,) of the last report, -1 where none came.  world: (n,) 0 or 1.
     moved: how many trials showed more than one cohort.
     """
 
     reports: Bits
-    packed: Bits
     number: Integers
     masks: Bits
-    packed_masks: Bits
     cohorts: Integers
     world: Integers
     moved: int
@@ -59,7 +52,7 @@ def observe(
     raw = np.zeros((n, t, width), dtype=np.uint8)
     masks = np.zeros((3, n, width), dtype=np.uint8)
     cohorts = np.full(n, -1, dtype=np.int64)
-    bytes_of = _bits_of(file)
+    known: dict[tuple[str, int, Value], Bits] = {}
     moved = 0
     for row, reports in enumerate(seen):
         last = reports[-t:]
@@ -70,36 +63,30 @@ def observe(
         name, cohort = last[-1].metric, last[-1].cohort
         cohorts[row] = cohort
         moved += any(report.cohort != cohort for report in reports)
-        for which in range(3):
-            masks[which, row] = bytes_of(name, cohort, scenario.values[which])
+        for which, value in enumerate(scenario.values):
+            key = name, cohort, value
+            if key not in known:
+                known[key] = _bits_of(file.metrics[name], cohort, value)
+            masks[which, row] = known[key]
     unpacked = [np.unpackbits(x, axis=-1, bitorder="little", count=k) for x in (raw, masks)]
     number = np.array([len(reports) for reports in seen], dtype=np.int64)
-    return Observations(unpacked[0], raw, number, unpacked[1], masks, cohorts, world, moved)
+    return Observations(unpacked[0], number, unpacked[1], cohorts, world, moved)
 
 
-def _bits_of(file: MetricsFile) -> Callable[[str, int, Value], Bits]:
-    """B of a value in a cohort, as bytes of a report; remembered."""
-
-    @lru_cache(maxsize=100_000)
-    def bits_of(name: str, cohort: int, value: Value) -> Any:
-        metric = file.metrics[name]
-        scheme = metric.params.scheme
-        whole = scheme.jittered_bits(metric, value, cohort, MIDDLE)
-        width = metric.params.report_bytes
-        return np.frombuffer(whole.to_bytes(width, "little"), dtype=np.uint8)
-
-    return bits_of
+def _bits_of(metric: Metric, cohort: int, value: Value) -> Bits:
+    """B of a value in a cohort, as bytes of a report."""
+    whole = metric.params.scheme.jittered_bits(metric, value, cohort, MIDDLE)
+    return np.frombuffer(whole.to_bytes(metric.params.report_bytes, "little"), dtype=np.uint8)
 
 
 def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
-    """The numbers that attacks use for each device, (n, number of features); see `LIKELIHOOD`
-    and `AVERAGE`.
+    """The numbers that attacks use for each device, (n, features): `LIKELIHOOD`, `AVERAGE`.
 
     The others are for the classifier: they also hold what a client that does not do what it
     declares may show (reports left out, bare values, equal reports, a first or last report that
     differs from the rest).
     """
-    reports, t = seen.packed, seen.packed.shape[1]
+    reports, t = seen.reports, seen.reports.shape[1]
     counts = shown_counts(seen.reports)
     means = [_sum_over(mask, counts) / (t * np.maximum(_sizes(mask), 1)) for mask in seen.masks]
     columns: list[NDArray[Any]] = [
@@ -107,7 +94,7 @@ def features(params: RapporParams, seen: Observations) -> NDArray[np.float32]:
         (_sum_over(seen.masks[0], counts) - _sum_over(seen.masks[1], counts)) / t,
     ]
     for which, mean in enumerate(means):
-        bare = (reports == seen.packed_masks[which][:, None, :]).all(axis=2)
+        bare = (reports == seen.masks[which][:, None, :]).all(axis=2)
         columns += [mean, mean**2, bare.sum(axis=1)]
     for column in (0, t - 1):
         one = seen.reports[:, column]
@@ -155,29 +142,18 @@ def log_likelihood_ratio(
 
 
 def bit_evidence(params: RapporParams, reports: int) -> Floats:
-    """Log likelihood ratio of a set against a clear Bloom bit, for 0 to `reports` ones in its
-    reports."""
-    p1, q1, p2, q2 = _chances(params)
+    """Log likelihood ratio of a set against a clear Bloom bit, by its ones in the reports."""
+    p1, q1, p2, q2 = params.mechanism.rates
     ones = np.arange(reports + 1)
-    show = [ones * _ln(p) + (reports - ones) * _ln(1 - p) for p in (p2, q2)]
-    given = [np.logaddexp(_ln(kept) + show[0], _ln(1 - kept) + show[1]) for kept in (p1, q1)]
+    show = [ones * ln(p) + (reports - ones) * ln(1 - p) for p in (p2, q2)]
+    given = [np.logaddexp(ln(kept) + show[0], ln(1 - kept) + show[1]) for kept in (p1, q1)]
     return np.asarray(given[0] - given[1])
 
 
 def _symbol_likelihood(params: RapporParams, counts: Integers, mask: Bits) -> Floats:
     """ln P(symbols | the value whose symbol is in `mask`), up to what all values share."""
-    p1, q1, p2, q2 = _chances(params)
-    prior = np.where(mask == 1, _ln(p1), _ln(q1))
+    p1, q1, p2, q2 = params.mechanism.rates
+    prior = np.where(mask == 1, ln(p1), ln(q1))
     total = counts.sum(axis=1, keepdims=True, dtype=np.int64)
-    terms = prior + counts * _ln(p2) + (total - counts) * _ln(q2)
+    terms = prior + counts * ln(p2) + (total - counts) * ln(q2)
     return np.asarray(np.logaddexp.reduce(terms, axis=1))
-
-
-def _chances(params: RapporParams) -> tuple[float, float, float, float]:
-    m = params.mechanism
-    p1, q1, p2, q2 = (x / PROBABILITY_SCALE for x in (m.p1, m.q1, m.p2, m.q2))
-    return p1, q1, p2, q2
-
-
-def _ln(p: float) -> float:
-    return float(np.log(max(p, 1e-300)))

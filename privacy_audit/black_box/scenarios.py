@@ -152,8 +152,7 @@ def start_days(metric: Metric, periods: int) -> list[int]:
 
 
 def spaced_days(metric: Metric, periods: int) -> list[int]:
-    """List days as `start_days` does, but far apart, so that a response which changes with the
-    month or year shows."""
+    """List days as `start_days` does, but far apart, so that monthly or yearly changes show."""
     gap = GAPS[metric.period]
     return start_days(metric, 1 + (periods - 1) * gap)[::gap]
 
@@ -224,8 +223,7 @@ def fillers(metric: Metric, pool: tuple[Value, ...], kept: int) -> list[Value] |
 
 
 def past_cap(metric: Metric, pool: tuple[Value, ...], recorded: list[Value]) -> tuple[Value, ...]:
-    """List values of a pool that find no place in the cap once `recorded` have theirs, not even
-    by equal bits."""
+    """List values of a pool that find no place in the cap after `recorded`, even by equal bits."""
     always = [value for value in (metric.fallback, metric.no_data) if value is not None]
     cohorts = range(metric.params.num_cohorts)
     taken = [{metric.value_bits(v, c) for v in (*recorded, *always)} for c in cohorts]

@@ -1,5 +1,4 @@
-"""Check that no bytes in a device's files reveal its values: byte runs that devices with one
-value share.
+"""Check that no bytes of files reveal values: runs that devices with one value share.
 
 Devices of two kinds differ in their values alone, and each has a secret of its own. What files hold
 of a value must go through that secret, so nothing can stand in the files of all devices with one
@@ -23,8 +22,7 @@ LENGTHS = (3, 6)
 def file_checks(
     one: Sequence[bytes], other: Sequence[bytes], part: str, when: str = ""
 ) -> Iterator[Check]:
-    """Check that files of devices with two different values cannot be told apart. one, other:
-    all bytes of each device's files."""
+    """Check that files of devices with two values are alike. one, other: bytes of each device."""
     for length in LENGTHS:
         p_value, found = most_telling(one, other, length)
         yield test(
@@ -35,8 +33,7 @@ def file_checks(
 
 
 def most_telling(one: Sequence[bytes], other: Sequence[bytes], length: int) -> tuple[float, str]:
-    """The run of bytes that best distinguishes two groups of devices: corrected p-value, and
-    where it is.
+    """The run of bytes that best tells two groups apart: corrected p-value, and where it is.
 
     By the hypergeometric law of which devices' files hold it, over all runs that are in as many
     files as could tell anything.

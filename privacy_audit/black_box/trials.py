@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privacy_audit.black_box.noise_sums import NoiseSums, noise_sums
-from privacy_audit.black_box.observations import Integers, features, observe
+from privacy_audit.black_box.observations import features, observe
 from privacy_audit.black_box.program_client import ClientSource, Event, Life
 from privacy_audit.black_box.scenarios import Scenario
+from privacy_audit.responses import Integers
 
 REPORTS_A_CHUNK = 20_000
 

@@ -32,8 +32,7 @@ _Word = tuple[int, int]  # value and length of a code word
 
 
 class Decoded(NamedTuple):
-    """The bytes that some code bits stand for, and whether the code ends (END), at which bit
-    after the last one read.
+    """The bytes that code bits represent, and whether the code ends after them.
 
     ended: END was read, and only zeros follow it.  valid: some string has these first bits.
     """
@@ -44,8 +43,7 @@ class Decoded(NamedTuple):
 
 
 class PrefixCode(Frozen):
-    """A code table: a variable-length code for strings in which frequent strings are short.
-    Public.
+    """A code table, in which frequent strings are short. Public.
 
     order: how many bytes before it choose the code of a byte.
     lower_case: A to Z are coded as a to z.

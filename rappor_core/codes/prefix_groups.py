@@ -1,5 +1,4 @@
-"""Groups of cohorts of a `discover` metric: each group hashes a prefix of the code of another
-length."""
+"""Groups of cohorts of a `discover` metric: each hashes a prefix of another length."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ class PrefixGroups(Frozen):
         return (prefix << (8 * num_bytes - num_bits)).to_bytes(num_bytes, "big")
 
     def to_dict(self) -> dict[str, Any]:
-        """The groups as plain values; the code table itself only where it does not come with the
-        package."""
+        """The groups as plain values; with the code table unless it comes with the package."""
         return {
             "code": self.code.name,
             "code_sha256": self.code.digest,

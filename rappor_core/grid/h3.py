@@ -58,8 +58,7 @@ class H3:
         return int(3 * area / cell_area) + 100
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Yield the cells that share a point with the box; it is split in halves where it is
-        very wide."""
+        """Yield the cells that share a point with the box; a very wide one is split in halves."""
         shape = [(box.south, box.west), (box.south, box.east), (box.north, box.east),
                  (box.north, box.west)]  # fmt: skip
         if box.width >= 180:

@@ -50,8 +50,7 @@ class Square:
         return y * (self._columns << level) + x, level
 
     def outline(self, cell: int, level: int) -> tuple[Point, ...]:
-        """The four corners of the cell's rectangle; longitudes may pass 180 where the box
-        crosses it."""
+        """The four corners of the cell's rectangle; longitudes may pass 180 if the box does."""
         y, x = divmod(cell, self._columns << level)
         box, rows, columns = self._box, self._rows << level, self._columns << level
         south, north = (box.south + (box.north - box.south) * row / rows for row in (y, y + 1))
@@ -64,8 +63,7 @@ class Square:
         return len(rows) * len(columns)
 
     def in_box(self, box: Box, level: int) -> Iterator[int]:
-        """Yield the cells that share a point with the box, row by row; the box is cut to the
-        grid's own."""
+        """Yield the cells that share a point with the box, within the grid's own, row by row."""
         rows, columns = self._ranges(box, level)
         return (y * (self._columns << level) + x for y in rows for x in columns)
 

@@ -26,8 +26,7 @@ DEFAULT_NUM_COHORTS = 160
 
 
 class Discover(Kind):
-    """The kind of metric that finds strings without a list: a cohort says how many bits of a
-    string's code are hashed."""
+    """Finds strings without a list: a cohort says how many bits of a string's code are hashed."""
 
     name = "discover"
     encodings = ("coded_prefix",)
@@ -62,8 +61,7 @@ class Discover(Kind):
     def mechanism(
         self, table: MetricTable, num_hashes: Any, *, single_bit: bool
     ) -> TwoRoundMechanism:
-        """Make the mechanism; from `epsilon_infinity` alone, a permanent response that is sent
-        as it is, once.
+        """Make the mechanism; from `epsilon_infinity` alone, a permanent response sent once.
 
         It keeps a 1 with 1/2 and lies with 1 / (e^epsilon + 1), rounded towards privacy (OUE; Wang
         et al. 2017).
@@ -96,13 +94,11 @@ class Discover(Kind):
         return int(metric.details.num_groups)
 
     def fewer_cohorts(self, metric: Metric) -> str:
-        """Advice to declare fewer levels, since each level takes a group of cohorts, and one
-        group more counts."""
+        """Advice to declare fewer levels: each takes a group of cohorts, and one group counts."""
         return f"fewer levels (num_levels + 1 = {self.cohort_step(metric)} cohorts at least)"
 
     def check(self, metric: Metric) -> None:
-        """Require equal groups of cohorts, and one report only where a second one would repeat
-        its bits."""
+        """Require equal groups of cohorts, and one report where a second would repeat its bits."""
         groups, cohorts = metric.details.num_groups, metric.params.num_cohorts
         if cohorts % groups:
             raise MetricsFileError(

@@ -21,11 +21,11 @@ from rappor_core.hashing import mmh3_positions
 from rappor_core.metrics.location import (
     DEFAULT_GAP_MINUTES,
     MAX_GAP_MINUTES,
+    MAX_WINDOW,
     Slot,
     check_no_overlap,
     slot_at,
 )
-from rappor_core.metrics.location_modes import MAX_WINDOW
 from rappor_core.params import RapporParams
 
 FlowMode = Literal["once", "window"]
@@ -179,8 +179,7 @@ class Flow(Frozen):
 
     @cached_property
     def centres(self) -> tuple[Point, ...]:
-        """Latitude and longitude of the centre of each cell, in degrees: the mean of its
-        corners."""
+        """Latitude and longitude of the center of each cell, in degrees."""
         system, level = self.grid.system, self.grid.finest
         return tuple(_mean(system.outline(code, level)) for code in self._codes)
 
@@ -241,8 +240,7 @@ class Flow(Frozen):
         return self.zone_of[side] if side < num_cells else len(self.zones) + side - num_cells
 
     def num_classes(self, question: str) -> int:
-        """Number of classes into which a question sorts the pairs. Raises KeyError for another
-        text than one of `QUESTIONS`."""
+        """Number of classes into which a question of `QUESTIONS` sorts the pairs."""
         sides = self.num_sides
         return {
             HOME: 2 * sides,

@@ -88,8 +88,7 @@ class FlowKind(Kind):
         return COHORT_STEP
 
     def check(self, metric: Metric) -> None:
-        """Require fresh reports, one a period, a symbol for each band, and cohorts that ask all
-        questions."""
+        """Require fresh reports, one a period, a symbol a band, cohorts that ask all questions."""
         flow = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one answer a period")

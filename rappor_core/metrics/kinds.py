@@ -83,8 +83,7 @@ class Kind:
         return "fewer cohorts"
 
     def turns(self, metric: Metric) -> int:  # noqa: ARG002
-        """Over how many groups and periods the reports of devices are spread: a series has so many
-        times fewer in a period."""
+        """Number of groups and periods over which the reports of devices are spread."""
         return 1
 
     def completed(
@@ -169,8 +168,7 @@ class Kind:
         return self.in_words, metric.categories
 
     def names(self, definition: Mapping[str, Any]) -> Sequence[str]:
-        """Names of the values by index, from a definition made by `Metric.to_dict`; none where
-        they are not listed."""
+        """Names of the values by index, of a definition (`Metric.to_dict`); none if not listed."""
         return list(definition.get("categories", ()))
 
     def takes(self, metric: Metric) -> tuple[Sequence[object], ...]:
@@ -204,8 +202,7 @@ def kind_named(name: object) -> Kind:
 
 
 def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:
-    """The error for a value whose type the metric does not take; the message never holds the
-    value."""
+    """The error for a value of a wrong type; the message never holds the value."""
     hint = ""
     if isinstance(value, Set | list | tuple):
         hint = "; record its elements as metrics of their own, each charged"

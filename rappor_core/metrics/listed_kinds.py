@@ -130,8 +130,7 @@ class Boolean(Kind):
         return {"num_bits": 1, "num_hashes": 1, "num_cohorts": table["num_cohorts"]}
 
     def check(self, metric: Metric) -> None:
-        """Require a cap of 2, so that both values are memoised, and no fallback, which would never
-        be sent."""
+        """Require a cap of 2, for both values, and no fallback, which would never be sent."""
         if metric.fallback is not None:
             why = "has no use: a boolean has two values, both may be memoised"
             refuse_field(metric, "fallback", why)

@@ -16,11 +16,11 @@ from rappor_core.errors import ParameterError, check_whole, shown
 from rappor_core.frozen import Frozen
 from rappor_core.grid.box import RESERVED
 from rappor_core.grid.grid import Grid
-from rappor_core.metrics.location_modes import PlaceMode, mode_named
 
 Turn = Literal["fixed", "fresh"]
 Days = Literal["all", "weekdays", "weekends"]
 
+MAX_WINDOW = 1_000  # periods
 MAX_HOLD = 60  # periods
 MAX_GAP_MINUTES = 24 * 60
 DEFAULT_GAP_MINUTES = 60
@@ -74,14 +74,45 @@ class Slot(Frozen):
         return hour >= self.first or hour < self.last
 
 
+class PlaceMode(Frozen):
+    """How often a device answers for its slots, and what bounds its answers. Public.
+
+    memoizes: whether a cell has a permanent response, which is repeated; else reports are fresh.
+    windows: the least and the most periods of a `window`, in each of which a device has one report;
+        the time between two reports is then what bounds them. (0, 0): one for every period.
+    max_reports: of a life, where the mode says; None: what is declared.
+    """
+
+    name: str
+    memoizes: bool = False
+    windows: tuple[int, int] = (0, 0)
+    max_reports: int | None = None
+
+
+_MODES = {
+    mode.name: mode
+    for mode in (
+        PlaceMode("memo", memoizes=True),
+        PlaceMode("window", windows=(2, MAX_WINDOW)),
+        PlaceMode("once", max_reports=1),
+    )
+}
+
+
+def mode_named(name: object) -> PlaceMode:
+    """Return the mode of a name. Raises ParameterError for an unknown one."""
+    if not isinstance(name, str) or name not in _MODES:
+        raise ParameterError(f"mode = {shown(name)} is not one of {', '.join(_MODES)}")
+    return _MODES[name]
+
+
 class Location(Frozen):
     """How places become values.
 
     grid: cells, with every level of the metric.  level: this sub-metric's, one of the grid's.
     slots: all that are declared, without overlap.  slot: this sub-metric's name among them.
-    mode: a name of `rappor_core.metrics.location_modes`: `memo` (a permanent response for each
-        cell, reports every period), `window` (one fresh report every `window` periods) or `once`
-        (one report for life).
+    mode: `memo` (a permanent response for each cell, reports every period), `window` (one fresh
+        report every `window` periods) or `once` (one report for life).
     window: periods, 0 but for mode `window`.  pairs: values are trips, "origin>destination".
     max_gap_minutes: the longest time that one fix speaks for, on the device.
     turn: of mode `window`: `fixed`, when the one report falls due is drawn once for life; `fresh`,
@@ -128,7 +159,17 @@ class Location(Frozen):
             raise ParameterError(
                 f"hold = {shown(self.hold)} is not a number of periods from 0 to {MAX_HOLD}"
             )
-        self.rules.check(self)
+        if self.turn == "fresh" and not self.window:
+            raise ParameterError(f"turn = 'fresh' goes with mode = 'window', not {self.mode!r}")
+        if self.window and self.hold >= self.window:  # no place is held until the next answer
+            raise ParameterError(
+                f"hold = {self.hold} is not shorter than window = {self.window} periods"
+            )
+        if self.hold and self.rules.max_reports:
+            raise ParameterError(
+                f"hold = {self.hold} does not go with mode = 'once', which answers the first "
+                "period that a device is asked in"
+            )
 
     def _check_slots(self) -> None:
         names = [slot.name for slot in self.slots]
@@ -149,13 +190,27 @@ class Location(Frozen):
         return _domain(self.grid, self.level, reserved_values(no_data))
 
     @property
+    def every(self) -> int:
+        """Of how many pairs (period, slot) a device answers one; 0: of all in its life."""
+        if self.rules.max_reports:
+            return 0
+        return self.window * len(self.slots) or 1
+
+    @property
     def num_turns(self) -> int:
-        """Of how many pairs (period, slot) a device answers one; of mode `once` all slots."""
-        return self.rules.every(self) or len(self.slots)
+        """Number of pairs as of `every`; of mode `once` all slots."""
+        return self.every or len(self.slots)
 
     def most_reports_in(self, periods: int) -> int:
-        """The most reports of one slot that a device sends in `periods` (0 or more) in a row."""
-        return self.rules.most_reports_in(self, periods) if periods else 0
+        """The most reports of one slot that a device sends in `periods` (0 or more) in a row.
+
+        With fresh turns one in each block that the periods can touch.
+        """
+        if self.rules.max_reports or not periods:
+            return min(periods, 1)
+        if self.turn == "fresh":
+            return (periods - 2) // self.window + 2
+        return -(-periods // self.window) if self.window else periods
 
     def slot_at(self, hour: int, weekend: bool) -> str | None:
         """Find the name of the slot that an hour of such a day belongs to, if any."""

@@ -28,8 +28,14 @@ from rappor_core.metrics.keys import (
     Key,
 )
 from rappor_core.metrics.kinds import Kind, refuse_field
-from rappor_core.metrics.location import DEFAULT_GAP_MINUTES, DEFAULT_SLOTS, Location, Slot
-from rappor_core.metrics.location_modes import PlaceMode, mode_named
+from rappor_core.metrics.location import (
+    DEFAULT_GAP_MINUTES,
+    DEFAULT_SLOTS,
+    Location,
+    PlaceMode,
+    Slot,
+    mode_named,
+)
 from rappor_core.params import MAX_BITS, RapporParams
 
 if TYPE_CHECKING:
@@ -88,7 +94,7 @@ class LocationKind(Kind):
         """Yield the fields of one metric for each slot and level, named `name/slot/level`."""
         mode = mode_named(table["mode"])
         declared = {**table.declared(), **_caps(table, mode), "fallback": OTHER}
-        if not mode.memoises and table["period"] in PATIENT_PERIODS:
+        if not mode.memoizes and table["period"] in PATIENT_PERIODS:
             declared.setdefault("accept_days", PATIENT_DAYS)
         for location in _locations(table):
             name = f"{table.name}/{location.slot}/{location.level}"
@@ -109,8 +115,7 @@ class LocationKind(Kind):
         return [f"{cell}>{middle[0]}" for cell in middle] if location.pairs else middle
 
     def check(self, metric: Metric) -> None:
-        """Require one report a slot and period, the reserved fallback, and noise that fits the
-        mode."""
+        """Require one report a slot and period, the reserved fallback, and noise of the mode."""
         location = metric.location
         if location is None:
             return
@@ -122,7 +127,7 @@ class LocationKind(Kind):
             refuse_field(metric, "max_reports_per_period", why)
         if metric.no_data not in (None, NO_DATA):
             refuse_field(metric, "no_data", f"is not {NO_DATA!r}, its reserved name for a location")
-        if location.rules.memoises != metric.params.mechanism.has_permanent_round:
+        if location.rules.memoizes != metric.params.mechanism.has_permanent_round:
             why = "do not go with its mode: only 'memo' has a permanent response"
             refuse_field(metric, "params", why)
         if metric.num_values not in (None, metric.params.num_bits):
@@ -158,7 +163,7 @@ class LocationKind(Kind):
 
 def _caps(table: MetricTable, mode: PlaceMode) -> dict[str, int]:
     """What bounds a device for life: distinct cells, or reports."""
-    if mode.memoises:
+    if mode.memoizes:
         if "hold" in table and table["hold"] == 0:
             table.refuse(
                 "hold",
@@ -171,7 +176,7 @@ def _caps(table: MetricTable, mode: PlaceMode) -> dict[str, int]:
         return {"max_memoized_values": table["max_memoized_values"] if cap is None else cap}
     table.refuse_any(
         ("max_memoized_values",),
-        f"has no use: mode {mode.name!r} memoises nothing; max_reports bounds it",
+        f"has no use: mode {mode.name!r} memoizes nothing; max_reports bounds it",
     )
     if mode.max_reports is None:
         return {"max_memoized_values": _UNCAPPED}
@@ -209,7 +214,7 @@ def _params(table: MetricTable, location: Location) -> RapporParams:
     encoding = _encoding(table)
     if not encoding.symbols:
         table.refuse_any(("num_symbols",), "goes with encoding = 'symbol'")
-    elif not location.rules.memoises:
+    elif not location.rules.memoizes:
         table.refuse("encoding", "goes with mode = 'memo'")
     shape = _shape(table, location, encoding) | {"hash": table["hash"]}
     mechanism = _noise(table, location, encoding, shape)
@@ -241,9 +246,9 @@ def _shape(table: MetricTable, location: Location, encoding: Encoding) -> dict[s
 def _noise(
     table: MetricTable, location: Location, encoding: Encoding, shape: Mapping[str, Any]
 ) -> TwoRoundMechanism:
-    """The rounds of a mode: one fresh one, or two where it memoises."""
+    """The rounds of a mode: one fresh one, or two where it memoizes."""
     hashes = shape["num_hashes"]
-    if not location.rules.memoises:
+    if not location.rules.memoizes:
         table.refuse_any(NOISE_NAMES, "goes with mode = 'memo'; give epsilon, of one report")
         table.check_hashes(hashes)
         return TwoRoundMechanism.one_shot(table.positive("epsilon") / hashes)

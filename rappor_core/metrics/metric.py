@@ -106,7 +106,7 @@ class Metric(Frozen):
     @property
     def spaced(self) -> bool:
         """Whether the time between two reports bounds them, by the declared name (a location)."""
-        return self.location is not None and self.location.rules.spaced
+        return self.location is not None and self.location.window > 0
 
     @property
     def num_values(self) -> int | None:
@@ -115,14 +115,12 @@ class Metric(Frozen):
 
     @property
     def base_name(self) -> str:
-        """The declared name (up to the first `/`), which ledger, cohort and permanent response
-        of all sub-metrics share."""
+        """The declared name (up to `/`): of ledger, cohort and permanent response of all parts."""
         return self.name.partition("/")[0]
 
     @property
     def max_permanent_responses(self) -> int:
-        """Number of permanent responses that a device can come to hold: at most g with g
-        symbols."""
+        """Number of permanent responses that a device can come to hold; of symbols at most g."""
         return self.params.scheme.max_permanent_responses(self.params, self.max_memoized_values)
 
     @property
@@ -158,8 +156,7 @@ class Metric(Frozen):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """The fields that change what a report means, and no others; `params_id` is their
-        digest."""
+        """The fields that change what a report means; `params_id` is their digest."""
         meaning = {
             "meaning_version": MEANING_VERSION,
             "kind": self.kind,

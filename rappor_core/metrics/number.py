@@ -125,8 +125,7 @@ class Number(Frozen):
         return -(-len(self.asked) // (num_symbols - 1))
 
     def cuts(self, cohort: int, num_symbols: int) -> range:
-        """Indices of the questions in `asked` that a cohort answers, rising; g - 1 of them, or
-        one less.
+        """Rising indices of the questions that a cohort answers; g - 1 of them, or one less.
 
         Every question is asked of as many cohorts as any other.
         """
@@ -134,8 +133,7 @@ class Number(Frozen):
         return range(cohort % stride, len(self.asked), stride)
 
     def thresholds(self, cohort: int, num_symbols: int, jitter: float = 0.0) -> list[float]:
-        """The cuts with which a device of a cohort compares its number, rising. Private where
-        jittered."""
+        """The rising cuts with which a device of a cohort compares. Private where jittered."""
         asked = self.asked
         cuts = [asked[question] for question in self.cuts(cohort, num_symbols)]
         return cuts if self.ask == "edges" else [self._jittered(cut, jitter) for cut in cuts]
@@ -153,8 +151,7 @@ class Number(Frozen):
     def symbol(
         self, number: float | None, cohort: int, num_symbols: int, jitter: float = 0.0
     ) -> int:
-        """The symbol of a number: how many of the device's cuts are at or below it. None: no
-        data."""
+        """The symbol of a number (None: no data): how many of the device's cuts are at or below."""
         if number is None:
             if self.none == "apart":
                 return 0

@@ -93,8 +93,7 @@ class NumberKind(Kind):
         yield {**declared, "params": params, "details": number, "max_memoized_values": symbols}
 
     def check(self, metric: Metric) -> None:
-        """Require one report a period, cohorts that share the cuts evenly, and noise that fits
-        the mode."""
+        """Require one report a period, cohorts that share the cuts evenly, noise of the mode."""
         number = metric.details
         if metric.max_reports_per_period != 1:
             refuse_field(metric, "max_reports_per_period", "is not 1: one number a period")

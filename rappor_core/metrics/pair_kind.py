@@ -143,8 +143,7 @@ _ONE_HOT, _BLOOM = "one_hot", "bloom"
 
 
 class PairKind(Kind):
-    """The kind of metric whose value is a pair, one value from each of two lists, encoded as
-    one."""
+    """A pair, one value from each of two lists, encoded as one."""
 
     name = "pair"
     encodings = (_ONE_HOT, _BLOOM)

@@ -98,8 +98,7 @@ def day_from_number(days: int) -> date:
 
 
 def unpack(layout: struct.Struct, body: bytes, offset: int) -> tuple[Any, ...]:
-    """Unpack the binary fields of a body at `offset`. Raises WireFormatError where the body is
-    too short."""
+    """Unpack fields of a body at `offset`. Raises WireFormatError if it is too short."""
     try:
         return layout.unpack_from(body, offset)
     except struct.error:

@@ -65,8 +65,7 @@ def decode_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
 
 
 def parse_body(body: bytes) -> Any:
-    """Parse the JSON of a batch. Raises WireFormatError, also where it has more values than any
-    batch has."""
+    """Parse a batch's JSON. Raises WireFormatError, also for more values than a batch has."""
     _check_values(body)
     return parse_strict_json(body)
 
@@ -135,8 +134,7 @@ def bits_from_text(index: int, text: Any) -> bytes:
 
 
 def day_from_text(where: str, text: Any) -> date:
-    """Parse an ISO date from 1970 on. where: name of the field for the message. Raises
-    WireFormatError."""
+    """Parse an ISO date from 1970 on. where: the field. Raises WireFormatError."""
     try:
         if type(text) is not str or not _DAY.fullmatch(text):
             raise ValueError
@@ -160,8 +158,7 @@ def check_fields(where: str, fields: Any, expected: set[str]) -> None:
 
 
 def check_hex_128(what: str, text: Any) -> str:
-    """Check that a text is 32 hexadecimal digits, and return it. what: name of the field for the
-    message. Raises WireFormatError."""
+    """Return a text of 32 hexadecimal digits. what: the field. Raises WireFormatError."""
     if type(text) is not str or not _HEX_128.fullmatch(text):
         raise WireFormatError(f"{what} {shown(text)} is not 32 lower-case hexadecimal digits")
     return text

@@ -61,8 +61,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class RuleScore:
-    """The score of one rule in one run: recall, false discovery proportion, any false, interval
-    coverage.
+    """The score of a rule in a run: recall, false discoveries, interval coverage.
 
     detected, covered: found values, and their intervals that hold the truth; right,
     right_covered: the same of those that somebody holds.

@@ -25,8 +25,7 @@ class Configuration(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Reports, held values, k and m of a setting, and the lists and distributions to run with
-    them."""
+    """Reports, held values, k and m of a setting, with its lists and distributions."""
 
     reports: int
     values: int
@@ -60,58 +59,48 @@ def _loose(missing: Missing, wrong: float) -> Configuration:
 
 DOMINANT = ("0.50", "0.70", "0.90", "0.97", "0.99")  # the largest share; 60 others are equal
 ZIPF: tuple[str, ...] = ("zipf1",)
+LOOSE_OR_NONE: Mapping[str, Configuration] = {
+    "loose": _loose("every tenth", 3.0), "nothing true": _loose("all", 3.0)
+}  # fmt: skip
+LOOSE = {"loose": LOOSE_OR_NONE["loose"]}
+HALF: tuple[str, ...] = ("one 0.50",)
+
+
+def _one_loose(missing: Missing, wrong: float) -> dict[str, Configuration]:
+    return {"heaviest missing" if missing == "heaviest" else "loose": _loose(missing, wrong)}
+
+
 STRESS: Mapping[str, Size] = {
     **{
         f"dominant {share}": Size(
-            10_000_000, 61, 32, 32, {"loose": _loose("none", 150 / 61)}, (f"one {share}",)
+            10_000_000, 61, 32, 32, _one_loose("none", 150 / 61), (f"one {share}",)
         )
         for share in DOMINANT
     },
     "dense rows": Size(
-        100_000_000, 1_400, 8, 200, {"loose": _loose("none", 300 / 1_400)}, ("uniform",)
+        100_000_000, 1_400, 8, 200, _one_loose("none", 300 / 1_400), ("uniform",)
     ),
     "3.7 a row": Size(
-        1_000_000,
-        100,
-        8,
-        17,
-        {"loose": _loose("every tenth", 4.1), "nothing true": _loose("all", 5.0)},
-        ZIPF,
+        1_000_000, 100, 8, 17,
+        _one_loose("every tenth", 4.1) | {"nothing true": _loose("all", 5.0)}, ZIPF,
     ),
-    "3.9 a row": Size(1_000_000, 100, 8, 32, {"loose": _loose("every tenth", 9.1)}, ZIPF),
-    "10 a row": Size(1_000_000, 100, 16, 32, {"loose": _loose("every tenth", 50.3)}, ZIPF),
+    "3.9 a row": Size(1_000_000, 100, 8, 32, _one_loose("every tenth", 9.1), ZIPF),
+    "10 a row": Size(1_000_000, 100, 16, 32, _one_loose("every tenth", 50.3), ZIPF),
     "one cohort": Size(
-        1_000_000,
-        41,
-        128,
-        1,
-        {"heaviest missing": _loose("heaviest", 4.0), "nothing true": _loose("all", 4.0)},
-        ("one 0.50",),
+        1_000_000, 41, 128, 1,
+        _one_loose("heaviest", 4.0) | {"nothing true": _loose("all", 4.0)}, HALF,
     ),
-    "one of 16 bits": Size(
-        1_000_000, 10, 16, 1, {"heaviest missing": _loose("heaviest", 1.0)}, ("one 0.50",)
-    ),
-}
+    "one of 16 bits": Size(1_000_000, 10, 16, 1, _one_loose("heaviest", 1.0), HALF),
+}  # fmt: skip
 FEW_COHORTS: Mapping[str, Size] = {
-    "1 of 256 bits": Size(
-        100_000,
-        60,
-        256,
-        1,
-        {"loose": _loose("every tenth", 3.0), "nothing true": _loose("all", 3.0)},
-        ZIPF,
-    ),
+    "1 of 256 bits": Size(100_000, 60, 256, 1, LOOSE_OR_NONE, ZIPF),
     "1 of 192 bits": Size(
         1_000_000, 60, 192, 1, {"paper": Configuration(0.5, 0.5, 0.75, "every tenth", 3.0)}, ZIPF
     ),
-    "2 of 128 bits": Size(100_000, 60, 128, 2, {"loose": _loose("every tenth", 3.0)}, ZIPF),
-    "4 of 64 bits": Size(
-        1_000_000, 60, 64, 4, {"heaviest missing": _loose("heaviest", 3.0)}, ("one 0.30",)
-    ),
-    "8 of 32 bits": Size(
-        100_000, 60, 32, 8, {"heaviest missing": _loose("heaviest", 3.0)}, ("one 0.50",)
-    ),
-    "8 of 128 bits": Size(1_000_000, 60, 128, 8, {"loose": _loose("every tenth", 3.0)}, ZIPF),
+    "2 of 128 bits": Size(100_000, 60, 128, 2, LOOSE, ZIPF),
+    "4 of 64 bits": Size(1_000_000, 60, 64, 4, _one_loose("heaviest", 3.0), ("one 0.30",)),
+    "8 of 32 bits": Size(100_000, 60, 32, 8, _one_loose("heaviest", 3.0), HALF),
+    "8 of 128 bits": Size(1_000_000, 60, 128, 8, LOOSE, ZIPF),
 }
 SIZES: Mapping[str, Size] = {
     "small": Size(1_000_000, 100, 8, 128, GOOGLE),

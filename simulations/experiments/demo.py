@@ -88,8 +88,7 @@ class DemoPlan:
 def plan_words(
     num_clients: int, epsilons: tuple[float, float], today: date, rng: np.random.Generator
 ) -> DemoPlan:
-    """Plan the demo on words of a real text and their lengths, from `num_clients` devices, one
-    report of each."""
+    """Plan the demo on words of a real text and their lengths: one report of each a device."""
     counts = topic_words()
     words = list(counts)
     toml = METRICS.format(
@@ -159,8 +158,7 @@ def report_day(metric: Metric, today: date) -> date:
 
 
 def served_at_once(metric: Metric, devices: int, today: date) -> Metric:
-    """The metric as a collector of a small fleet serves it: floors that so few devices reach, and
-    reports as old as those of `report_day`.
+    """The metric as a collector of a small fleet serves it: low floors, old reports.
 
     What a report means, and its params_id, stay as declared.
     """

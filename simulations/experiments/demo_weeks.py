@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date, timedelta
 
 import numpy as np
 
+from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from simulations.populations.draws import draw_aggregate
+from simulations.populations.draws import declared_aggregate, draw_aggregate
 from simulations.populations.fleet import RecordedValue
 
 METRICS = """\
@@ -87,7 +87,7 @@ def page_days(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
     metric = parse_metrics(metrics_text(today)).metrics["start_page"]
     for number in range(DAYS):
         day = today - timedelta(days=DAYS - number)
-        yield _drawn(metric, _pages(), _page_weights(number), DAILY, day, day, rng)
+        yield _drawn(metric, _pages(), _page_weights(number), DAILY, day, rng)
 
 
 def day_readings(number: int, rng: np.random.Generator) -> Iterator[RecordedValue]:
@@ -111,11 +111,11 @@ def _pages() -> list[str]:
     return candidates()[::40]
 
 
-def _page_weights(number: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _page_weights(number: int) -> Floats:
     """How many open each page on a day, up to a factor; number: of the day, from 0."""
     weights = 1 / np.arange(1, len(_pages()) + 1)
     weights[_pages().index("https://video.example/")] *= 1 + 1.6 * (number >= DAYS // 2)
-    return weights
+    return np.asarray(weights)
 
 
 def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
@@ -129,7 +129,7 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
         for number in range(WEEKS):
             last = today - timedelta(days=7 * (WEEKS - number))
             weights = np.array([_busy(value, centre, number) for value in values])
-            yield _drawn(metric, values, weights, WEEKLY, last, last, rng)
+            yield _drawn(metric, values, weights, WEEKLY, last, rng)
 
 
 def _busy(value: str, centre: tuple[int, int], week: int) -> float:
@@ -144,20 +144,8 @@ def _busy(value: str, centre: tuple[int, int], week: int) -> float:
 
 
 def _drawn(
-    metric: Metric,
-    values: list[str],
-    weights: np.ndarray[tuple[int], np.dtype[np.float64]],
-    number: int,
-    first: date,
-    last: date,
+    metric: Metric, values: list[str], weights: Floats, number: int, day: date,
     rng: np.random.Generator,
-) -> Aggregate:
-    shares = weights / weights.sum()
-    one, _ = draw_aggregate(values, shares, number, metric.params, rng, metric.name)
-    return replace(
-        one,
-        definition=metric.to_dict(),
-        params_id=metric.params_id,
-        first_day=first,
-        last_day=last,
-    )
+) -> Aggregate:  # fmt: skip
+    one, _ = draw_aggregate(values, weights / weights.sum(), number, metric.params, rng)
+    return declared_aggregate(one, metric, day, day)

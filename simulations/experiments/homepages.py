@@ -78,9 +78,8 @@ def shares_of(distribution: str) -> Floats:
 def setting(devices: int, reports_each: int, rule: str) -> PlanSetting:
     """The setting for the theory of detection: level and number of tests of a rule."""
     if rule == RULES[2]:
-        return PlanSetting(
-            PARAMS, devices, reports_each, 1, 0.02275, "bonferroni"
-        )  # P(score above 2)
+        above_2 = 0.02275  # P(score above 2)
+        return PlanSetting(PARAMS, devices, reports_each, 1, above_2, "bonferroni")
     return PlanSetting(PARAMS, devices, reports_each, CANDIDATES, ALPHA, "bonferroni")
 
 

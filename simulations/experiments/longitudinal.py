@@ -1,5 +1,4 @@
-"""An experiment: what all reports of one device reveal over time, by mode, against the declared
-epsilon.
+"""What all reports of a device reveal over time, by mode, against the declared epsilon.
 
 An adversary holds every report of a device over T periods, knows its cohort and the parameters, and
 asks which of two values it has: likelihood ratios of the declared mechanism, the best there is. All
@@ -20,7 +19,7 @@ from decoder.typing import Floats
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.observations import log_likelihood_ratio
 from privacy_audit.location_attacks import attack as attack_change
-from privacy_audit.location_attacks import draw_permanent, draw_shown
+from privacy_audit.responses import draw_permanent, draw_shown
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.risk import PRIOR, believed

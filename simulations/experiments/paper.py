@@ -19,6 +19,9 @@ from simulations.populations.fleet import exponential_shares, normal_shares
 NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST = 50.0, 10.0, 100
 NORMAL_REPORTS = (10_000, 100_000, 1_000_000)
 EXPONENTIAL_REPORTS = 1_000_000
+EXPONENTIAL_PARAMS = RapporParams.rappor(
+    num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
+)
 EXPONENTIAL_VALUES, EXPONENTIAL_CANDIDATES, EXPONENTIAL_RATE = 100, 200, 0.05
 
 
@@ -101,20 +104,21 @@ def normal(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -
         encoding="one_hot",
     )
     values = [str(number) for number in range(len(shares))]
-    return _run(
-        f"normal, {num_reports:,} reports", values, shares, num_reports, params, rng, options
-    )
+    name = f"normal, {num_reports:,} reports"
+    return _run(name, values, shares, num_reports, params, rng, options)
 
 
 def exponential(num_reports: int, rng: np.random.Generator, options: DecodeOptions) -> Experiment:
     """128 bits, 2 hashes, 16 cohorts, f = .5, p = .5, q = .75; half of the candidates are wrong."""
-    params = RapporParams.rappor(
-        num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
-    )
+    values, shares = exponential_population()
+    return _run("exponential", values, shares, num_reports, EXPONENTIAL_PARAMS, rng, options)
+
+
+def exponential_population() -> tuple[list[str], Floats]:
+    """The candidates, of which the first half are held, and their shares, (200,)."""
     shares = np.zeros(EXPONENTIAL_CANDIDATES)
     shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
-    values = [f"v{number}" for number in range(1, EXPONENTIAL_CANDIDATES + 1)]
-    return _run("exponential", values, shares, num_reports, params, rng, options)
+    return [f"v{number}" for number in range(1, EXPONENTIAL_CANDIDATES + 1)], shares
 
 
 def _run(

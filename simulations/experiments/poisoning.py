@@ -1,5 +1,4 @@
-"""An experiment: how far forged reports move an estimate, and whether the decoder's warnings
-show them.
+"""How far forged reports move an estimate, and whether the decoder's warnings show them.
 
 The paper's exponential population, in which some devices send what they like in order to make one
 value appear that nobody holds. Five ways to forge, from a lie within the protocol to the reports
@@ -23,21 +22,13 @@ from decoder.model.counts import observe
 from decoder.numerics.threads import one_thread
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-from rappor_core.params import RapporParams
-from simulations.experiments.paper import (
-    EXPONENTIAL_CANDIDATES,
-    EXPONENTIAL_RATE,
-    EXPONENTIAL_VALUES,
-)
+from simulations.experiments.paper import EXPONENTIAL_PARAMS as PARAMS
+from simulations.experiments.paper import exponential_population
 from simulations.populations.draws import draw_listed
-from simulations.populations.fleet import exponential_shares
 
 Counts = NDArray[np.int64]
 
 REPORTS = 1_000_000
-PARAMS = RapporParams.rappor(
-    num_bits=128, num_hashes=2, num_cohorts=16, prob_f=0.5, prob_p=0.5, prob_q=0.75
-)
 TARGET = 150  # on the list; nobody holds it
 FRACTIONS = (0.001, 0.003, 0.01, 0.03, 0.1)
 NONE = "nothing forged"
@@ -64,8 +55,7 @@ WARNINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One decoding with forged reports. explained: `forged` of the value, NaN where it is not
-    found."""
+    """One decoding with forged reports. explained: `forged` of the value, NaN if not found."""
 
     shift: float
     found: bool
@@ -105,9 +95,7 @@ class Row:
 
 def held_shares() -> Floats:
     """True shares of the candidates, (200,), the held ones first."""
-    shares = np.zeros(EXPONENTIAL_CANDIDATES)
-    shares[:EXPONENTIAL_VALUES] = exponential_shares(EXPONENTIAL_VALUES, EXPONENTIAL_RATE)
-    return shares
+    return exponential_population()[1]
 
 
 def poisoning(

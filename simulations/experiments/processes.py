@@ -107,40 +107,32 @@ def _running(reports: int, devices: int, shares: Floats, rng: np.random.Generato
     return np.asarray(order[np.minimum(np.searchsorted(ends, at, side="right"), len(ends) - 1)])
 
 
-def _holders(devices: int, draw: Callable[[int, int], Counts]) -> Holders:
-    """A fleet from what `draw(reports, machines)` says is reported, (machines, reports)."""
+def fleet_of(way: str, devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
+    """Draw a fleet that repeats its reports in one of `WAYS`."""
     number = _reports_of(devices)
     device, value = [], []
     for each in np.unique(number).tolist():
         mine = np.flatnonzero(number == each)
-        value.append(draw(each, len(mine)).ravel())
+        value.append(WAYS[way](each, len(mine), shares, rng).ravel())
         device.append(np.repeat(mine, each))
     names = np.concatenate(value)
     return Holders.of(devices, np.concatenate(device), names, np.ones_like(names))
 
 
-def each_once(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
-    """Holders where every machine reports each of its running processes once."""
-    return _holders(devices, lambda each, number: _running(each, number, shares, rng))
+def each_once(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
+    """Reports of machines that each report every running process once, (machines, each)."""
+    return _running(each, machines, shares, rng)
 
 
-def at_random(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
-    """Holders where every report names a random process of its machine, so that values repeat."""
-
-    def draw(each: int, number: int) -> Counts:
-        own = _running(each, number, shares, rng)
-        return np.take_along_axis(own, rng.integers(each, size=own.shape), axis=1)
-
-    return _holders(devices, draw)
+def at_random(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
+    """Reports that each name a random process of their machine, so that values repeat."""
+    own = _running(each, machines, shares, rng)
+    return np.take_along_axis(own, rng.integers(each, size=own.shape), axis=1)
 
 
-def always_one(devices: int, shares: Floats, rng: np.random.Generator) -> Holders:
-    """Holders where every machine has one process and reports it again and again."""
-
-    def draw(each: int, number: int) -> Counts:
-        return np.repeat(rng.choice(len(shares), size=(number, 1), p=shares), each, axis=1)
-
-    return _holders(devices, draw)
+def always_one(each: int, machines: int, shares: Floats, rng: np.random.Generator) -> Counts:
+    """Reports of machines that have one process and report it again and again."""
+    return np.repeat(rng.choice(len(shares), size=(machines, 1), p=shares), each, axis=1)
 
 
 WAYS = {
@@ -176,11 +168,11 @@ def processes(
     names, shares = population()
     listed = Candidates.from_strings(names)
     rows = list[Row]()
-    for way, fleet in WAYS.items():
+    for way in WAYS:
         readings: dict[str, list[DecodedRun]] = {handling: [] for handling in HANDLINGS}
         rhos = []
         for _ in range(runs):
-            holders = fleet(devices, shares, rng)
+            holders = fleet_of(way, devices, shares, rng)
             rhos.append(holders.repetition)
             for handling, decoding in _decodings(holders, listed, rng, correction):
                 readings[handling].append(_reading(decoding, shares))

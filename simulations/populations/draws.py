@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import bloom_positions, normalise
-from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
@@ -60,8 +59,7 @@ def draw_listed(
     rng: np.random.Generator,
     reports_each: int = 1,
 ) -> tuple[Aggregate, Counts]:
-    """Draw an aggregate as `draw_aggregate` does, for thousands of values whose positions are
-    given.
+    """Draw as `draw_aggregate` does, for thousands of values whose positions are given.
 
     positions: of every value in every cohort, (n, m, h), k where a hash repeats another.
     """
@@ -100,27 +98,26 @@ def aggregate_of_metric(
 
     reports: (m,).  counts: (m, k).  first, last: days.
     """
-    plain = plain_aggregate(metric.name, metric.params, reports, counts, first, last)
-    return replace(plain, params_id=metric.params_id, definition=metric.to_dict())
+    plain = plain_aggregate(metric.name, metric.params, reports, counts)
+    return declared_aggregate(plain, metric, first, last)
+
+
+def declared_aggregate(
+    plain: Aggregate, metric: Metric, first: date | None, last: date | None
+) -> Aggregate:
+    """Make counts those of a declared metric. first, last: days."""
+    return replace(
+        plain, metric=metric.name, params_id=metric.params_id, definition=metric.to_dict(),
+        first_day=first, last_day=last,
+    )  # fmt: skip
 
 
 def plain_aggregate(
-    metric: str,
-    params: RapporParams,
-    reports: Counts,
-    counts: Counts,
-    first: date | None = None,
-    last: date | None = None,
+    metric: str, params: RapporParams, reports: Counts, counts: Counts
 ) -> Aggregate:
     """Make counts of a metric that nobody declared. reports: (m,). counts: (m, k)."""
-    return Aggregate(
-        metric=metric,
-        params=params,
-        reports_per_cohort=tuple(reports.tolist()),
-        bit_counts=tuple(map(tuple, counts.tolist())),
-        first_day=first,
-        last_day=last,
-    )
+    bit_counts = tuple(map(tuple, counts.tolist()))
+    return Aggregate(metric, params, tuple(reports.tolist()), bit_counts)
 
 
 def noisy_counts(
@@ -135,7 +132,7 @@ def noisy_counts(
     if reports_each > 1:
         if params.scheme.symbols:
             raise ValueError("repeated reports of symbols are not drawn")
-        p1, q1, p2, q2 = rounds_of(params)
+        p1, q1, p2, q2 = params.mechanism.rates
         kept = rng.binomial(truth, p1) + rng.binomial(others, q1)
         clear = cohorts[:, None] - kept
         shown = rng.binomial(kept * reports_each, p2) + rng.binomial(clear * reports_each, q2)
@@ -150,12 +147,6 @@ def noisy_counts(
     return reported
 
 
-def rounds_of(params: RapporParams) -> tuple[float, float, float, float]:
-    """Return the probabilities of both rounds: p1, q1, p2, q2."""
-    one, scale = params.mechanism, PROBABILITY_SCALE
-    return one.p1 / scale, one.q1 / scale, one.p2 / scale, one.q2 / scale
-
-
 def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> list[int]:
     """The bits that a value sets; listed values are numbered as in the list of values."""
     if not params.scheme.hashed:
@@ -165,8 +156,7 @@ def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> 
 
 @dataclass(frozen=True)
 class Holders:
-    """Number of reports of each device about each of its values: a row for each pair of device
-    and value.
+    """Number of reports by device and value: a row for each pair.
 
     devices: their number.  device, value, reports: (n,), indices and counts; private on devices.
     """
@@ -206,8 +196,7 @@ def draw_repeated(
     rng: np.random.Generator,
     metric: Metric | None = None,
 ) -> Aggregate:
-    """Draw cohorts, permanent bits and fresh bits of repeated reports; return the collector's
-    aggregate.
+    """Draw cohorts and both rounds of repeated reports; return the collector's aggregate.
 
     Args:
         holders: who sends what.

@@ -16,8 +16,7 @@ import pytest
 
 from decoder.errors import PlanError
 from metric_design.cohorts import reports_to_serve
-from metric_design.kind_design import Question
-from metric_design.kinds import kind_design
+from metric_design.kind_design import Question, kind_design
 from metric_design.plan import make_plan, merged_sentence
 from metric_design.review import Finding
 from metric_design.search import reviewed, toml_table

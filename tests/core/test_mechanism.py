@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rappor_core.errors import InformationLostError, ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism, quantise
-from rappor_core.privacy import epsilon_infinity, epsilon_n
+from rappor_core.params import RapporParams
 
 
 @pytest.mark.parametrize(("f", "p", "q"), [(0.5, 0.5, 0.75), (0.75, 0.5, 0.75), (0.25, 0.2, 0.9)])
@@ -66,8 +66,8 @@ def test_solved_rounds_keep_both_promises_and_come_close(pair: tuple[float, floa
     for make in (TwoRoundMechanism.symmetric, TwoRoundMechanism.optimised):
         mechanism = make(infinity, one)
         got = (
-            epsilon_infinity(mechanism, 1, single_bit=False),
-            epsilon_n(mechanism, 1, 1, single_bit=False),
+            RapporParams(16, 1, 1, mechanism).epsilon_infinity,
+            RapporParams(16, 1, 1, mechanism).epsilon_one,
         )
         assert got[0] <= infinity * (1 + 1e-12)
         assert got[1] <= one * (1 + 1e-12)

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from rappor_core.errors import ParameterError
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
-from rappor_core.privacy import epsilon_infinity, epsilon_n
+from rappor_core.params import RapporParams
+
+
+def bloom(mechanism: TwoRoundMechanism, num_hashes: int) -> RapporParams:
+    """Parameters under which two values differ in `num_hashes` bits each."""
+    return RapporParams(16, num_hashes, 1, mechanism)
 
 
 def bit_likelihood(mechanism: TwoRoundMechanism, bit: int, series: tuple[int, ...]) -> float:
@@ -55,14 +60,14 @@ def test_epsilon_n_is_what_enumeration_gives(
     mechanism: TwoRoundMechanism, k: int, h: int, n: int
 ) -> None:
     exact = brute_force(mechanism, k, h, n)
-    assert epsilon_n(mechanism, h, n, single_bit=False) == pytest.approx(exact, rel=1e-9)
+    assert bloom(mechanism, h).epsilon_n(n) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_permanent_round_alone_is_what_enumeration_gives(mechanism: TwoRoundMechanism) -> None:
     silent = TwoRoundMechanism(mechanism.p1, mechanism.q1, p2=PROBABILITY_SCALE, q2=0)
     exact = brute_force(silent, k=4, h=2, n=1)
-    assert epsilon_infinity(mechanism, 2, single_bit=False) == pytest.approx(exact, rel=1e-9)
+    assert bloom(mechanism, 2).epsilon_infinity == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -72,7 +77,9 @@ def test_a_boolean_costs_what_enumeration_gives(mechanism: TwoRoundMechanism, n:
         abs(math.log(bit_likelihood(mechanism, 1, s) / bit_likelihood(mechanism, 0, s)))
         for s in itertools.product((0, 1), repeat=n)
     )
-    assert epsilon_n(mechanism, 1, n, single_bit=True) == pytest.approx(exact, rel=1e-9)
+    assert RapporParams(1, 1, 1, mechanism, "boolean").epsilon_n(n) == pytest.approx(
+        exact, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,31 +88,31 @@ def test_a_boolean_costs_what_enumeration_gives(mechanism: TwoRoundMechanism, n:
 )
 def test_published_values(h: int, f: float, infinity: float, one: float) -> None:
     mechanism = TwoRoundMechanism.rappor(f, 0.5, 0.75)
-    assert epsilon_infinity(mechanism, h, single_bit=False) == pytest.approx(infinity, abs=5e-4)
-    assert epsilon_n(mechanism, h, 1, single_bit=False) == pytest.approx(one, abs=5e-4)
+    assert bloom(mechanism, h).epsilon_infinity == pytest.approx(infinity, abs=5e-4)
+    assert bloom(mechanism, h).epsilon_n(1) == pytest.approx(one, abs=5e-4)
 
 
 @given(st.sampled_from(MECHANISMS), st.integers(1, 5_000), st.integers(1, 4))
 def test_reports_add_up_to_the_lifetime_bound(mechanism: TwoRoundMechanism, n: int, h: int) -> None:
-    now = epsilon_n(mechanism, h, n, single_bit=False)
-    later = epsilon_n(mechanism, h, n + 1, single_bit=False)
-    bound = epsilon_infinity(mechanism, h, single_bit=False)
+    now = bloom(mechanism, h).epsilon_n(n)
+    later = bloom(mechanism, h).epsilon_n(n + 1)
+    bound = bloom(mechanism, h).epsilon_infinity
     assert 0 < now <= later * (1 + 1e-12) <= bound * (1 + 1e-9)
 
 
 def test_many_reports_reach_the_bound_without_underflow() -> None:
     mechanism = MECHANISMS[0]
-    bound = epsilon_infinity(mechanism, 2, single_bit=False)
-    assert epsilon_n(mechanism, 2, 100_000, single_bit=False) == pytest.approx(bound)
+    bound = bloom(mechanism, 2).epsilon_infinity
+    assert bloom(mechanism, 2).epsilon_n(100_000) == pytest.approx(bound)
 
 
 def test_certain_reports_prove_a_bit() -> None:
     proving = TwoRoundMechanism.rappor(0, 0.5, 1)
-    assert epsilon_n(proving, 1, 1, single_bit=False) == math.inf
-    assert epsilon_n(MECHANISMS[0], 2, 0, single_bit=False) == 0
+    assert bloom(proving, 1).epsilon_n(1) == math.inf
+    assert bloom(MECHANISMS[0], 2).epsilon_n(0) == 0
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True])
 def test_an_impossible_number_of_reports_is_refused(n: object) -> None:
     with pytest.raises(ParameterError, match="num_reports"):
-        epsilon_n(MECHANISMS[0], 2, n, single_bit=False)  # type: ignore[arg-type]
+        bloom(MECHANISMS[0], 2).epsilon_n(n)  # type: ignore[arg-type]

@@ -29,8 +29,7 @@ from metric_design.detection import (
     rough_sentence,
     theory,
 )
-from metric_design.kind_design import Question
-from metric_design.kinds import kind_design
+from metric_design.kind_design import Question, kind_design
 from metric_design.list_forecast import setting_of
 from metric_design.plan import Plan, check_question, make_plan
 from metric_design.plan_html import render_plan

@@ -9,8 +9,7 @@ import pytest
 
 from client_sdk import Client, Delivery, Encoder
 from client_sdk.testing import FixedRandomness, MemoryCollector
-from metric_design.kind_design import Question
-from metric_design.kinds import DESIGNS, kind_design
+from metric_design.kind_design import DESIGNS, Question, kind_design
 from metric_design.review import check_metrics
 from rappor_core.metrics.compiled import compiled_text, read_compiled
 from rappor_core.metrics.kinds import KINDS

@@ -60,8 +60,8 @@ PRIVACY = (
     Mutation(
         "one-sided-epsilon", "epsilon of one bit is that of its worse side",
         "rappor_core/privacy.py", "tests/core/test_privacy.py",
-        "return max(ones, zeros) if single_bit",
-        "return ones if single_bit",
+        "return max(ones, zeros) if params.scheme.single_bit",
+        "return ones if params.scheme.single_bit",
     ),
     Mutation(
         "fallback-not-reserved", "the fallback is memoised before any other value",

@@ -50,19 +50,8 @@ def sums(bare: int = 0, permanent: int = 0) -> NoiseSums:
     kept = rng.random(held.shape) < np.where(held, m.p1, m.q1) / 2**16
     shown[:permanent] = kept[:permanent]
     shown[:bare] = held[:bare]
-    packed = np.packbits(shown[:, None], axis=2, bitorder="little")
-    masks = np.stack([held] * 3)
     rest = np.zeros(NUMBER, dtype=np.int64)
-    seen = Observations(
-        shown[:, None],
-        packed,
-        rest + 1,
-        masks,
-        np.packbits(masks, axis=2),
-        rest,
-        rest,
-        0,
-    )
+    seen = Observations(shown[:, None], rest + 1, np.stack([held] * 3), rest, rest, 0)
     return noise_sums(params, seen)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from client_sdk import Delivery
 from client_sdk.one_line import folder_of
-from client_sdk.setup import make_setup
+from client_sdk.setup import environment_certificates
 from client_sdk.testing import MemoryCollector
 from rappor_core.errors import ParameterError
 from tests.waiting import until
@@ -105,11 +105,7 @@ def test_certificates_of_the_environment_are_those_of_the_start(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", "own.pem")
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
-    setup = make_setup(
-        metrics, "state", "https://localhost", None, "standard", None,
-        development=False, randomness=os.urandom, clock=lambda: 0.0, relay=None,
-    )  # fmt: skip
-    assert setup.certificates == (str(tmp_path / "own.pem"), None)
+    assert environment_certificates() == (str(tmp_path / "own.pem"), None)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

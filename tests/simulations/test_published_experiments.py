@@ -23,7 +23,7 @@ from tests.simulations.published_support import shrink
 def test_machines_send_the_papers_reports(way: str, rho: float) -> None:
     """186,792 of 10,133; rho is exact for the first and last, else within a hundredth."""
     _, shares = processes.population()
-    holders = processes.WAYS[way](processes.DEVICES, shares, np.random.default_rng(1))
+    holders = processes.fleet_of(way, processes.DEVICES, shares, np.random.default_rng(1))
     assert holders.num_reports == processes.REPORTS
     assert len(np.unique(holders.device)) == holders.devices == processes.DEVICES
     assert holders.repetition == pytest.approx(rho, abs=0.01)

@@ -152,7 +152,7 @@ def _of_places(
             seen = (stays[one] for one in back if one in stays)
             where = next((value for at, value in seen if _in_slot(part, at, hour)), None)
             value, day = _place(part, where), last_day(shown.period, period)
-            if location.rules.memoises:
+            if location.rules.memoizes:
                 found.append(ExpectedReport(part.name, day, *memory.answer(value)))
             else:
                 kind = "value" if isinstance(where, tuple) else "no_data"
