@@ -6,6 +6,7 @@ A prefix whose code has ended is a string: it leaves the search, and no later gr
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,21 @@ import numpy as np
 
 from decoder.discovery.bucket_shares import GroupShares
 from decoder.discovery.prefix_hash import Prefixes, best_extensions
-from decoder.discovery.text import text_of
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 from rappor_core.codes.prefix_groups import PrefixGroups
+
+
+def text_of(data: bytes, *, whole: bool) -> str | None:
+    """Decode a string's bytes, or those of its beginning, as UTF-8; None where they are not.
+
+    whole: the bytes are all of it; else the last character may be cut, and is left out.
+    """
+    try:
+        return getincrementaldecoder("utf-8")().decode(data, whole)
+    except UnicodeDecodeError:
+        return None
+
 
 STAGE = "extending prefixes"
 BEAM = 96  # prefixes that are extended at each level

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,47 @@ from decoder.files import naming, row_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
-from decoder.output.discovery_text import BEGINNING, shown_string, statement
-from decoder.output.discovery_view import discovery_view
+from decoder.output.discovery_text import BEGINNING, role, shown_string, statement
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days
-from decoder.tables.paging import TableQuery
+from decoder.tables.paging import TablePage, TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
+
+
+@dataclass(frozen=True)
+class DiscoveredRow:
+    """A string that was found, fit to be shown. id: stands for it in a form.
+
+    role: what else the row says of it, in brackets, or nothing.
+    """
+
+    id: str
+    text: str
+    role: str
+    row: FoundString
+
+
+def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
+    """The variables of `result_discover.html.j2`.
+
+    Args:
+        found: content of discovered.json.
+        query: the rows to show; the order is theirs, largest share first.
+    """
+    rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
+    shown = [{"string": shown_string(row), "id": name, "row": row} for name, row in rows]
+    page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
+    listed = [DiscoveredRow(one["id"], one["string"], role(one["row"]), one["row"])
+              for one in page.rows]  # fmt: skip
+    return {
+        "found": found,
+        "table": TablePage(listed, page.matching, page.total, page.query),
+        "level": f"{100 * found['options']['level']:g} %",
+        "alpha": f"{100 * found['options']['alpha']:g} %",
+    }
+
 
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
 STRINGS = TableSchema(

@@ -6,25 +6,46 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from decoder.files import finite
+from decoder.files import finite, row_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import Windows, series_result
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
 from decoder.numbers.changes import ANY_DATA, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
-from decoder.numbers.tables import NumberDecoding
+from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
-from decoder.output.number_view import number_view
-from decoder.output.numbers_svg import quantity_text
+from decoder.output.numbers_svg import bins_plots, curve_plots, edge_text, quantity_text
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days
+from decoder.tables.format import count, days, known
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text, risk_of
+
+_OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
+
+
+def number_view(found: dict[str, Any]) -> dict[str, Any]:
+    """The variables of `result_number.html.j2`. found: content of results.json."""
+    points = [row_of(CurvePoint, one) for one in found["curve"]]
+    bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
+    return {
+        "found": found,
+        "curve": curve_plots(points) if points else (),
+        "bins": bins_plots(bins) if points else (),
+        "edge": _edge,
+        "known": known,
+        "of_period": _OF_PERIOD.get(found["of_period"], found["of_period"]),
+        "level": f"{100 * found['level']:g} %",
+    }
+
+
+def _edge(value: float | None) -> str:
+    return "open" if value is None else edge_text(value)
+
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
 _FITTED = Column("fitted", _SHARE, "Of the picture: one guess at the whole curve.")

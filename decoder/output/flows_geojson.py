@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from decoder.output.geojson import DECIMALS
+from decoder.output.density_csv import DECIMALS
 from rappor_core.grid.box import Point
 
 THINNEST, WIDEST = 1.0, 12.0  # pixels

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Boolean, Column, Connection, String, Table, Text, insert, select, update
 
-from decoder_service.daily_series.models import daily_series as table
+from decoder_service.shell.models import metadata
+
+# One row a metric, made when its first series is queued or a person chooses otherwise.
+daily_series = Table(
+    "daily_series",
+    metadata,
+    Column("metric", String(256), primary_key=True),
+    Column("enabled", Boolean, nullable=False),
+    Column("list_id", String(16)),  # of the values to look for; NULL: the metric's own
+    Column("asked", String(64), nullable=False),  # digest of what was queued last, or ""
+    Column("job_id", String(16)),  # that waits or runs
+    Column("result_id", String(16)),  # the newest series
+    Column("problem", Text, nullable=False),  # why the last job gave none, or ""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +41,7 @@ class DailySeriesRow:
 
 
 _NAMES = [field.name for field in fields(DailySeriesRow)]
-_COLUMNS = [table.c[name] for name in _NAMES]
+_COLUMNS = [daily_series.c[name] for name in _NAMES]
 
 
 def load_daily_series(connection: Connection) -> dict[str, DailySeriesRow]:
@@ -38,7 +51,7 @@ def load_daily_series(connection: Connection) -> dict[str, DailySeriesRow]:
 
 def load_daily_series_of(connection: Connection, metric: str) -> DailySeriesRow:
     """The row of a metric; the default where none is stored."""
-    found = connection.execute(select(*_COLUMNS).where(table.c.metric == metric)).first()
+    found = connection.execute(select(*_COLUMNS).where(daily_series.c.metric == metric)).first()
     return DailySeriesRow(metric) if found is None else DailySeriesRow(*found)
 
 
@@ -49,9 +62,9 @@ def store_daily_series(connection: Connection, before: DailySeriesRow, row: Dail
     """
     values = {name: getattr(row, name) for name in _NAMES}
     if before == DailySeriesRow(before.metric):
-        known = select(table.c.metric).where(table.c.metric == row.metric)
+        known = select(daily_series.c.metric).where(daily_series.c.metric == row.metric)
         if connection.execute(known).first() is None:
-            connection.execute(insert(table).values(values))
+            connection.execute(insert(daily_series).values(values))
             return True
-    same = [table.c[name].is_not_distinct_from(getattr(before, name)) for name in _NAMES]
-    return connection.execute(update(table).where(*same).values(values)).rowcount == 1
+    same = [daily_series.c[name].is_not_distinct_from(getattr(before, name)) for name in _NAMES]
+    return connection.execute(update(daily_series).where(*same).values(values)).rowcount == 1

@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, true
+from sqlalchemy import Connection, insert, select, true, update
 
 from decoder.errors import RemoteError
 from decoder_service.jobs.checks import unknown_metric
@@ -19,17 +19,53 @@ from decoder_service.people.permissions import Person
 from decoder_service.schedules.periods import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.status_rows import (
-    StatusRow,
-    load_status,
-    load_statuses,
-    save_status,
-)
+from decoder_service.schedules.status_models import schedule_statuses as table
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, ServiceError
 from rappor_core.errors import RapporError
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """A schedule's stored state. since: when it began. checked: when it was last confirmed."""
+
+    schedule_id: str
+    state: str
+    reason: str
+    since: float
+    checked: float
+
+
+_COLUMNS = [table.c[name] for name in StatusRow.__slots__]
+
+
+def load_statuses(connection: Connection) -> dict[str, StatusRow]:
+    """The stored states of all schedules that were ever checked, by id of the schedule."""
+    return {row[0]: StatusRow(*row) for row in connection.execute(select(*_COLUMNS))}
+
+
+def load_status(connection: Connection, schedule_id: str) -> StatusRow | None:
+    """The stored state of a schedule; None where no process has checked it yet."""
+    statement = select(*_COLUMNS).where(table.c.schedule_id == schedule_id)
+    row = connection.execute(statement).first()
+    return None if row is None else StatusRow(*row)
+
+
+def save_status(
+    connection: Connection, schedule_id: str, state: str, reason: str, at: float
+) -> None:
+    """Store what a check found at a time. While the state is the same, so is `since`."""
+    before = load_status(connection, schedule_id)
+    if before is None:
+        values = {"schedule_id": schedule_id, "state": state, "reason": reason}
+        connection.execute(insert(table).values(**values, since=at, checked=at))
+        return
+    since = before.since if before.state == state else at
+    own = update(table).where(table.c.schedule_id == schedule_id)
+    connection.execute(own.values(state=state, reason=reason, since=since, checked=at))
+
 
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "

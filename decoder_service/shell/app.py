@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
 from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,7 +24,6 @@ from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.errors import RequestError, StorageError
 from decoder_service.shell.features import add_features, open_operations
 from decoder_service.shell.guard import UPLOADS
-from decoder_service.shell.openapi import document
 from decoder_service.shell.problems import answer
 from decoder_service.shell.requests import origin_of
 from decoder_service.shell.service import DecoderService, make_service
@@ -33,11 +33,48 @@ from rappor_core.errors import RapporError
 from rappor_server.connections import Connections
 from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import problem, routing_detail
+from rappor_server.problems import PROBLEM_JSON, problem, routing_detail
 from rappor_server.readiness import Readiness
 from rappor_server.schema import prepare
 from rappor_server.unsent import Unsent
 from rappor_server.validation import first_problem
+
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+
+def document(app: FastAPI, without_key: Collection[str]) -> dict[str, Any]:
+    """The OpenAPI document of an app's routes, with problem documents and keys.
+
+    without_key: ids of the operations that ask for none.
+    """
+    made = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Problem"] = _PROBLEM
+    made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    problem = {"$ref": "#/components/schemas/Problem"}
+    answer = {
+        "description": "A problem document (RFC 9457)",
+        "content": {PROBLEM_JSON: {"schema": problem}},
+    }
+    for methods in made["paths"].values():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = answer
+            if operation["operationId"] not in without_key:
+                operation["security"] = [{"key": []}]
+    return made
+
 
 API_VERSION = "1"
 _HOUSE_SECONDS = 1.0

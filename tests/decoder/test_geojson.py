@@ -8,8 +8,8 @@ import pytest
 
 from decoder.density.maps import Density, estimate_density
 from decoder.grid_cells import cell_outline
+from decoder.output.density_csv import geometry
 from decoder.output.density_png import write_picture
-from decoder.output.geojson import geometry
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 from rappor_core.metrics.file import parse_metrics
