@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.broker.front import make_front
-from collector.chores import do_chores, keep_house, share_limits
+from collector.chores import do_chores, keep_house
 from collector.domain.access import KeyKeeper
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, utc_now
@@ -226,13 +226,11 @@ def _lifespan(
     async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
         await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(keep_house(parts, log))
-        sharing = asyncio.create_task(share_limits(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
             yield connection_state(parts.unsent, Connections())
         finally:
             chores.cancel()
-            sharing.cancel()
             await run_in_threadpool(parts.queue.stop)
             parts.collector.database.close()
             parts.writing.close()

@@ -17,7 +17,7 @@ from rappor_server.errors import (
     RequestError,
 )
 from rappor_server.http_protocol import BODY_RECEIVED
-from rappor_server.limits import network_of
+from rappor_server.limits import sender_of
 
 _ENDED_EARLY = "the body ended early"
 
@@ -80,11 +80,6 @@ class BoundedReceive:
         self._is_whole = not message.get("more_body", False)
         self._bounds.check_received(self._size)
         return message
-
-
-def sender_of(scope: Scope) -> str:
-    """The address that a request came from (of IPv6, its /64); "" where there is none."""
-    return network_of(scope["client"][0]) if scope.get("client") else ""
 
 
 async def receive_body(

@@ -14,8 +14,14 @@ import uvicorn
 
 from rappor_server.errors import ServerError
 from rappor_server.http_protocol import BoundedHttpProtocol
+from rappor_server.logs import Log
+from rappor_server.settings import is_loopback
 
 _START_SECONDS = 30.0
+_PROXY_HINT = (
+    "slow senders, floods of connections and rates by address are a reverse proxy's: put one in "
+    "front, as in docker/nginx.conf"
+)
 
 
 def server_config(
@@ -106,6 +112,12 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def warn_beyond_loopback(host: str, log: Log) -> None:
+    """Log what the server leaves to a reverse proxy if other machines can reach it."""
+    if not is_loopback(host):
+        log.warning("listening_beyond_loopback", host=host, hint=_PROXY_HINT)
 
 
 @contextmanager

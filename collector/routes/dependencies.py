@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from fastapi import Request
-from starlette.types import Scope as ASGIScope
 
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.commit_queue import BatchQueue
@@ -22,9 +19,8 @@ from collector.store.database import CollectorDatabase
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
 from rappor_server.buffers import Buffers
-from rappor_server.limits import OFFICE_SECONDS, KeyLimit, Names, RateLimit, SharedRateLimit
+from rappor_server.limits import KeyLimit, sender_of
 from rappor_server.readiness import Readiness
-from rappor_server.request_body import sender_of
 from rappor_server.unsent import Unsent
 
 if TYPE_CHECKING:
@@ -36,61 +32,18 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class RateLimits:
-    """The rate limits in requests and reports, by address (of IPv6, by /64) and by key."""
+class KeyLimits:
+    """The rate limits of each key, in requests and in reports."""
 
-    by_address: RateLimit
-    by_key: KeyLimit
-    reports_by_address: RateLimit
-    reports_by_key: KeyLimit
-
-    @property
-    def shared(self) -> list[SharedRateLimit]:
-        """The rate limits that all processes share and that are set."""
-        found = (
-            self.by_address,
-            self.by_key.by_key,
-            self.reports_by_address,
-            self.reports_by_key.by_key,
-        )
-        return [one for one in found if isinstance(one, SharedRateLimit) and one.is_on]
+    requests: KeyLimit
+    reports: KeyLimit
 
 
-def make_limits(settings: Settings, seconds: Callable[[], float] = monotonic) -> RateLimits:
-    """The limits that the settings name. seconds: a clock."""
-    if settings.rate_limit_store == "database":
-        return _shared_limits(settings)
-    return RateLimits(
-        by_address=RateLimit(settings.max_requests_per_address, seconds=seconds),
-        by_key=KeyLimit(settings.max_requests_per_key, seconds=seconds),
-        reports_by_address=RateLimit(
-            settings.max_reports_per_address,
-            "reports",
-            burst_seconds=OFFICE_SECONDS,
-            seconds=seconds,
-        ),
-        reports_by_key=KeyLimit(
-            settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS, seconds=seconds
-        ),
-    )
-
-
-def _shared_limits(settings: Settings) -> RateLimits:
-    """The same, of all processes together; the reserve of an address is each one's own."""
-    names = Names((settings.rate_limit_secret or "").encode())
-    requests, reports = settings.max_requests_per_key, settings.max_reports_per_key
-    return RateLimits(
-        by_address=SharedRateLimit(1, settings.max_requests_per_address, names),
-        by_key=KeyLimit(requests, shared=SharedRateLimit(2, requests, names)),
-        reports_by_address=SharedRateLimit(
-            3, settings.max_reports_per_address, names, "reports", burst_seconds=OFFICE_SECONDS
-        ),
-        reports_by_key=KeyLimit(
-            reports,
-            "reports",
-            reserve=RESERVED_REPORTS,
-            shared=SharedRateLimit(4, reports, names, "reports"),
-        ),
+def make_limits(settings: Settings) -> KeyLimits:
+    """The limits that the settings name."""
+    return KeyLimits(
+        KeyLimit(settings.max_requests_per_key),
+        KeyLimit(settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS),
     )
 
 
@@ -106,7 +59,7 @@ class AppComponents:
     buffers: Buffers
     body_bounds: GzipBounds
     unsent: Unsent
-    limits: RateLimits
+    limits: KeyLimits
     writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
     readiness: Readiness
     relay_keys: RelayKeys | None  # of requests through a relay, where it is set
@@ -126,7 +79,6 @@ def actor(request: Request, *scopes: Scope) -> str:
     second, all together. Raises AuthenticationError or ScopeError.
     """
     parts = parts_of(request)
-    limit_address(request.scope, parts)
     if not parts.settings.require_keys:
         return "open"
     authorization = request.headers.get("authorization")
@@ -134,34 +86,8 @@ def actor(request: Request, *scopes: Scope) -> str:
         parts.keys.check(authorization, *scopes)
     parts.keys.refresh()
     who = parts.keys.check(authorization, *scopes)
-    parts.limits.by_key.take(who, sender_of(request.scope))
+    parts.limits.requests.take(who, sender_of(request.scope))
     return who
-
-
-def limit_address(scope: ASGIScope, parts: AppComponents) -> None:
-    """Count a request of an address. Raises RateLimitedError."""
-    if parts.limits.by_address.is_on:
-        parts.limits.by_address.take(sender_of(scope))
-
-
-def limit_sender(scope: ASGIScope, parts: AppComponents) -> None:
-    """Count a request before its body is read. Raises RateLimitedError if its address has none
-    left.
-
-    Raises RateLimitedError.
-    """
-    limit_address(scope, parts)
-    if parts.limits.reports_by_address.is_on:
-        parts.limits.reports_by_address.check(sender_of(scope))
-
-
-def limit_reports(scope: ASGIScope, parts: AppComponents, key: str | None, reports: int) -> None:
-    """Count the reports of a batch, of an address and of a key. Raises RateLimitedError."""
-    limits = parts.limits
-    if limits.reports_by_address.is_on:
-        limits.reports_by_address.take(sender_of(scope), reports)
-    if limits.reports_by_key.is_on and key is not None:
-        limits.reports_by_key.take(key, sender_of(scope), reports)
 
 
 def query_of(request: Request, *names: str) -> dict[str, str]:

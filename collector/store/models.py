@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Double,
     ForeignKey,
     Integer,
     LargeBinary,
@@ -132,16 +131,6 @@ batch_partitions = Table(
     postgresql_metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),  # the highest takes batches
     Column("expires", Integer, nullable=False),
-)
-# Rates that processes share: a keyed hash, when its bucket is full, and when that was said. Not in
-# a log or a backup.
-rate_limits = Table(
-    "rate_limits",
-    postgresql_metadata,
-    Column("name", LargeBinary(16), primary_key=True),
-    Column("full_at", Double, nullable=False),
-    Column("changed_at", Double, nullable=False),
-    prefixes=["UNLOGGED"],
 )
 
 # How far the messages of a broker are counted: next_offset is the first that is not.

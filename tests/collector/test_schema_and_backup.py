@@ -68,7 +68,7 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "9000", "0010", None, None
+revision, down_revision, branch_labels, depends_on = "9000", "0011", None, None
 
 
 def upgrade():
@@ -84,9 +84,9 @@ def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: P
     shutil.copytree(MIGRATIONS, folder)
     (folder / "versions" / "r9000_next.py").write_text(NEXT)
     bench.database.program = replace(COLLECTOR, migrations=folder)
-    with pytest.raises(SchemaError, match=r"at schema 0010, .* run: rappor migrate --database URL"):
+    with pytest.raises(SchemaError, match=r"at schema 0011, .* run: rappor migrate --database URL"):
         prepare(bench.database)
-    assert migrate(bench.database) == ("0010", "9000")
+    assert migrate(bench.database) == ("0011", "9000")
     prepare(bench.database)
     assert migrate(bench.database) == ("9000", "9000")
     assert bench.collector.list_metrics()[0]["accepted"] == 7
@@ -119,7 +119,7 @@ def test_associations_of_an_older_database_go(database_url: str) -> None:
         command.upgrade(config, "0008")
         for row in rows.split(";"):
             connection.execute(text(row.replace(":", r"\:")))
-    assert migrate(database) == ("0008", "0010")
+    assert migrate(database) == ("0008", "0011")
     with database.read() as connection:
         held = {
             table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar()
