@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
@@ -38,20 +38,17 @@ from collector.store.database import CollectorDatabase, make_engine, try_to_read
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
-from rappor_server.buffers import Buffers
-from rappor_server.connections import Connections
-from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
+from rappor_server.request_head import refuse_head
 from rappor_server.schema import check_connections, prepare
-from rappor_server.unsent import Unsent
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys
 
 OHTTP_PATH = "/v1/ohttp"
-State = Mapping[str, Any]
+LARGE_BODIES = 2
 _OHTTP = ("POST", OHTTP_PATH)
 
 
@@ -70,6 +67,9 @@ class App(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. (Reports with another method than POST get FastAPI's 405.)"""
+        if refusal := refuse_head(scope):
+            await refusal(scope, receive, send)
+            return
         if self.ohttp is not None and (scope.get("method"), scope.get("path")) == _OHTTP:
             await self.ohttp(scope, receive, send)
             return
@@ -121,11 +121,10 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
         queue=queue,
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
-        buffers=Buffers(settings.max_buffered_bytes),
+        large_bodies=asyncio.Semaphore(LARGE_BODIES),
         body_bounds=GzipBounds(
             settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         ),
-        unsent=Unsent(settings.max_unsent_bytes, settings.answer_seconds),
         limits=make_limits(settings),
         writing=writing,
         readiness=readiness,
@@ -221,14 +220,14 @@ def _start(parts: AppComponents) -> None:
 
 def _lifespan(
     parts: AppComponents, log: Log
-) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(keep_house(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
-            yield connection_state(parts.unsent, Connections())
+            yield
         finally:
             chores.cancel()
             await run_in_threadpool(parts.queue.stop)

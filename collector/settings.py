@@ -74,10 +74,7 @@ class Settings(ServerSettings):
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
     max_batch_reports: int = Field(default=10_000, ge=1, le=10_000)
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
-    max_buffered_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of bodies that are arriving
     max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
-    max_unsent_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of answers that nobody reads
-    answer_seconds: float = Field(default=20.0, gt=0)  # for an answer to be read
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
     max_reports_per_key: float = Field(default=10_000, ge=0)

@@ -13,10 +13,11 @@ from typing import Any
 import uvicorn
 
 from rappor_server.errors import ServerError
-from rappor_server.http_protocol import BoundedHttpProtocol
 from rappor_server.logs import Log
+from rappor_server.request_head import MAX_HEAD_BYTES
 from rappor_server.settings import is_loopback
 
+MAX_CONNECTIONS = 1_000  # of a process; above it requests get 503
 _START_SECONDS = 30.0
 _PROXY_HINT = (
     "slow senders, floods of connections and rates by address are a reverse proxy's: put one in "
@@ -38,7 +39,9 @@ def server_config(
         workers=workers,
         host=host,
         port=port,
-        http=BoundedHttpProtocol,
+        http="h11",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        limit_concurrency=MAX_CONNECTIONS,
         log_config=None,
         log_level="warning",
         access_log=False,

@@ -111,7 +111,7 @@ def get_audit(request: Request) -> Response:
 
 async def _body(request: Request) -> bytes:
     parts = parts_of(request)
-    return await read_body(request.scope, request.receive, parts.buffers, parts.body_bounds)
+    return await read_body(request.scope, request.receive, parts.body_bounds)
 
 
 def _text(body: bytes) -> str:
@@ -146,5 +146,4 @@ def get_prometheus(request: Request) -> Response:
     if parts.settings.protect_metrics:
         actor(request, Scope.ADMIN)
     parts.telemetry.queued.set(parts.queue.queued_reports)
-    parts.telemetry.unsent.set(parts.unsent.num_bytes)
     return Response(parts.telemetry.render(), media_type=parts.telemetry.content_type)

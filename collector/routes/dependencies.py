@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from datetime import date
@@ -18,10 +19,8 @@ from collector.settings import Settings
 from collector.store.database import CollectorDatabase
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
-from rappor_server.buffers import Buffers
 from rappor_server.limits import KeyLimit, sender_of
 from rappor_server.readiness import Readiness
-from rappor_server.unsent import Unsent
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
@@ -56,9 +55,8 @@ class AppComponents:
     queue: BatchQueue
     keys: KeyKeeper
     telemetry: Telemetry
-    buffers: Buffers
+    large_bodies: asyncio.Semaphore  # that are decoded at once
     body_bounds: GzipBounds
-    unsent: Unsent
     limits: KeyLimits
     writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
     readiness: Readiness

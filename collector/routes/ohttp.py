@@ -38,7 +38,6 @@ from rappor_core.ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
-from rappor_server.http_protocol import BODY_RECEIVED
 from rappor_server.request_body import BodyBounds, receive_body
 
 SHOWING = frozenset(  # headers by which whoever passed a request on would show its sender
@@ -100,7 +99,7 @@ class OhttpEndpoint:
         kind = headers.get(b"content-type", b"").decode("latin-1").strip().lower()
         if kind != REQUEST_TYPE:
             raise UnsupportedMediaError(f"content type {kind[:80]!a} is not {REQUEST_TYPE}")
-        body = await receive_body(scope, receive, self._parts.buffers, self._bounds)
+        body = await receive_body(scope, receive, self._bounds)
         try:
             opened = decapsulate(self._keys.private_keys(), body)
         except UnknownKeyError as error:
@@ -146,7 +145,6 @@ def _scope_of(request: BinaryRequest) -> Scope:
         "path": REPORTS_PATH,
         "headers": list(request.fields),
         "client": None,
-        "extensions": {BODY_RECEIVED: {}},
     }
 
 

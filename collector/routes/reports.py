@@ -101,9 +101,9 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
         key = await _check_key(headers.get(b"authorization"), parts)
         parts.limits.requests.take(key, sender_of(scope))
     kind = media_type(headers.get(b"content-type"))
-    body = await read_body(scope, receive, parts.buffers, parts.body_bounds)
+    body = await read_body(scope, receive, parts.body_bounds)
     if len(body) > _LARGE_BODY:
-        with parts.buffers.holding(sender_of(scope), len(body)):  # many may wait for a thread
+        async with parts.large_bodies:  # each takes many times its size while it is decoded
             submission = await run_in_threadpool(_submission, body, kind, parts)
     else:
         submission = _submission(body, kind, parts)

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
-from typing import Any, cast
+from typing import cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -30,19 +30,16 @@ from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import unknown_page, wants_page
 from rappor_core.errors import RapporError
-from rappor_server.connections import Connections
-from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
+from rappor_server.request_head import refuse_head
 from rappor_server.schema import prepare
-from rappor_server.unsent import Unsent
 from rappor_server.validation import first_problem
 
 API_VERSION = "1"
 _HOUSE_SECONDS = 1.0
-State = dict[str, Any]
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 HEADERS = {  # of every answer that does not set its own
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",
@@ -87,16 +84,16 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
 
 def _lifespan(
     service: DecoderService, log: Log
-) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(prepare, service.database)
         chores = [asyncio.create_task(_keep_house(service, log))]
         if service.settings.tick_seconds:
             chores.append(asyncio.create_task(_run_schedules(service, log)))
         log.info("started", database=service.database.engine.dialect.name)
         try:
-            yield connection_state(Unsent(), Connections())
+            yield
         finally:
             for chore in chores:
                 chore.cancel()
@@ -174,13 +171,15 @@ class _Found:
 
 
 class SafeHeaders:
-    """Adds HEADERS to every answer that has not set them itself."""
+    """Refuses heads that are not accepted, and adds HEADERS to every answer that has not set them
+    itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
+        refusal = refuse_head(scope)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -190,7 +189,7 @@ class SafeHeaders:
                 message = {**message, "headers": given}
             await send(message)
 
-        await self._app(scope, receive, sending)
+        await (refusal or self._app)(scope, receive, sending)
 
 
 if __name__ == "__main__":
