@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,12 +27,12 @@ from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
 from collector.errors import NotFoundError, RequestError, SettingsError
-from collector.openapi import API_VERSION, document
+from collector.openapi import document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates
 from collector.routes.dependencies import AppComponents, make_limits
-from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
+from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.store.batches import check_owner
 from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
@@ -43,11 +44,12 @@ from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
 from rappor_server.request_head import refuse_head
 from rappor_server.schema import check_connections, prepare
+from rappor_server.validation import request_problem
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys
 
-OHTTP_PATH = "/v1/ohttp"
+API_VERSION = "1"
 LARGE_BODIES = 2
 _OHTTP = ("POST", OHTTP_PATH)
 
@@ -98,11 +100,12 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
         lifespan=_lifespan(parts, log),
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,
         redirect_slashes=False,  # to an address made of the Host that the client sent, without TLS
     )
     app.state.parts = parts
-    _add_routes(app)
+    app.include_router(admin.router)
+    app.include_router(aggregates.router)
+    app.openapi = cache(partial(document, app))  # type: ignore[method-assign]
     _add_error_handlers(app, refuser)
     return app
 
@@ -239,32 +242,6 @@ def _lifespan(
     return lifespan
 
 
-def _add_routes(app: FastAPI) -> None:
-    app.router.routes.append(Route("/openapi.json", openapi_document))
-    for path, method, endpoint in (
-        ("/v1/metrics", "GET", aggregates.get_metrics),
-        ("/v1/metrics", "POST", admin.push_metrics),
-        ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
-        ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
-        ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),
-        ("/v1/metrics/{name:path}/pause", "POST", admin.pause_metric),
-        ("/v1/days/{day}/close", "POST", admin.close_day),
-        ("/v1/keys", "GET", admin.get_keys),
-        ("/v1/keys", "POST", admin.create_key),
-        ("/v1/keys/{key_id}/revoke", "POST", admin.revoke_key),
-        ("/v1/audit", "GET", admin.get_audit),
-        ("/healthz", "GET", admin.get_health),
-        ("/readyz", "GET", admin.get_ready),
-        ("/metrics", "GET", admin.get_prometheus),
-    ):
-        app.add_api_route(path, endpoint, methods=[method], response_model=None)
-
-
-async def openapi_document(_request: Request) -> Response:
-    """Answer with the collector's OpenAPI document."""
-    return JSONResponse(document())
-
-
 def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
     async def ours(_request: Request, error: Exception) -> Response:
         return refuser.answer(error)
@@ -276,10 +253,14 @@ def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
         detail = routing_detail(known.status_code, known.detail, *asked)
         return problem(known.status_code, "http", detail, headers=known.headers)
 
-    async def invalid(_request: Request, _error: Exception) -> Response:
-        return refuser.answer(RequestError("the request does not fit"))
+    async def invalid(_request: Request, error: Exception) -> Response:
+        return refuser.answer(RequestError(request_problem(cast(RequestValidationError, error))))
 
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(RapporError, ours)
     app.add_exception_handler(Exception, ours)
+
+
+if __name__ == "__main__":
+    print(json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True))

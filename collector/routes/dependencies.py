@@ -1,14 +1,13 @@
-"""What all routes share: the running parts of the collector, and the check of keys."""
+"""What all routes share: the parts of the running collector, and the check of keys."""
 
 from __future__ import annotations
 
 import asyncio
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.commit_queue import BatchQueue
@@ -25,9 +24,7 @@ from rappor_server.readiness import Readiness
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
 
-MAX_QUERY_VALUE = 200
 RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +85,32 @@ def actor(request: Request, *scopes: Scope) -> str:
     return who
 
 
-def query_of(request: Request, *names: str) -> dict[str, str]:
-    """The query's parameters. One that is not known, or stands twice, is refused, not ignored.
+def needs(*scopes: Scope) -> Callable[[Request], str]:
+    """A dependency of routes that need a key of one of these scopes: the id of the key."""
 
-    Raises RequestError.
-    """
-    query = request.query_params
-    for name in query:
-        if name not in names:
-            known = ", ".join(names)
-            raise RequestError(f"query parameter {name[:40]!a} is not known; known are {known}")
-        if len(query.getlist(name)) > 1:
-            raise RequestError(f"query parameter {name} stands twice")
-        if len(query[name]) > MAX_QUERY_VALUE:
-            raise RequestError(
-                f"query parameter {name} has {len(query[name])} characters; "
-                f"{MAX_QUERY_VALUE} are taken"
-            )
-    return dict(query)
+    def check(request: Request) -> str:
+        who = actor(request, *scopes)
+        _refuse_strange_query(request)
+        return who
+
+    check.__doc__ = f"Needs a key of scope {' or '.join(scopes)}."
+    return check
+
+
+def _refuse_strange_query(request: Request) -> None:
+    """Refuse a query parameter that is not known or is given twice, which FastAPI ignores."""
+    known = [one.alias for one in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            text = f"query parameter {name[:40]!a} is not known; known are {', '.join(known)}"
+            raise RequestError(text)
+        if len(request.query_params.getlist(name)) > 1:
+            raise RequestError(f"query parameter {name} is given twice")
+
+
+Admin = Annotated[str, Depends(needs(Scope.ADMIN))]
+Analyst = Annotated[str, Depends(needs(Scope.AGGREGATE))]
+Reader = Annotated[str, Depends(needs(Scope.AGGREGATE, Scope.ADMIN))]
 
 
 def known_name(name: str) -> str:
@@ -117,13 +122,3 @@ def known_name(name: str) -> str:
     if len(name) > MAX_METRIC_BYTES:
         raise NotFoundError(f"no metric has a name of {len(name)} characters; see GET /v1/metrics")
     return name
-
-
-def parse_day(name: str, text: str) -> date:
-    """Parse a date YYYY-MM-DD. Raises RequestError."""
-    try:
-        if not _DAY.fullmatch(text):
-            raise ValueError
-        return date.fromisoformat(text)
-    except ValueError:
-        raise RequestError(f"{name} = {text[:40]!a} is not a date YYYY-MM-DD") from None

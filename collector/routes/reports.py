@@ -23,6 +23,7 @@ from rappor_core.wire.report import WIRE_VERSION
 from rappor_server.limits import sender_of
 
 REPORTS_PATH = "/v1/reports"
+OHTTP_PATH = "/v1/ohttp"
 _ACCEPTED = '{"status":"accepted"}'
 _REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
 MAX_DETAILS = 32

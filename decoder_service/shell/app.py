@@ -6,12 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from typing import cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -23,7 +22,6 @@ from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.errors import RequestError, StorageError
 from decoder_service.shell.features import add_features, open_operations
 from decoder_service.shell.guard import UPLOADS
-from decoder_service.shell.openapi import document
 from decoder_service.shell.problems import answer
 from decoder_service.shell.requests import origin_of
 from decoder_service.shell.service import DecoderService, make_service
@@ -31,11 +29,12 @@ from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import unknown_page, wants_page
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.openapi import document
 from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
 from rappor_server.request_head import refuse_head
 from rappor_server.schema import prepare
-from rappor_server.validation import first_problem
+from rappor_server.validation import request_problem
 
 API_VERSION = "1"
 _HOUSE_SECONDS = 1.0
@@ -74,7 +73,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
     app.state.dictionary = Dictionary()
-    made_once = cache(partial(document, app, open_operations()))  # anyone may ask for it
+    made_once = cache(lambda: document(app, open_operations(), app.routes))  # anyone may ask for it
     app.openapi = made_once  # type: ignore[method-assign]
     add_features(app)
     _add_error_handlers(app, log)
@@ -149,25 +148,12 @@ def _add_error_handlers(app: FastAPI, log: Log) -> None:
         return problem(known.status_code, "http", detail, headers=known.headers)
 
     async def invalid(_request: Request, error: Exception) -> Response:
-        known = cast(RequestValidationError, error)
-        name, message = first_problem(cast(ValidationError, _Found(known)), {})
-        text = f"{name}: {message}" if name else message
-        return answer(RequestError(text.encode("ascii", "backslashreplace").decode()), log)
+        return answer(RequestError(request_problem(cast(RequestValidationError, error))), log)
 
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(RapporError, ours)
     app.add_exception_handler(Exception, ours)
-
-
-class _Found:
-    """The errors of a request in the form of pydantic's own."""
-
-    def __init__(self, error: RequestValidationError) -> None:
-        self._error = error
-
-    def errors(self, **_options: object) -> list[dict[str, object]]:
-        return [dict(one) for one in self._error.errors()]
 
 
 class SafeHeaders:

@@ -1,16 +1,17 @@
-"""The OpenAPI document of the service; docs/openapi-decoder.json is its written form.
+"""The OpenAPI documents of both services: FastAPI's, with problem documents and keys.
 
-Written by `python -m decoder_service.shell.app > docs/openapi-decoder.json`; a test compares
-the two.
+docs/openapi.json and docs/openapi-decoder.json are their written forms, by `python -m
+collector.app` and `python -m decoder_service.shell.app`; tests compare them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
 
 from rappor_server.problems import PROBLEM_JSON
 
@@ -26,12 +27,20 @@ _PROBLEM = {
 }
 
 
-def document(app: FastAPI, without_key: Collection[str]) -> dict[str, Any]:
-    """The OpenAPI document of an app's routes, with problem documents and keys.
+def document(
+    app: FastAPI, without_key: Collection[str], routes: Sequence[BaseRoute]
+) -> dict[str, Any]:
+    """The OpenAPI document of routes.
 
-    without_key: ids of the operations that ask for none.
+    Args:
+        app: Its title and version are named.
+        without_key: Ids of the operations that ask for no key.
+        routes: Those that are described.
+
+    Returns:
+        The document, as plain values.
     """
-    made = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    made = get_openapi(title=app.title, version=app.version, routes=routes)
     schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
