@@ -34,7 +34,6 @@ from collector.routes import admin, aggregates
 from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
-from collector.store.batches import check_owner
 from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
@@ -203,8 +202,6 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
     try:
         check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
-        with database.read() as connection:
-            check_owner(connection)
         if metrics is not None:
             collector = Collector(database, clock=clock)
             push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)

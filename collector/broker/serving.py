@@ -17,7 +17,6 @@ from collector.domain.clock import Clock, today, utc_now
 from collector.domain.report_validation import ReportJudge
 from collector.errors import SettingsError
 from collector.settings import Settings
-from collector.store.batches import check_owner
 from collector.store.broker import begin, leave, positions
 from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.logs import Log, make_log, redirect_libraries
@@ -89,8 +88,6 @@ def _database(settings: Settings) -> Iterator[CollectorDatabase]:
     database = CollectorDatabase(engine)
     try:
         prepare(database)
-        with database.change() as connection:
-            check_owner(connection)
         yield database
     finally:
         database.close()
