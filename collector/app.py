@@ -41,7 +41,7 @@ from rappor_core.metrics.compiled import load_metrics
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
-from rappor_server.request_head import refuse_head
+from rappor_server.request_bounds import refuse_head
 from rappor_server.schema import check_connections, prepare
 from rappor_server.validation import request_problem
 
@@ -113,8 +113,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    shards = settings.counter_shards
-    writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
     telemetry = Telemetry()
     queue, readiness = _make_queue(settings, collector, writer, judge, telemetry, log)
     return AppComponents(

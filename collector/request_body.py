@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope
 
 from collector.errors import BodyTooLargeError, RequestError, UnsupportedMediaError
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
-from rappor_server.request_body import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds, receive_body
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer
 

@@ -58,7 +58,6 @@ class Settings(ServerSettings):
     listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, instead of the two
     workers: int = Field(default=1, ge=1, le=64)
     hosts: int = Field(default=1, ge=1, le=256)  # that run these workers on this database
-    counter_shards: int = Field(default=64, ge=1, le=4096)  # writers that need not wait
 
     require_keys: bool = True
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
@@ -145,11 +144,6 @@ class Settings(ServerSettings):
                     f"{name} = {many} on SQLite, which is for one collector process: name a "
                     f"PostgreSQL database, or set {name} = 1"
                 )
-        if (writers := self.hosts * self.workers) > self.counter_shards:
-            raise ValueError(
-                f"{writers} workers of {self.hosts} hosts write at once, and counter_shards = "
-                f"{self.counter_shards}: some would wait for others; raise counter_shards"
-            )
         return self
 
 

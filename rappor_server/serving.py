@@ -14,7 +14,7 @@ import uvicorn
 
 from rappor_server.errors import ServerError
 from rappor_server.logs import Log
-from rappor_server.request_head import MAX_HEAD_BYTES
+from rappor_server.request_bounds import MAX_HEAD_BYTES
 from rappor_server.settings import is_loopback
 
 MAX_CONNECTIONS = 1_000  # of a process; above it requests get 503

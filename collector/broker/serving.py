@@ -70,8 +70,7 @@ def make_one(
 ) -> Consumer:
     """A consumer on a database that has been prepared."""
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    shards = settings.counter_shards
-    writer = ReportWriter(database, judge, clock, settings.clock_skew, shards)
+    writer = ReportWriter(database, judge, clock, settings.clock_skew)
     topic = settings.broker_topic
     most = settings.max_batch_reports
     counter = MessageCounter(writer, database, clock, topic, most, log)

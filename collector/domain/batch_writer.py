@@ -23,7 +23,7 @@ from collector.domain.report_validation import (
 from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, ConflictError
 from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
-from collector.store.counters import NUM_SHARDS, CounterCache
+from collector.store.counters import CounterCache
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
@@ -64,14 +64,12 @@ class ReportWriter:
         judge: ReportJudge,
         clock: Clock,
         skew: timedelta,
-        num_shards: int = NUM_SHARDS,
     ) -> None:
-        """See CounterCache of num_shards."""
         self._database = database
         self._judge = judge
         self._clock = clock
         self._skew = skew
-        self._cache = CounterCache(num_shards)
+        self._cache = CounterCache()
         self._statements = statements(is_postgresql=database.is_postgresql)
         self._registry: Registry | None = None
 

@@ -38,7 +38,7 @@ from rappor_core.ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
-from rappor_server.request_body import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds, receive_body
 
 SHOWING = frozenset(  # headers by which whoever passed a request on would show its sender
     {

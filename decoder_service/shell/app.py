@@ -32,7 +32,7 @@ from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.openapi import document
 from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
-from rappor_server.request_head import refuse_head
+from rappor_server.request_bounds import refuse_head
 from rappor_server.schema import prepare
 from rappor_server.validation import request_problem
 
