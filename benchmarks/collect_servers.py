@@ -30,7 +30,6 @@ def server(kind: str, database: str, folder: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         environment = os.environ | {
             "RAPPOR_DATABASE": database,
-            "RAPPOR_MAX_REPORTS_PER_ADDRESS": "0",  # all load comes from one
             "RAPPOR_MAX_REPORTS_PER_KEY": "0",
             "RAPPOR_METRICS": str(metrics),
             "RAPPOR_LISTEN_FD": str(listener.fileno()),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,12 +14,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.broker.front import make_front
-from collector.chores import do_chores, keep_house, share_limits
+from collector.chores import do_chores, keep_house
 from collector.domain.access import KeyKeeper
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, utc_now
@@ -26,32 +27,29 @@ from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
 from collector.errors import NotFoundError, RequestError, SettingsError
-from collector.openapi import API_VERSION, document
+from collector.openapi import document
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates
 from collector.routes.dependencies import AppComponents, make_limits
-from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
+from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
-from collector.store.batches import check_owner
 from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
-from rappor_server.buffers import Buffers
-from rappor_server.connections import Connections
-from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
+from rappor_server.request_bounds import refuse_head
 from rappor_server.schema import check_connections, prepare
-from rappor_server.unsent import Unsent
+from rappor_server.validation import request_problem
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys
 
-OHTTP_PATH = "/v1/ohttp"
-State = Mapping[str, Any]
+API_VERSION = "1"
+LARGE_BODIES = 2
 _OHTTP = ("POST", OHTTP_PATH)
 
 
@@ -70,6 +68,9 @@ class App(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. (Reports with another method than POST get FastAPI's 405.)"""
+        if refusal := refuse_head(scope):
+            await refusal(scope, receive, send)
+            return
         if self.ohttp is not None and (scope.get("method"), scope.get("path")) == _OHTTP:
             await self.ohttp(scope, receive, send)
             return
@@ -98,11 +99,12 @@ def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
         lifespan=_lifespan(parts, log),
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,
         redirect_slashes=False,  # to an address made of the Host that the client sent, without TLS
     )
     app.state.parts = parts
-    _add_routes(app)
+    app.include_router(admin.router)
+    app.include_router(aggregates.router)
+    app.openapi = cache(partial(document, app))  # type: ignore[method-assign]
     _add_error_handlers(app, refuser)
     return app
 
@@ -111,8 +113,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    shards = settings.counter_shards
-    writer = ReportWriter(writing, judge, clock, settings.clock_skew, shards)
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
     telemetry = Telemetry()
     queue, readiness = _make_queue(settings, collector, writer, judge, telemetry, log)
     return AppComponents(
@@ -121,11 +122,10 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
         queue=queue,
         keys=KeyKeeper(collector.key_ring),
         telemetry=telemetry,
-        buffers=Buffers(settings.max_buffered_bytes),
+        large_bodies=asyncio.Semaphore(LARGE_BODIES),
         body_bounds=GzipBounds(
             settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         ),
-        unsent=Unsent(settings.max_unsent_bytes, settings.answer_seconds),
         limits=make_limits(settings),
         writing=writing,
         readiness=readiness,
@@ -201,8 +201,6 @@ def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, .
     try:
         check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
-        with database.read() as connection:
-            check_owner(connection)
         if metrics is not None:
             collector = Collector(database, clock=clock)
             push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
@@ -221,18 +219,16 @@ def _start(parts: AppComponents) -> None:
 
 def _lifespan(
     parts: AppComponents, log: Log
-) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(_start, parts)
         chores = asyncio.create_task(keep_house(parts, log))
-        sharing = asyncio.create_task(share_limits(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
-            yield connection_state(parts.unsent, Connections())
+            yield
         finally:
             chores.cancel()
-            sharing.cancel()
             await run_in_threadpool(parts.queue.stop)
             parts.collector.database.close()
             parts.writing.close()
@@ -240,32 +236,6 @@ def _lifespan(
             log.info("stopped")
 
     return lifespan
-
-
-def _add_routes(app: FastAPI) -> None:
-    app.router.routes.append(Route("/openapi.json", openapi_document))
-    for path, method, endpoint in (
-        ("/v1/metrics", "GET", aggregates.get_metrics),
-        ("/v1/metrics", "POST", admin.push_metrics),
-        ("/v1/metrics/{name:path}/aggregate", "GET", aggregates.get_aggregate),
-        ("/v1/metrics/{name:path}/reports", "GET", aggregates.export_reports),
-        ("/v1/metrics/{name:path}/retire", "POST", admin.retire_metric),
-        ("/v1/metrics/{name:path}/pause", "POST", admin.pause_metric),
-        ("/v1/days/{day}/close", "POST", admin.close_day),
-        ("/v1/keys", "GET", admin.get_keys),
-        ("/v1/keys", "POST", admin.create_key),
-        ("/v1/keys/{key_id}/revoke", "POST", admin.revoke_key),
-        ("/v1/audit", "GET", admin.get_audit),
-        ("/healthz", "GET", admin.get_health),
-        ("/readyz", "GET", admin.get_ready),
-        ("/metrics", "GET", admin.get_prometheus),
-    ):
-        app.add_api_route(path, endpoint, methods=[method], response_model=None)
-
-
-async def openapi_document(_request: Request) -> Response:
-    """Answer with the collector's OpenAPI document."""
-    return JSONResponse(document())
 
 
 def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
@@ -279,10 +249,14 @@ def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
         detail = routing_detail(known.status_code, known.detail, *asked)
         return problem(known.status_code, "http", detail, headers=known.headers)
 
-    async def invalid(_request: Request, _error: Exception) -> Response:
-        return refuser.answer(RequestError("the request does not fit"))
+    async def invalid(_request: Request, error: Exception) -> Response:
+        return refuser.answer(RequestError(request_problem(cast(RequestValidationError, error))))
 
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(RapporError, ours)
     app.add_exception_handler(Exception, ours)
+
+
+if __name__ == "__main__":
+    print(json.dumps(create_app(Settings()).openapi(), indent=1, sort_keys=True))

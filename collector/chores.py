@@ -1,4 +1,4 @@
-"""Periodic work of an app: closing days, deleting, sharing limits, checking for growth."""
+"""Periodic work of an app: closing days, deleting, checking for growth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from starlette.concurrency import run_in_threadpool
 from collector.domain.closing import Closed
 from collector.domain.growth import find_growth
 from collector.domain.raw_blocks import find_damaged, find_expiring
-from collector.domain.shared_limits import SHARE_SECONDS, SharedLimits
 from collector.errors import StorageError
 from collector.routes.dependencies import AppComponents
 from collector.store.broker import count_skipped, read_state
@@ -48,21 +47,6 @@ def _show_relay_keys(parts: AppComponents) -> None:
     for row in parts.relay_keys.rows if parts.relay_keys else ():
         if row.private is not None:
             parts.telemetry.ohttp_key_age.labels(str(row.key_id)).set((today - row.created).days)
-
-
-async def share_limits(parts: AppComponents, log: Log) -> None:
-    """Share the counts of rate limits with all processes every second, where that is set."""
-    shared = SharedLimits(parts.limits.shared, parts.collector.database)
-    failing = False
-    while shared.is_on:
-        await asyncio.sleep(SHARE_SECONDS)
-        try:
-            await shared.share(run_in_threadpool)
-            failing = False
-        except StorageError as error:
-            if not failing:
-                log.warning("limits_not_shared", reason=str(error))
-            failing = True
 
 
 async def keep_house(parts: AppComponents, log: Log) -> None:

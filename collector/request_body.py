@@ -9,8 +9,7 @@ from starlette.types import Receive, Scope
 
 from collector.errors import BodyTooLargeError, RequestError, UnsupportedMediaError
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
-from rappor_server.buffers import Buffers
-from rappor_server.request_body import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds, receive_body
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer
 
@@ -22,11 +21,11 @@ class GzipBounds(BodyBounds):
     max_inflated: int
 
 
-async def read_body(scope: Scope, receive: Receive, buffers: Buffers, bounds: GzipBounds) -> bytes:
-    """Read and decompress the body of a request. Raises RequestError and its kinds,
-    OverloadedError."""
+async def read_body(scope: Scope, receive: Receive, bounds: GzipBounds) -> bytes:
+    """Read and decompress the body of a request. Raises RequestError and its
+    kinds."""
     is_gzip = _is_gzip(dict(scope["headers"]).get(b"content-encoding"))
-    body = await receive_body(scope, receive, buffers, bounds)
+    body = await receive_body(scope, receive, bounds)
     return inflate(body, bounds.max_inflated) if is_gzip else body
 
 

@@ -25,7 +25,14 @@ from collector.errors import CollectorError, SettingsError
 from collector.settings import PREFIX, Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
 from rappor_server.logs import make_log
-from rappor_server.serving import Server, bind, listening_problem, running, server_config
+from rappor_server.serving import (
+    Server,
+    bind,
+    listening_problem,
+    running,
+    server_config,
+    warn_beyond_loopback,
+)
 from rappor_server.settings import is_loopback
 
 
@@ -40,6 +47,7 @@ def serve(settings: Settings) -> None:
         way_out = "rappor metrics push FILE --revive collects them again"
         log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
     with _listening(settings) as listener:
+        warn_beyond_loopback(_host(listener), log)
         announce = partial(log.info, "listening", **_address(listener))
         if settings.workers > 1:
             _announce_when_answered(listener, announce)
@@ -167,12 +175,17 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 
 def _refuse_open(listener: socket.socket, settings: Settings) -> None:
     """An inherited socket may listen elsewhere than `host` says. Raises SettingsError."""
-    host = str(_address(listener).get("host", "localhost"))
+    host = _host(listener)
     if not (settings.require_keys or settings.open_anywhere or is_loopback(host)):
         raise SettingsError(
             f"require_keys = false on a socket that listens on {host!r} would let anyone close "
             "days and read aggregates; listen on 127.0.0.1, use keys, or set open_anywhere = true"
         )
+
+
+def _host(listener: socket.socket) -> str:
+    """The address that a socket listens on; of a Unix socket, this machine."""
+    return str(_address(listener).get("host", "localhost"))
 
 
 def _address(listener: socket.socket) -> dict[str, str | int]:

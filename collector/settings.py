@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -21,7 +21,6 @@ from rappor_server.settings import (
 )
 
 PREFIX = "RAPPOR_"
-MIN_SECRET = 32  # characters
 _BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
     "security.protocol",
     "sasl.",
@@ -59,7 +58,6 @@ class Settings(ServerSettings):
     listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, instead of the two
     workers: int = Field(default=1, ge=1, le=64)
     hosts: int = Field(default=1, ge=1, le=256)  # that run these workers on this database
-    counter_shards: int = Field(default=64, ge=1, le=4096)  # writers that need not wait
 
     require_keys: bool = True
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
@@ -75,17 +73,10 @@ class Settings(ServerSettings):
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
     max_batch_reports: int = Field(default=10_000, ge=1, le=10_000)
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
-    max_buffered_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of bodies that are arriving
     max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
-    max_unsent_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of answers that nobody reads
-    answer_seconds: float = Field(default=20.0, gt=0)  # for an answer to be read
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
-    max_requests_per_address: float = Field(default=0, ge=0)
     max_reports_per_key: float = Field(default=10_000, ge=0)
-    max_reports_per_address: float = Field(default=50, ge=0)
-    rate_limit_store: Literal["process", "database"] = "process"  # each its own, or all together
-    rate_limit_secret: str | None = Field(default=None, repr=False)  # the same on all hosts
     retry_after_seconds: int = Field(default=5, ge=1)
 
     broker: str | None = None  # HOST:PORT,... of Kafka, which stores batches until they are counted
@@ -146,33 +137,14 @@ class Settings(ServerSettings):
                 "aggregates; bind 127.0.0.1, use keys, or set open_anywhere = true"
             )
         url = parse_url(self.database)
-        self._check_sharing(is_sqlite=url.get_backend_name() == "sqlite")
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
         for name, many in (("workers", self.workers), ("hosts", self.hosts)):
             if many > 1 and url.get_backend_name() == "sqlite":
                 raise ValueError(
-                    f"{name} = {many} on SQLite, which has one writer; use 1, or PostgreSQL"
+                    f"{name} = {many} on SQLite, which is for one collector process: name a "
+                    f"PostgreSQL database, or set {name} = 1"
                 )
-        if (writers := self.hosts * self.workers) > self.counter_shards:
-            raise ValueError(
-                f"{writers} workers of {self.hosts} hosts write at once, and counter_shards = "
-                f"{self.counter_shards}: some would wait for others; raise counter_shards"
-            )
         return self
-
-    def _check_sharing(self, *, is_sqlite: bool) -> None:
-        """Limits of all processes need PostgreSQL, and a secret that is not in it."""
-        if self.rate_limit_store == "process":
-            return
-        if is_sqlite:
-            raise ValueError(
-                'rate_limit_store = "database" on SQLite, which has one process; leave it out'
-            )
-        if len(self.rate_limit_secret or "") < MIN_SECRET:
-            raise ValueError(
-                f'rate_limit_store = "database" needs rate_limit_secret, {MIN_SECRET} or more '
-                "random characters, the same on all hosts: addresses are hashed with it"
-            )
 
 
 def load_settings(**chosen: Any) -> Settings:

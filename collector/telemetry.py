@@ -66,9 +66,6 @@ class Telemetry:
         )
         self.commit_failures = counter("rappor_commit_failures", "Groups that could not be written")
         self.queued = total("rappor_queued_reports", "Reports waiting for a commit")
-        self.unsent = total(
-            "rappor_unsent_bytes", "Bytes of answers that were written and not read yet"
-        )
         self.open_days = largest(
             "rappor_open_days", "Days that take reports, of the most patient metric"
         )

@@ -223,7 +223,6 @@ def collector_settings(database: Path, metrics: Path | None = None) -> Settings:
         port=0,
         workers=1,
         require_keys=False,
-        max_reports_per_address=0,  # all devices of the demo have one
         log_level="warning",
     )
 

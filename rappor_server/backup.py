@@ -48,8 +48,7 @@ def back_up(database: str, file: Path, program: Program) -> int:
         if url.get_backend_name() == "sqlite":
             _copy_sqlite(_sqlite_file(url), partial, program)
         else:
-            options = ("--format=custom", "--no-unlogged-table-data")
-            _run("pg_dump", *options, f"--file={partial}", url=url)
+            _run("pg_dump", "--format=custom", f"--file={partial}", url=url)
         partial.chmod(0o600)
         partial.rename(file)
     finally:

@@ -7,7 +7,7 @@ import select
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuch
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
-from rappor_server.fair_lock import FairLock
 from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
 
@@ -36,7 +35,6 @@ COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit
 _ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
 _POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
 _CLOSE_SECONDS = 10.0
-_TURN_SECONDS = 2.5  # that a writer of SQLite waits for its turn at most
 
 
 def parse_url(database: str, program: Program) -> URL:
@@ -211,7 +209,6 @@ class Database:
         host = f" at {engine.url.host}" if engine.url.host else ""
         name = engine.url.database  # None: that of the user
         self._name = "of the user" + host if name is None else f"{name!r}{host}"
-        self._turn = _turn_of(engine)
         self.is_failing = False  # whether a write was refused since the last trial write
 
     @contextmanager
@@ -258,11 +255,9 @@ class Database:
 
     @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
-        in_turn = self._turn.held() if options.get("writes") and self._turn else nullcontext()
         try:
             with (
                 self._counted(),
-                in_turn,
                 self.engine.connect().execution_options(**options) as connection,
                 connection.begin(),
             ):
@@ -306,17 +301,6 @@ class Database:
             self._is_closed = True
             if self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS):
                 self.engine.dispose()
-
-
-def _turn_of(engine: Engine) -> FairLock | None:
-    """What writers of SQLite take before its lock; None of PostgreSQL, which has queues.
-
-    For SQLite's own lock they would poll, and who commits and begins again at once would have it
-    for seconds while the others sleep.
-    """
-    if engine.dialect.name != "sqlite":
-        return None
-    return FairLock(Path(f"{engine.url.database}-turn"), _TURN_SECONDS)
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -13,9 +13,16 @@ from typing import Any
 import uvicorn
 
 from rappor_server.errors import ServerError
-from rappor_server.http_protocol import BoundedHttpProtocol
+from rappor_server.logs import Log
+from rappor_server.request_bounds import MAX_HEAD_BYTES
+from rappor_server.settings import is_loopback
 
+MAX_CONNECTIONS = 1_000  # of a process; above it requests get 503
 _START_SECONDS = 30.0
+_PROXY_HINT = (
+    "slow senders, floods of connections and rates by address are a reverse proxy's: put one in "
+    "front, as in docker/nginx.conf"
+)
 
 
 def server_config(
@@ -32,7 +39,9 @@ def server_config(
         workers=workers,
         host=host,
         port=port,
-        http=BoundedHttpProtocol,
+        http="h11",
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        limit_concurrency=MAX_CONNECTIONS,
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -106,6 +115,12 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def warn_beyond_loopback(host: str, log: Log) -> None:
+    """Log what the server leaves to a reverse proxy if other machines can reach it."""
+    if not is_loopback(host):
+        log.warning("listening_beyond_loopback", host=host, hint=_PROXY_HINT)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from rappor_core.errors import shown
@@ -59,7 +60,19 @@ def first_problem(
     Returns:
         (name, message); the name is "" where several fields do not go together.
     """
-    first = error.errors(include_url=False)[0]
+    return _sentence(error.errors(include_url=False)[0], choices, unknown)
+
+
+def request_problem(error: ValidationError | RequestValidationError) -> str:
+    """What is wrong with a request, as a sentence in ASCII."""
+    name, message = _sentence(error.errors()[0], {}, "there is no such field")
+    text = f"{name}: {message}" if name else message
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def _sentence(
+    first: Mapping[str, Any], choices: Mapping[str, str], unknown: str
+) -> tuple[str, str]:
     name = ".".join(map(str, first["loc"]))
     kind, context = first["type"], first.get("ctx", {})
     if kind == "value_error":  # raised by a check of ours, in our words

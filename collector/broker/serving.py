@@ -17,7 +17,6 @@ from collector.domain.clock import Clock, today, utc_now
 from collector.domain.report_validation import ReportJudge
 from collector.errors import SettingsError
 from collector.settings import Settings
-from collector.store.batches import check_owner
 from collector.store.broker import begin, leave, positions
 from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.logs import Log, make_log, redirect_libraries
@@ -71,8 +70,7 @@ def make_one(
 ) -> Consumer:
     """A consumer on a database that has been prepared."""
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    shards = settings.counter_shards
-    writer = ReportWriter(database, judge, clock, settings.clock_skew, shards)
+    writer = ReportWriter(database, judge, clock, settings.clock_skew)
     topic = settings.broker_topic
     most = settings.max_batch_reports
     counter = MessageCounter(writer, database, clock, topic, most, log)
@@ -89,8 +87,6 @@ def _database(settings: Settings) -> Iterator[CollectorDatabase]:
     database = CollectorDatabase(engine)
     try:
         prepare(database)
-        with database.change() as connection:
-            check_owner(connection)
         yield database
     finally:
         database.close()

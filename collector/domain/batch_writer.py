@@ -22,10 +22,10 @@ from collector.domain.report_validation import (
 )
 from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, ConflictError
-from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest, make_room
-from collector.store.counters import NUM_SHARDS, CounterCache
+from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
+from collector.store.counters import CounterCache
 from collector.store.database import CollectorDatabase
-from collector.store.group_commit import NoRoomError, statements
+from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
 from rappor_core.wire.report import GroupedBatch
 
@@ -64,14 +64,12 @@ class ReportWriter:
         judge: ReportJudge,
         clock: Clock,
         skew: timedelta,
-        num_shards: int = NUM_SHARDS,
     ) -> None:
-        """See CounterCache of num_shards."""
         self._database = database
         self._judge = judge
         self._clock = clock
         self._skew = skew
-        self._cache = CounterCache(num_shards)
+        self._cache = CounterCache()
         self._statements = statements(is_postgresql=database.is_postgresql)
         self._registry: Registry | None = None
 
@@ -88,9 +86,6 @@ class ReportWriter:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._write_once(submissions, beside)
-            except NoRoomError as error:
-                with self._database.change() as connection:
-                    make_room(connection, error.expires)
             except ConflictError:
                 self._cache.leave_shard()
         return self._write_once(submissions, beside)
@@ -101,7 +96,7 @@ class ReportWriter:
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
         with self._forgetting_on_failure(), self._database.add() as connection:
             hashes = [hashed for hashed, _ in keys]
-            version, known, partition = self._statements.open(connection, self._cache, hashes)
+            version, known = self._statements.open(connection, self._cache, hashes)
             registry = self._registry_at(version, connection)
             for one, (hashed, digest) in zip(submissions, keys, strict=True):
                 before = known.get(hashed) or fresh.get(hashed)
@@ -114,7 +109,7 @@ class ReportWriter:
                 outcomes.append(receipt_of(one.batch, verdict))
             counters = self._cache.add(connection, tally.additions)
             keep_raw(connection, tally.raw)
-            self._statements.save(connection, counters, sorted(fresh.values()), partition)
+            self._statements.save(connection, counters, sorted(fresh.values()))
             beside(connection, outcomes)
         return outcomes
 

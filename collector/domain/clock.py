@@ -24,8 +24,3 @@ def today(clock: Clock) -> int:
 def latest_day(clock: Clock, skew: timedelta) -> int:
     """The latest day that a device whose clock is fast by `skew` may state."""
     return day_of((clock() + skew).astimezone(UTC).date())
-
-
-def latest_expiry(accept_days: int, today: int) -> int:
-    """The last day on which a batch of today may be needed: a device may be a day ahead."""
-    return today + 1 + accept_days

@@ -15,10 +15,9 @@ from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
-from collector.domain.clock import latest_expiry
 from collector.domain.registry import RegisteredSeries, Registry, load_registry, registry_as_known
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
-from collector.store.batches import forget_batches, has_room, make_room
+from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
 from collector.store.broker import ignore_before, read_state
 from collector.store.counters import reports_by_day
@@ -149,26 +148,10 @@ def discard_unserved(connection: Connection, today: int) -> int:
     return discarded
 
 
-def open_partition_ahead(database: CollectorDatabase, registry: Registry, today: int) -> None:
-    """Open the partition of remembered batches that tomorrow needs, on PostgreSQL.
-
-    Where there is none, who counts reports makes it.
-    """
-    patience = max((entry.patience for entry in registry), default=0)
-    latest = latest_expiry(patience, today) + 1
-    with database.read() as connection:
-        if has_room(connection, latest):
-            return
-    with database.change() as connection:
-        make_room(connection, latest)
-
-
-def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: int) -> bool:
+def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: int) -> None:
     """Delete what is no longer needed: batches whose days are closed, raw reports out of time.
 
     today: what closing takes for today.  now: the clock's day, for what is kept for some days.
-
-    Returns whether it is all deleted; what somebody reads at the moment may be left.
 
     A batch expires by the versions of its reports, a day is closed for good by the most patient
     one; until then a longer accept_days, or a clock that is behind, may open the day again. So
@@ -177,11 +160,10 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
     """
     waits = (entry.patience - entry.metric.accept_days for entry in registry)
     before = today - max(waits, default=0)
-    is_done = forget_batches(database.add, before, is_postgresql=database.is_postgresql)
+    forget_batches(database.add, before)
     for entry in registry:
         with database.add() as connection:
             delete_raw(connection, entry.series_id, now - entry.metric.keep_raw_days)
-    return is_done
 
 
 def _due(registry: Registry, today: int) -> dict[str, int]:

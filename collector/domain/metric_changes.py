@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from collector.domain.clock import latest_expiry
 from collector.domain.registry import declared_name
 from collector.errors import MetricChangeError, NotFoundError
-from collector.store.batches import make_room, prolong_batches
+from collector.store.batches import prolong_batches
 from collector.store.registry import (
     MetricVersionRow,
     add_series,
@@ -84,8 +83,6 @@ def push_metrics(
         )
     if added or changed:
         touch_state(connection)
-        patience = max(metric.accept_days for metric in metrics)
-        make_room(connection, latest_expiry(patience, today))
     return Push(tuple(added), tuple(changed), tuple(weakened), tuple(still_retired))
 
 

@@ -108,11 +108,9 @@ class Collector:
                 registry = registry_as_known(connection, registry)
                 metrics = closing.close_due(connection, registry, today)
         folded = closing.fold_closed(self.database, registry)
-        if daily or is_due:
-            closing.open_partition_ahead(self.database, registry, today)
         if is_due or (daily and self._cleaned != (today, now)):
-            is_done = closing.clean_up(self.database, registry, today, now)
-            self._cleaned = (today, now) if is_done else (-1, -1)
+            closing.clean_up(self.database, registry, today, now)
+            self._cleaned = (today, now)
         return closing.Closed(metrics, folded) if metrics or folded else None
 
     def waiting_days(self) -> int:

@@ -2,116 +2,127 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import APIRouter, Query, Request
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from collector.domain import access
 from collector.domain.access import Scope
+from collector.domain.metric_changes import Push
 from collector.errors import RequestError
 from collector.request_body import read_body
-from collector.routes.dependencies import actor, known_name, parse_day, parts_of, query_of
+from collector.routes.dependencies import Admin, actor, known_name, parts_of
+from collector.routes.shapes import Closed, Day, KeyRequest, Keys, NewKey, Text
+from collector.store.access import CollectorAuditRow
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.strict_json import parse_strict_json
+from rappor_server.validation import request_problem
 
 MAX_AUDIT = 1_000
+router = APIRouter()
 
 
-def close_day(request: Request, day: str) -> Response:
+def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A body that is read after the key is checked."""
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema}}}}
+
+
+@router.post("/v1/days/{day}/close", operation_id="closeDay")
+def close_day(
+    request: Request, who: Admin, day: Day, metric: Text | None = None, dry_run: bool = False
+) -> Closed:
     """Close a day and all before it, of all metrics or of `metric`, for good.
 
     With `dry_run=true` nothing is closed: the answer says what would be.
     """
-    who = actor(request, Scope.ADMIN)
-    parsed = parse_day("day", day)
-    metric = query_of(request, "metric", "dry_run").get("metric")
     collector = parts_of(request).collector
-    if _flag(request, "dry_run", "metric"):
-        closed = collector.would_close(parsed, metric)
+    if dry_run:
+        closed = collector.would_close(day, metric)
     else:
-        closed = collector.close_day(parsed, who, metric)
-    return JSONResponse(
-        {"closed_through": day, "metrics": list(closed.metrics), "days_with_reports": closed.folded}
-    )
+        closed = collector.close_day(day, who, metric)
+    return Closed(closed_through=day, metrics=list(closed.metrics), days_with_reports=closed.folded)
 
 
-async def push_metrics(request: Request) -> Response:
+@router.post(
+    "/v1/metrics",
+    operation_id="pushMetrics",
+    openapi_extra=_body_of("application/toml", {"type": "string"}),
+)
+async def push_metrics(
+    request: Request, who: Admin, weaken: bool = False, revive: bool = False
+) -> Push:
     """Declare the metrics of a metrics.toml, sent as the body."""
-    who = await run_in_threadpool(actor, request, Scope.ADMIN)
-    weaken, revive = _flag(request, "weaken", "revive"), _flag(request, "revive", "weaken")
     file = parse_metrics(_text(await _body(request)))
-    push = await run_in_threadpool(
+    return await run_in_threadpool(
         parts_of(request).collector.push_metrics,
         file.metrics.values(),
         who,
         weaken=weaken,
         revive=revive,
     )
-    return JSONResponse(asdict(push))
 
 
-def retire_metric(request: Request, name: str) -> Response:
+@router.post("/v1/metrics/{name:path}/retire", operation_id="retireMetric")
+def retire_metric(
+    request: Request, who: Admin, name: str, params_id: Text | None = None
+) -> dict[str, Any]:
     """Take no more reports of a metric, or of the version `params_id`."""
-    who = actor(request, Scope.ADMIN)
-    retired = parts_of(request).collector.retire_metric(
-        known_name(name), who, query_of(request, "params_id").get("params_id")
-    )
-    return JSONResponse({"name": name, "retired": retired})
+    retired = parts_of(request).collector.retire_metric(known_name(name), who, params_id)
+    return {"name": name, "retired": retired}
 
 
-def pause_metric(request: Request, name: str) -> Response:
+@router.post("/v1/metrics/{name:path}/pause", operation_id="pauseMetric")
+def pause_metric(request: Request, who: Admin, name: str, resume: bool = False) -> dict[str, Any]:
     """Take no reports of a metric for now; with `resume=true` take them again."""
-    who = actor(request, Scope.ADMIN)
-    resume = _flag(request, "resume")
     names = parts_of(request).collector.pause_metric(known_name(name), who, paused=not resume)
-    return JSONResponse({"name": name, "paused": [] if resume else names})
+    return {"name": name, "paused": [] if resume else names}
 
 
-def get_keys(request: Request) -> Response:
+@router.get("/v1/keys", operation_id="listKeys", response_model=Keys)
+def get_keys(request: Request, _who: Admin) -> dict[str, Any]:
     """All keys, without their secrets."""
-    actor(request, Scope.ADMIN)
-    return JSONResponse(
-        {"keys": [access.shown(row) for row in parts_of(request).collector.list_keys()]}
-    )
+    return {"keys": [access.shown(row) for row in parts_of(request).collector.list_keys()]}
 
 
-async def create_key(request: Request) -> Response:
+@router.post(
+    "/v1/keys",
+    operation_id="createKey",
+    status_code=201,
+    openapi_extra=_body_of("application/json", KeyRequest.model_json_schema()),
+)
+async def create_key(request: Request, who: Admin) -> NewKey:
     """Make a key: `{"scope": ..., "label": ...}`. Its text is in this answer and nowhere else."""
-    who = await run_in_threadpool(actor, request, Scope.ADMIN)
-    fields = parse_strict_json(await _body(request))
-    if not isinstance(fields, dict) or fields.keys() != {"scope", "label"}:
-        raise RequestError('a key is asked for with {"scope": ..., "label": ...}')
-    scope, label = fields["scope"], fields["label"]
-    if scope not in list(Scope) or not isinstance(label, str):
-        raise RequestError(f"scope is one of {', '.join(Scope)}, label is text")
-    key = await run_in_threadpool(parts_of(request).collector.create_key, Scope(scope), label, who)
-    return JSONResponse(
-        {"key_id": key.key_id, "scope": key.scope, "label": key.label, "key": key.text}, 201
+    try:
+        asked = KeyRequest.model_validate(parse_strict_json(await _body(request)))
+    except ValidationError as error:
+        raise RequestError(request_problem(error)) from None
+    key = await run_in_threadpool(
+        parts_of(request).collector.create_key, asked.scope, asked.label, who
     )
+    return NewKey(key_id=key.key_id, scope=key.scope, label=key.label, key=key.text)
 
 
-def revoke_key(request: Request, key_id: str) -> Response:
-    """Make a key worthless."""
-    who = actor(request, Scope.ADMIN)
+@router.post("/v1/keys/{key_id}/revoke", operation_id="revokeKey")
+def revoke_key(request: Request, who: Admin, key_id: str) -> dict[str, Any]:
+    """Revoke a key permanently."""
     parts_of(request).collector.revoke_key(key_id, who)
-    return JSONResponse({"key_id": key_id, "revoked": True})
+    return {"key_id": key_id, "revoked": True}
 
 
-def get_audit(request: Request) -> Response:
-    """The latest acts of admins and analysts, newest first; `limit` up to 1,000."""
-    actor(request, Scope.ADMIN)
-    limit = query_of(request, "limit").get("limit") or "100"
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= MAX_AUDIT):
-        raise RequestError(f"limit = {limit[:40]!a} is not a number from 1 to {MAX_AUDIT}")
-    rows = parts_of(request).collector.read_audit(int(limit))
-    return JSONResponse({"entries": [asdict(row) for row in rows]})
+@router.get("/v1/audit", operation_id="readAudit")
+def get_audit(
+    request: Request, _who: Admin, limit: Annotated[int, Query(ge=1, le=MAX_AUDIT)] = 100
+) -> dict[str, list[CollectorAuditRow]]:
+    """The latest acts of admins and analysts, newest first."""
+    return {"entries": parts_of(request).collector.read_audit(limit)}
 
 
 async def _body(request: Request) -> bytes:
     parts = parts_of(request)
-    return await read_body(request.scope, request.receive, parts.buffers, parts.body_bounds)
+    return await read_body(request.scope, request.receive, parts.body_bounds)
 
 
 def _text(body: bytes) -> str:
@@ -121,30 +132,24 @@ def _text(body: bytes) -> str:
         raise RequestError("the body is not UTF-8 text") from None
 
 
-def _flag(request: Request, name: str, *others: str) -> bool:
-    """Whether a query parameter is true; `others` are known beside it."""
-    text = query_of(request, name, *others).get(name) or "false"
-    if text not in ("true", "false"):
-        raise RequestError(f"{name} = {text[:40]!a} is not true or false")
-    return text == "true"
-
-
-async def get_health() -> Response:
+@router.get("/healthz", operation_id="health")
+async def get_health() -> dict[str, str]:
     """The process answers. Nothing else is looked at."""
-    return JSONResponse({"status": "ok"})
+    return {"status": "ok"}
 
 
-async def get_ready(request: Request) -> Response:
-    """Reports can be written; else 503 (raises StorageError). Found out once a second at most."""
+@router.get("/readyz", operation_id="ready")
+async def get_ready(request: Request) -> dict[str, str]:
+    """Reports can be written, else 503. Found out once a second at most."""
     await parts_of(request).readiness.check()
-    return JSONResponse({"status": "ready"})
+    return {"status": "ready"}
 
 
+@router.get("/metrics", operation_id="prometheus", response_class=PlainTextResponse)
 def get_prometheus(request: Request) -> Response:
     """Counts as text for Prometheus; with `protect_metrics` for admins only."""
     parts = parts_of(request)
     if parts.settings.protect_metrics:
         actor(request, Scope.ADMIN)
     parts.telemetry.queued.set(parts.queue.queued_reports)
-    parts.telemetry.unsent.set(parts.unsent.num_bytes)
     return Response(parts.telemetry.render(), media_type=parts.telemetry.content_type)

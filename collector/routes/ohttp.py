@@ -1,13 +1,12 @@
 """`POST /v1/ohttp`: a batch that a relay passes on and cannot read (RFC 9458).
 
-What is inside is answered as any batch is, by the same code, and the answer is sealed. Whoever
-passed it on is no sender: limits by address do not apply, those by key do.
+What is inside is answered as any batch is, by the same code, and the answer is sealed. It has no
+sender: all requests of a key share its rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -39,9 +38,7 @@ from rappor_core.ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
-from rappor_server.http_protocol import BODY_RECEIVED
-from rappor_server.limits import RateLimit
-from rappor_server.request_body import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds, receive_body
 
 SHOWING = frozenset(  # headers by which whoever passed a request on would show its sender
     {
@@ -75,9 +72,7 @@ class OhttpEndpoint:
         self._parts = parts
         self._refuser = refuser
         self._keys = keys
-        none = RateLimit(0)
-        limits = replace(parts.limits, by_address=none, reports_by_address=none)
-        self._reports = ReportsEndpoint(replace(parts, limits=limits), refuser)
+        self._reports = ReportsEndpoint(parts, refuser)
         most = parts.settings.max_body_bytes + _HEADROOM + OVERHEAD
         self._bounds = BodyBounds(most, parts.settings.body_seconds)
 
@@ -104,7 +99,7 @@ class OhttpEndpoint:
         kind = headers.get(b"content-type", b"").decode("latin-1").strip().lower()
         if kind != REQUEST_TYPE:
             raise UnsupportedMediaError(f"content type {kind[:80]!a} is not {REQUEST_TYPE}")
-        body = await receive_body(scope, receive, self._parts.buffers, self._bounds)
+        body = await receive_body(scope, receive, self._bounds)
         try:
             opened = decapsulate(self._keys.private_keys(), body)
         except UnknownKeyError as error:
@@ -150,7 +145,6 @@ def _scope_of(request: BinaryRequest) -> Scope:
         "path": REPORTS_PATH,
         "headers": list(request.fields),
         "client": None,
-        "extensions": {BODY_RECEIVED: {}},
     }
 
 

@@ -15,14 +15,15 @@ from collector.domain.access import Scope as KeyScope
 from collector.domain.batch_writer import Receipt
 from collector.domain.report_validation import REASONS, Refusal
 from collector.domain.submission import Content, Submission, read_submission
-from collector.errors import AuthenticationError, RateLimitedError
+from collector.errors import AuthenticationError
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body
-from collector.routes.dependencies import AppComponents, limit_address, limit_reports, limit_sender
+from collector.routes.dependencies import AppComponents
 from rappor_core.wire.report import WIRE_VERSION
-from rappor_server.request_body import sender_of
+from rappor_server.limits import sender_of
 
 REPORTS_PATH = "/v1/reports"
+OHTTP_PATH = "/v1/ohttp"
 _ACCEPTED = '{"status":"accepted"}'
 _REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
 MAX_DETAILS = 32
@@ -63,13 +64,8 @@ class ReportsEndpoint:
         allowed = self._origins.preflight(dict(scope["headers"])) if self._origins.is_on else None
         if allowed is None:
             return False
-        status = 204
-        try:
-            limit_address(scope, self._parts)
-        except RateLimitedError:
-            status = 429  # the browser then sends nothing, and the client tries again later
-        self._parts.telemetry.requests.labels(str(status)).inc()
-        await send({"type": "http.response.start", "status": status, "headers": allowed})
+        self._parts.telemetry.requests.labels("204").inc()
+        await send({"type": "http.response.start", "status": 204, "headers": allowed})
         await send({"type": "http.response.body", "body": b""})
         return True
 
@@ -100,21 +96,20 @@ class DigestingReceive:
 
 async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:
     """Count the reports of a batch; return its receipt when they are on the disk."""
-    limit_sender(scope, parts)
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
     key = None
     if parts.settings.require_keys:
         key = await _check_key(headers.get(b"authorization"), parts)
-        if parts.limits.by_key.is_on:
-            parts.limits.by_key.take(key, sender_of(scope))
+        parts.limits.requests.take(key, sender_of(scope))
     kind = media_type(headers.get(b"content-type"))
-    body = await read_body(scope, receive, parts.buffers, parts.body_bounds)
+    body = await read_body(scope, receive, parts.body_bounds)
     if len(body) > _LARGE_BODY:
-        with parts.buffers.holding(sender_of(scope), len(body)):  # many may wait for a thread
+        async with parts.large_bodies:  # each takes many times its size while it is decoded
             submission = await run_in_threadpool(_submission, body, kind, parts)
     else:
         submission = _submission(body, kind, parts)
-    limit_reports(scope, parts, key, submission.batch.num_reports)
+    if key is not None:
+        parts.limits.reports.take(key, sender_of(scope), submission.batch.num_reports)
     return await parts.queue.submit(submission)
 
 

@@ -66,7 +66,7 @@ class CounterCache:
     ) -> None:
         """Begin at a random shard, so that processes which start together do not share one.
 
-        num_shards: how many there are; processes that were told differently work together.
+        num_shards: how many there are; more writers than that wait for each other.
         """
         self.num_shards = num_shards
         self._random_below = random_below

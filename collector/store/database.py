@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine
 
 from collector.errors import StorageError
-from collector.store.models import batch_partitions, batches, partitioned_batches
+from collector.store.models import batches
 from collector.store.registry import state_version
 from rappor_server import backup, database
 from rappor_server.database import check_commits
@@ -97,12 +96,8 @@ def try_to_write(database: CollectorDatabase) -> None:
     Raises StorageError where that fails, as on a full disk.
     """
     mark = os.urandom(16)
-    row: dict[str, Any] = {"batch_hash": mark, "digest": mark, "num_reports": 0}
-    if database.is_postgresql:
-        row["partition_id"] = select(func.max(batch_partitions.c.id)).scalar_subquery()
-        database.try_to_write(partitioned_batches, row, "results")
-    else:
-        database.try_to_write(batches, row | {"expires": -1}, "results")
+    row = {"batch_hash": mark, "digest": mark, "num_reports": 0, "expires": -1}
+    database.try_to_write(batches, row, "results")
 
 
 def _check_commits(database: CollectorDatabase, connection: Connection) -> None:

@@ -25,7 +25,6 @@ _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 _COUNTER = ", ".join(CounterRow._fields)
 _KNOWN = f"batch_hash, {', '.join(KnownBatch._fields)}"
 _READ = f"SELECT version, {_KNOWN} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
-_NEWEST = "SELECT id, expires FROM batch_partitions ORDER BY id DESC LIMIT 1"
 _SET = (
     "UPDATE counters AS c SET num_reports = v.num_reports, counts = v.counts FROM {values} "
     "WHERE c.series_id = v.series_id AND c.day = v.day AND c.shard = v.shard "
@@ -33,35 +32,15 @@ _SET = (
 )
 
 
-class ExpiryPartition(NamedTuple):
-    """The table or partition that remembers batches which expire by a given day."""
-
-    id: int
-    expires: int
-
-
-_NO_PARTITION = ExpiryPartition(-1, -1)
-
-
 class Opened(NamedTuple):
     """What a writer's transaction reads first. version: of the state, which grows when metrics
     change or days close.
 
     known: those of the batches that were counted before, by id.
-    partition: where new ones are remembered, in PostgreSQL.
     """
 
     version: int
     known: dict[bytes, KnownBatch]
-    partition: ExpiryPartition
-
-
-class NoRoomError(ConflictError):
-    """There is no partition for batches that expire on this day."""
-
-    def __init__(self, expires: int) -> None:
-        super().__init__(f"no partition takes batches that expire on day {expires}")
-        self.expires = expires
 
 
 class GroupStatements(Protocol):
@@ -79,13 +58,11 @@ class GroupStatements(Protocol):
         connection: Connection,
         counters: Sequence[CounterRow],
         batches: Sequence[BatchRow],
-        partition: ExpiryPartition,
     ) -> None:
         """Store rows, which are in the order of their keys.
 
-        Raises ConflictError where a counter is no longer what it was, NoRoomError where the
-        partition does not take a batch; an id of a batch that is there already raises the driver's
-        IntegrityError.
+        Raises ConflictError where a counter is no longer what it was; an id of a batch that is
+        there already raises the driver's IntegrityError.
         """
 
 
@@ -114,7 +91,6 @@ class _Sqlite:
         connection: Connection,
         counters: Sequence[CounterRow],
         batches: Sequence[BatchRow],
-        partition: ExpiryPartition,  # noqa: ARG002 (one table holds all)
     ) -> None:
         driver = _driver(connection)
         old, new = _old_and_new(counters)
@@ -135,13 +111,9 @@ class _Postgresql:
     _arrays = "%b::int[], %b::int[], %b::int[], %b::int[], %b::bigint[], %b::bytea[]"
     _set = _SET.format(values=f"unnest({_arrays}, %b::bigint[]) AS v({_COUNTER})")
     _insert = f"INSERT INTO counters SELECT * FROM unnest({_arrays})"  # noqa: S608
-    _read = (
-        f"SELECT state.version, newest.*, {_KNOWN} FROM state "  # noqa: S608
-        f"LEFT JOIN ({_NEWEST}) AS newest ON true LEFT JOIN batches ON batch_hash = ANY(%b)"
-    )
     _remember = (
-        "INSERT INTO batches (partition_id, batch_hash, digest, num_reports, results) "
-        "SELECT %b::int, * FROM unnest(%b::bytea[], %b::bytea[], %b::int[], %b::bytea[])"
+        "INSERT INTO batches "
+        "SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::int[], %b::int[], %b::bytea[])"
     )
 
     def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
@@ -151,12 +123,7 @@ class _Postgresql:
         refuse_unsafe_commits(*row[:2])
         if not row[3]:
             cache.move_to(self._another_shard(cursor, cache))
-        rows = cursor.execute(self._read, (list(ids),)).fetchall()
-        opened = _opened((version, *batch) for version, _, _, *batch in rows)
-        newest = rows[0][1:3] if rows else (None, None)
-        return opened._replace(
-            partition=_NO_PARTITION if None in newest else ExpiryPartition(*newest)
-        )
+        return _opened(cursor.execute(f"{_READ} = ANY(%b)", (list(ids),)).fetchall())
 
     def _another_shard(self, cursor: Any, cache: CounterCache) -> int:
         """One that nobody writes; where there is none, wait for the one that is taken."""
@@ -173,7 +140,6 @@ class _Postgresql:
         connection: Connection,
         counters: Sequence[CounterRow],
         batches: Sequence[BatchRow],
-        partition: ExpiryPartition,
     ) -> None:
         cursor = _driver(connection).cursor()
         old, new = _old_and_new(counters)
@@ -182,10 +148,7 @@ class _Postgresql:
         if new:
             cursor.execute(self._insert, _columns(new))
         if batches:
-            hashes, digests, expires, *rest = _columns(batches)
-            if max(expires) > partition.expires:
-                raise NoRoomError(max(expires))
-            cursor.execute(self._remember, (partition.id, hashes, digests, *rest))
+            cursor.execute(self._remember, _columns(batches))
 
 
 _Row = TypeVar("_Row")
@@ -202,7 +165,7 @@ def _opened(rows: Any) -> Opened:
     for version, *batch in rows:  # noqa: B007 (the same in every row)
         if batch[0] is not None:
             known[batch[0]] = KnownBatch(*batch[1:])
-    return Opened(version, known, _NO_PARTITION)
+    return Opened(version, known)
 
 
 def _old_and_new(

@@ -11,7 +11,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Double,
     ForeignKey,
     Integer,
     LargeBinary,
@@ -103,7 +102,7 @@ block_counts = Table(
 )
 
 # Batches already counted: a hash of the id, and a digest of the body keyed by the id, which is not
-# here. `results` is empty where every report was accepted. In SQLite.
+# here. `results` is empty where every report was accepted.
 batches = Table(
     "batches",
     metadata,
@@ -113,35 +112,6 @@ batches = Table(
     Column("num_reports", Integer, nullable=False),
     Column("results", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
-)
-
-# In PostgreSQL: partitions, and until when the batches of each are needed.
-postgresql_metadata = MetaData()
-partitioned_batches = Table(
-    "batches",
-    postgresql_metadata,
-    Column("batch_hash", LargeBinary(16), nullable=False),  # the primary key of each partition
-    Column("digest", LargeBinary(16), nullable=False),
-    Column("partition_id", Integer, nullable=False),
-    Column("num_reports", Integer, nullable=False),
-    Column("results", LargeBinary, nullable=False),
-    postgresql_partition_by="LIST (partition_id)",
-)
-batch_partitions = Table(
-    "batch_partitions",
-    postgresql_metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),  # the highest takes batches
-    Column("expires", Integer, nullable=False),
-)
-# Rates that processes share: a keyed hash, when its bucket is full, and when that was said. Not in
-# a log or a backup.
-rate_limits = Table(
-    "rate_limits",
-    postgresql_metadata,
-    Column("name", LargeBinary(16), primary_key=True),
-    Column("full_at", Double, nullable=False),
-    Column("changed_at", Double, nullable=False),
-    prefixes=["UNLOGGED"],
 )
 
 # How far the messages of a broker are counted: next_offset is the first that is not.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache, partial
-from typing import Any, cast
+from functools import cache
+from typing import cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
-from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -30,56 +28,17 @@ from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import unknown_page, wants_page
 from rappor_core.errors import RapporError
-from rappor_server.connections import Connections
-from rappor_server.http_protocol import connection_state
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import PROBLEM_JSON, problem, routing_detail
+from rappor_server.openapi import document
+from rappor_server.problems import problem, routing_detail
 from rappor_server.readiness import Readiness
+from rappor_server.request_bounds import refuse_head
 from rappor_server.schema import prepare
-from rappor_server.unsent import Unsent
-from rappor_server.validation import first_problem
-
-_PROBLEM = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-    },
-}
-
-
-def document(app: FastAPI, without_key: Collection[str]) -> dict[str, Any]:
-    """The OpenAPI document of an app's routes, with problem documents and keys.
-
-    without_key: ids of the operations that ask for none.
-    """
-    made = get_openapi(title=app.title, version=app.version, routes=app.routes)
-    schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    schemas["Problem"] = _PROBLEM
-    made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    problem = {"$ref": "#/components/schemas/Problem"}
-    answer = {
-        "description": "A problem document (RFC 9457)",
-        "content": {PROBLEM_JSON: {"schema": problem}},
-    }
-    for methods in made["paths"].values():
-        for operation in methods.values():
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = answer
-            if operation["operationId"] not in without_key:
-                operation["security"] = [{"key": []}]
-    return made
-
+from rappor_server.validation import request_problem
 
 API_VERSION = "1"
 _HOUSE_SECONDS = 1.0
-State = dict[str, Any]
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[State]]
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 HEADERS = {  # of every answer that does not set its own
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",
@@ -114,7 +73,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
     app.state.dictionary = Dictionary()
-    made_once = cache(partial(document, app, open_operations()))  # anyone may ask for it
+    made_once = cache(lambda: document(app, open_operations(), app.routes))  # anyone may ask for it
     app.openapi = made_once  # type: ignore[method-assign]
     add_features(app)
     _add_error_handlers(app, log)
@@ -124,16 +83,16 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
 
 def _lifespan(
     service: DecoderService, log: Log
-) -> Callable[[FastAPI], AbstractAsyncContextManager[State]]:
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[State]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(prepare, service.database)
         chores = [asyncio.create_task(_keep_house(service, log))]
         if service.settings.tick_seconds:
             chores.append(asyncio.create_task(_run_schedules(service, log)))
         log.info("started", database=service.database.engine.dialect.name)
         try:
-            yield connection_state(Unsent(), Connections())
+            yield
         finally:
             for chore in chores:
                 chore.cancel()
@@ -189,10 +148,7 @@ def _add_error_handlers(app: FastAPI, log: Log) -> None:
         return problem(known.status_code, "http", detail, headers=known.headers)
 
     async def invalid(_request: Request, error: Exception) -> Response:
-        known = cast(RequestValidationError, error)
-        name, message = first_problem(cast(ValidationError, _Found(known)), {})
-        text = f"{name}: {message}" if name else message
-        return answer(RequestError(text.encode("ascii", "backslashreplace").decode()), log)
+        return answer(RequestError(request_problem(cast(RequestValidationError, error))), log)
 
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -200,24 +156,16 @@ def _add_error_handlers(app: FastAPI, log: Log) -> None:
     app.add_exception_handler(Exception, ours)
 
 
-class _Found:
-    """The errors of a request in the form of pydantic's own."""
-
-    def __init__(self, error: RequestValidationError) -> None:
-        self._error = error
-
-    def errors(self, **_options: object) -> list[dict[str, object]]:
-        return [dict(one) for one in self._error.errors()]
-
-
 class SafeHeaders:
-    """Adds HEADERS to every answer that has not set them itself."""
+    """Refuses heads that are not accepted, and adds HEADERS to every answer that has not set them
+    itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
+        refusal = refuse_head(scope)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -227,7 +175,7 @@ class SafeHeaders:
                 message = {**message, "headers": given}
             await send(message)
 
-        await self._app(scope, receive, sending)
+        await (refusal or self._app)(scope, receive, sending)
 
 
 if __name__ == "__main__":

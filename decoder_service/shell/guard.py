@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from decoder_service.people.permissions import Act, require
 from decoder_service.shell.requests import current_person, service_of
-from rappor_server.request_body import BodyBounds, BoundedReceive
+from rappor_server.request_bounds import BodyBounds, BoundedReceive
 
 OPEN_BODY_BYTES = 16 << 10  # of a route that asks for no key
 UPLOADS = 2  # files that arrive or are read at once; others wait, with their senders

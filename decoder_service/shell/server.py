@@ -24,7 +24,14 @@ from decoder_service.worker.process_limits import die_with_parent
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
-from rappor_server.serving import Server, bind, listening_problem, running, server_config
+from rappor_server.serving import (
+    Server,
+    bind,
+    listening_problem,
+    running,
+    server_config,
+    warn_beyond_loopback,
+)
 
 _STOP_SECONDS = 10.0
 _DRAIN_SECONDS = 20
@@ -41,6 +48,7 @@ def serve(settings: ServiceSettings) -> None:
     _warn_of_key(settings, log)
     with _listening(settings) as listener, _with_worker(settings):
         host, port = listener.getsockname()[:2]
+        warn_beyond_loopback(host, log)
         announce = partial(log.info, "listening", host=host, port=port)
         app = create_app(settings)
         server = Server(_config(app, settings), announce)

@@ -32,17 +32,11 @@ for package in sys.argv[1:]:
             import_module(found.name)
 """
 SENTENCE = """
-from pathlib import Path
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.worker.uploads import Reader
 from decoder_service.shell.server import _prepare_to_serve, work
 from decoder_service.shell.settings import load_settings
-from rappor_server.connections import MAX_CONNECTIONS, most_connections
-from rappor_server.fair_lock import FairLock
 
-assert most_connections() == MAX_CONNECTIONS
-with FairLock(Path("turn"), 1.0).held():
-    assert not Path("turn").exists()
 settings = load_settings(database="sqlite:///d.sqlite", job_slots=2)
 large = b" " * (1 << 20)
 for call in (lambda: work(settings), lambda: _prepare_to_serve(settings),

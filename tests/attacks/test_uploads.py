@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 
-import pytest
-
-from collector.errors import OverloadedError
-from rappor_server.buffers import Buffers
 from tests.attacks.support import Socket, Target, request, target, today
 from tests.collector.support import Sender, make_metric
 
@@ -58,60 +53,3 @@ def test_stuck_uploads_shut_nobody_out(sqlite_url: str) -> None:
         print(f"\nhonest: {statuses.count(200)} of {len(statuses)} answered 200; ")
         print(f"{before >> 20} MB before, {held >> 20} with {STUCK} stuck uploads")
     assert statuses == [200] * HONEST_POSTS
-
-
-async def _buffers_under_load() -> tuple[Buffers, list[float]]:
-    """Ten bodies of one address fill all; the clock is at 10 then."""
-    now = [0.0]
-    buffers = Buffers(1 << 20, seconds=lambda: now[0])
-    return buffers, now
-
-
-def test_the_slowest_hoarder_is_given_up() -> None:
-    async def attack() -> None:
-        buffers, now = await _buffers_under_load()
-        async with asyncio.timeout(60) as one, asyncio.timeout(60) as two:
-            with buffers.arriving("a", one) as old, buffers.arriving("a", two) as new:
-                buffers.take(old, 500 << 10)
-                now[0] = 5.0
-                buffers.take(new, 500 << 10)
-                async with asyncio.timeout(60) as three:
-                    with buffers.arriving("b", three) as honest:
-                        buffers.take(honest, 100 << 10)
-                        assert (old.evicted, new.evicted, honest.evicted) == (True, False, False)
-                        assert buffers.num_bytes == 600 << 10
-                assert one.when() == 0
-
-    asyncio.run(attack())
-
-
-def test_a_fair_share_is_not_given_up() -> None:
-    async def attack() -> None:
-        buffers, now = await _buffers_under_load()
-        async with asyncio.timeout(60) as one, asyncio.timeout(60) as two:
-            with buffers.arriving("honest", one) as honest, buffers.arriving("b", two) as greedy:
-                buffers.take(honest, 100 << 10)
-                now[0] = 9.0
-                buffers.take(greedy, 900 << 10)
-                with pytest.raises(OverloadedError):
-                    buffers.take(greedy, 100 << 10)
-                assert greedy.evicted
-                assert not honest.evicted
-            assert buffers.num_bytes == 0
-
-    asyncio.run(attack())
-
-
-def test_waiting_bodies_leave_room_for_arrivals() -> None:
-    """Whole bodies cannot be given up: of one address a quarter waits, of all a half."""
-    buffers = Buffers(1 << 20)
-    with buffers.holding("a", 200 << 10):
-        with pytest.raises(OverloadedError), buffers.holding("a", 100 << 10):
-            pass
-        with (
-            buffers.holding("b", 300 << 10),
-            pytest.raises(OverloadedError),
-            buffers.holding("c", 100 << 10),
-        ):
-            pass
-    assert buffers.num_bytes == 0

@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     metrics.write_text(HOMEPAGE)
     settings = load_settings(
         metrics=metrics, database="sqlite:///collector.sqlite", host="127.0.0.1", port=0,
-        require_keys=False, max_reports_per_address=0, log_level="warning",
+        require_keys=False, log_level="warning",
     )  # fmt: skip
     source, day = FixedRandomness(1), datetime.now(UTC).date()
     readings = [RecordedValue(str(device), "homepage", "a") for device in range(200)]

@@ -94,7 +94,6 @@ def start(
     """A collector in a process of its own. more: further environment variables."""
     environment = os.environ | {
         "RAPPOR_DATABASE": database,
-        "RAPPOR_MAX_REPORTS_PER_ADDRESS": "0",
         "RAPPOR_LISTEN_FD": str(listener.fileno()),
         "RAPPOR_REQUIRE_KEYS": "false",
         "RAPPOR_WORKERS": str(workers),

@@ -10,14 +10,11 @@ import pytest
 from sqlalchemy import select
 
 from collector.domain.submission import Submission, decode_groups
-from collector.store.batches import PARTITION_DAYS, hash_of_id, keyed_digest
+from collector.store.batches import hash_of_id, keyed_digest
 from collector.store.database import back_up
 from collector.store.models import (
-    batch_partitions,
     batches,
     metadata,
-    partitioned_batches,
-    postgresql_metadata,
 )
 from rappor_core.calendar import day_of
 from rappor_core.metrics.metric import Metric
@@ -69,7 +66,7 @@ def test_a_defect_is_logged_without_its_message() -> None:
 
 
 def test_no_column_could_hold_arrival() -> None:
-    tables = [*metadata.tables.values(), *postgresql_metadata.tables.values()]
+    tables = metadata.tables.values()
     names = {column.name for table in tables for column in table.columns}
     for table in ("counters", "block_counts", "batches", "raw_reports"):
         assert "rowid" not in metadata.tables[table].columns
@@ -165,13 +162,6 @@ def test_a_remembered_batch_holds_no_bits(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 50))
     with bench.database.read() as connection:
-        postgresql = bench.database.is_postgresql
-        table = partitioned_batches if postgresql else batches
-        row = connection.execute(select(table)).one()
-        shared = connection.execute(select(batch_partitions)).all() if postgresql else []
+        row = connection.execute(select(batches)).one()
     assert (len(row.batch_hash), len(row.digest), row.results) == (16, 16, b"")
-    if postgresql:  # a number that all batches of a week have, and a day that is theirs together
-        assert row.partition_id == shared[-1].id
-        assert shared[-1].expires == day_of(TODAY) + 1 + METRIC.accept_days + PARTITION_DAYS - 1
-        return
     assert row.expires == day_of(TODAY) + METRIC.accept_days

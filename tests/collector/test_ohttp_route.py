@@ -131,17 +131,6 @@ def test_what_cannot_be_opened_is_named(keyed: tuple[Server, Behind, Path], tmp_
     assert unknown.headers["content-type"] == "application/problem+json"
 
 
-def test_address_limits_are_off_key_limits_on(tmp_path: Path, serving: ServerMaker) -> None:
-    file, (config,) = new_keys(tmp_path)
-    limits = {"max_reports_per_address": 0.001, "max_requests_per_address": 0.001}
-    with serving([METRIC], ohttp_keys=file, **limits) as server:
-        behind = Behind(server.http, config)
-        for _ in range(20):
-            assert behind.post(server.sender.body(server.sender.reports(METRIC, 50))).status == 200
-        server.post(server.sender.reports(METRIC, 50))
-        assert server.post(server.sender.reports(METRIC, 50)).status_code == 429
-
-
 def test_the_inner_report_key_has_its_limit(
     tmp_path: Path, serving: ServerMaker, seconds: Seconds
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from collector.errors import SettingsError
 from collector.server import running_collector
 from collector.settings import load_settings
 from rappor_cli.main import main
+from rappor_server.logs import make_log
+from rappor_server.serving import warn_beyond_loopback
 from tests.collector.support import TODAY, Clock, ServerMaker, make_bench, make_metric
 from tests.metric_texts import declaration
 
@@ -41,6 +44,22 @@ def test_an_unknown_variable_is_refused_as_filed(
     monkeypatch.setenv("RAPPOR_WORKRS", "2")
     with pytest.raises(SettingsError, match=r"RAPPOR_WORKRS: .* did you mean RAPPOR_WORKERS"):
         load_settings()
+
+
+def test_several_processes_need_postgresql(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--workers", "2"]) == 1
+    said = capsys.readouterr().err
+    assert "workers = 2 on SQLite, which is for one collector process" in said
+    assert "name a PostgreSQL database" in said
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True), ("::", True)]
+)
+def test_a_server_that_others_reach_names_the_proxy(host: str, *, said: bool) -> None:
+    stream = StringIO()
+    warn_beyond_loopback(host, make_log("info", stream))
+    assert ("a reverse proxy's: put one in front" in stream.getvalue()) == said
 
 
 def test_a_push_tells_and_revives_the_retired(

@@ -117,14 +117,12 @@ def test_killed_hosts_and_workers_count_each_once(
 def test_needed_connections_are_said_before_starting(
     new_postgresql: Callable[[], str],
 ) -> None:
-    """16 workers on 4 hosts fit PostgreSQL's default; 16 on each of them do not, nor 65 shards."""
+    """16 workers on 4 hosts fit PostgreSQL's default; 16 on each of them do not."""
     url = new_postgresql()
     prepare_database(load_settings(database=url, workers=4, hosts=4))
     with pytest.raises(SettingsError, match="16 workers on each of 4 hosts take up to 192 conn"):
         prepare_database(load_settings(database=url, workers=16, hosts=4))
-    with pytest.raises(SettingsError, match="80 workers of 5 hosts write at once, and counter_sha"):
-        load_settings(database=url, workers=16, hosts=5)
-    assert load_settings(database=url, workers=16, hosts=5, counter_shards=80).connections == 240
+    assert load_settings(database=url, workers=16, hosts=5).connections == 240
     with pytest.raises(SettingsError, match="hosts = 2 on SQLite"):
         load_settings(hosts=2)
     name = make_url(url).database

@@ -10,7 +10,6 @@ from sqlalchemy import func, select
 
 from collector.domain.batch_writer import Receipt
 from collector.errors import BatchConflictError
-from collector.store.batches import PARTITION_DAYS
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report
@@ -111,14 +110,9 @@ def test_batches_are_forgotten_with_their_days(bench: Bench) -> None:
     bench.clock.pass_days(7)
     bench.collector.close_due()
     assert _rows(bench, batches) == 1
-    bench.clock.pass_days(1 + _longer(bench))
+    bench.clock.pass_days(1)
     bench.collector.close_due()
     assert _rows(bench, batches) == 0
-
-
-def _longer(bench: Bench) -> int:
-    """Days for which a batch may be remembered beyond its own: with others, in PostgreSQL."""
-    return PARTITION_DAYS if bench.database.is_postgresql else 0
 
 
 def test_overdue_batches_go_though_admins_close_all(bench: Bench) -> None:
@@ -126,8 +120,7 @@ def test_overdue_batches_go_though_admins_close_all(bench: Bench) -> None:
     kept = make_metric(keep_raw_days=2)
     bench.collector.push_metrics([kept], "test")
     bench.send(bench.sender.reports(kept, 5))
-    longer = [(0, 1)] * _longer(bench)
-    for left in (*[(5, 1)] * 3, *[(0, 1)] * 5, *longer, (0, 0)):
+    for left in (*[(5, 1)] * 3, *[(0, 1)] * 5, (0, 0)):
         bench.collector.close_day(bench.clock.now.date(), "test")
         assert bench.collector.close_due(daily=True) is None
         assert (_rows(bench, raw_reports), _rows(bench, batches)) == left

@@ -206,7 +206,7 @@ def test_the_cron_job_publishes_week_after_week(tmp_path: Path) -> None:
     pages = (tmp_path / "pages.txt").read_text().split()
     settings = load_settings(
         metrics=tmp_path / "metrics.toml", database=f"sqlite:///{tmp_path}/counts.sqlite",
-        host="127.0.0.1", port=0, require_keys=False, max_reports_per_address=0,
+        host="127.0.0.1", port=0, require_keys=False,
         log_level="warning",
     )  # fmt: skip
     rng, source = np.random.default_rng(3), FixedRandomness(3)

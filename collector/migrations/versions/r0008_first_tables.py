@@ -112,7 +112,7 @@ def _make_blocks() -> None:
 
 def _make_batches() -> None:
     """Remembered batches: a table in SQLite, partitions in PostgreSQL (`store.batch_partitions`).
-    Rates that processes share are of PostgreSQL, too (`store.rate_limits`)."""
+    Rates that processes shared were of PostgreSQL, too."""
     if op.get_bind().dialect.name != "postgresql":
         op.create_table(
             "batches",

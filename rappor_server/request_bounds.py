@@ -1,25 +1,40 @@
-"""Bodies of requests: bounded in bytes and in the time until they have arrived."""
+"""Bounds on requests: on heads, where the HTTP library leaves them open, and on bodies."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope
 
-from rappor_server.buffers import Arriving, Buffers
 from rappor_server.errors import (
     BodyTimeoutError,
     BodyTooLargeError,
-    OverloadedError,
     RequestError,
 )
-from rappor_server.http_protocol import BODY_RECEIVED
-from rappor_server.limits import network_of
+from rappor_server.problems import problem
 
-_ENDED_EARLY = "the body ended early"
+MAX_HEAD_BYTES = 64 << 10
+_FRAMING = len(b": \r\n")
+
+
+def refuse_head(scope: Scope) -> Response | None:
+    """The answer to a head that is not accepted; None for any other.
+
+    The library bounds a head of which a part has arrived, not one that arrived whole, and a second
+    `Authorization` header would hide one of two keys.
+    """
+    if scope["type"] != "http":
+        return None
+    headers = scope["headers"]
+    size = len(scope["path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) + _FRAMING for name, value in headers)
+    if size > MAX_HEAD_BYTES:
+        return problem(431, "head-too-large", f"the headers have more than {MAX_HEAD_BYTES} bytes")
+    if sum(name == b"authorization" for name, _ in headers) > 1:
+        return problem(400, "two-keys", "the request has two Authorization headers; send one")
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +55,6 @@ class BodyBounds:
         """Raises BodyTooLargeError where more bytes were received."""
         if size > self.max_bytes:
             raise BodyTooLargeError(f"the body has more than {self.max_bytes} bytes")
-
-    def too_late(self) -> BodyTimeoutError:
-        """The error of a body that did not arrive in time."""
-        return BodyTimeoutError(f"the body did not arrive within {self.seconds:g} seconds")
 
 
 class BoundedReceive:
@@ -73,53 +84,39 @@ class BoundedReceive:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            raise self._bounds.too_late() from None
+            raise BodyTimeoutError(
+                f"the body did not arrive within {self._bounds.seconds:g} seconds"
+            ) from None
         if message["type"] == "http.disconnect":
-            raise RequestError(_ENDED_EARLY)
+            raise RequestError("the body ended early")
         self._size += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
         self._bounds.check_received(self._size)
         return message
 
 
-def sender_of(scope: Scope) -> str:
-    """The address that a request came from (of IPv6, its /64); "" where there is none."""
-    return network_of(scope["client"][0]) if scope.get("client") else ""
+async def receive_body(scope: Scope, receive: Receive, bounds: BodyBounds) -> bytes:
+    """Receive a whole body.
 
+    Args:
+        scope: Of the request.
+        receive: Of the request; nothing has been read from it.
+        bounds: Bytes and seconds that the body may take.
 
-async def receive_body(
-    scope: Scope, receive: Receive, buffers: Buffers, bounds: BodyBounds
-) -> bytes:
-    """Receive a whole body, held in memory that is shared out by address.
+    Returns:
+        The body as sent.
 
-    Raises BodyTooLargeError, BodyTimeoutError, OverloadedError, and RequestError of one that ends
-    early.
+    Raises:
+        BodyTooLargeError: It has more bytes, or says so.
+        BodyTimeoutError: It did not arrive in time.
+        RequestError: It ended early.
     """
     bounds.check_stated(scope)
-    if BODY_RECEIVED in scope.get("extensions", ()):  # nothing to wait for, nothing to hold
-        return await _join(receive, bounds, lambda _: None)
-    arriving: Arriving | None = None
-    try:
-        async with asyncio.timeout(bounds.seconds) as deadline:
-            with buffers.arriving(sender_of(scope), deadline) as arriving:
-                return await _join(receive, bounds, partial(buffers.take, arriving))
-    except TimeoutError:
-        if arriving is not None and arriving.evicted:
-            raise OverloadedError("the body arrived too slowly; send again later") from None
-        raise bounds.too_late() from None
-
-
-async def _join(receive: Receive, bounds: BodyBounds, take: Callable[[int], None]) -> bytes:
+    bounded = BoundedReceive(receive, bounds)
     chunks: list[bytes] = []
-    size = 0
     more = True
     while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RequestError(_ENDED_EARLY)
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        size += len(chunk)
-        bounds.check_received(size)
-        take(len(chunk))
-        chunks.append(chunk)
+        message = await bounded()
+        chunks.append(message.get("body", b""))
+        more = message.get("more_body", False)
     return b"".join(chunks)

@@ -1,0 +1,169 @@
+"""The shapes of bodies and answers, which the OpenAPI document shows."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from collector.domain.access import Scope
+from collector.domain.report_validation import Reason
+from rappor_core.wire.report import MAX_METRIC_BYTES, MAX_REPORTS
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+def _day(text: object) -> object:
+    """A day of a path or query has one form; pydantic alone would read numbers as well."""
+    if isinstance(text, str) and not _DAY.fullmatch(text):
+        raise ValueError(f"{text[:40]!a} is not a date YYYY-MM-DD")
+    return text
+
+
+Day = Annotated[date, BeforeValidator(_day)]
+Text = Annotated[str, Field(max_length=200)]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Count = Annotated[int, Field(ge=0)]
+Version = Literal[1]
+
+
+class Shape(BaseModel):
+    """A shape without other members than those declared."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Report(Shape):
+    """A report of a device. bits: base64; bit i is bit i % 8 of byte i // 8."""
+
+    metric: str = Field(min_length=1, max_length=MAX_METRIC_BYTES)
+    params_id: Hex
+    cohort: int = Field(ge=0, le=65_535)
+    day: date
+    bits: str = Field(min_length=4, json_schema_extra={"contentEncoding": "base64"})
+
+
+class Batch(Shape):
+    """Reports that are counted once, whenever the batch is sent again."""
+
+    version: Version
+    batch_id: Hex
+    reports: list[Report] = Field(min_length=1, max_length=MAX_REPORTS)
+
+
+class Accepted(Shape):
+    """A report that is counted."""
+
+    status: Literal["accepted"]
+
+
+class Refused(Shape):
+    """A report that is not counted, and why."""
+
+    status: Literal["refused"]
+    reason: Reason
+    detail: str = ""
+
+
+class BatchResults(Shape):
+    """A result for each report of a batch, in their order."""
+
+    version: Version
+    batch_id: Hex
+    duplicate: bool
+    results: list[Accepted | Refused]
+
+
+class Span(Shape):
+    """First and last day of what is served."""
+
+    first_day: date
+    last_day: date
+
+
+class Waiting(Span):
+    """Closed days that too few reports keep from being served."""
+
+    reports: Count
+    smallest_cohort: Count
+
+
+class Growing(Shape):
+    """An open day with far more reports than usual."""
+
+    day: date
+    reports: Count
+    usual: Count
+
+
+class MetricVersion(Shape):
+    """A version of a metric."""
+
+    name: str
+    params_id: Hex
+    state: Literal["current", "older", "expired", "retired"]
+    accepted: Count
+    closed_through: date
+    served: Span | None
+    waiting: Waiting | None
+    growing: list[Growing]
+    definition: dict[str, Any]
+
+
+class Metrics(Shape):
+    """Every version of every metric."""
+
+    version: Version
+    metrics: list[MetricVersion]
+
+
+class AggregateFile(Shape):
+    """Counts of a window of closed days (docs/protocol.md)."""
+
+    version: Version
+    metric: str
+    definition: dict[str, Any]
+    params_id: Hex
+    params: dict[str, Any]
+    first_day: date
+    last_day: date
+    reports_per_cohort: list[Count]
+    bit_counts: list[list[Count]]
+
+
+class Closed(Shape):
+    """The effect of a closing. metrics: those with newly closed days."""
+
+    closed_through: date
+    metrics: list[str]
+    days_with_reports: Count
+
+
+class KeyRequest(Shape):
+    """The key to make."""
+
+    scope: Scope
+    label: str
+
+
+class Key(KeyRequest):
+    """A key without its secret."""
+
+    key_id: str
+    created: date
+    revoked: date | None
+
+
+class Keys(Shape):
+    """All keys."""
+
+    keys: list[Key]
+
+
+class NewKey(KeyRequest):
+    """A new key, with its secret."""
+
+    key_id: str
+    key: str
