@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import MetaData
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -14,7 +16,7 @@ class Program:
     name: as in "stop the collector" and "the collector's database".  owner: whose database it is,
     as in "a collector".  instances: what must stop before a migration, as in "every collector".
     table: one that only its databases have.  example: a URL of SQLite.
-    migrate: the command that brings a database to this version.
+    migrate: the command that brings a database to this version.  metadata: its tables.
     migrations: the folder of Alembic.  migration_lock: an advisory lock of PostgreSQL.
     not_ours: of tables that are somebody else's.  unknown_schema: of a revision not known here.
     shares_database: whether `migrate` may add its tables beside somebody else's.
@@ -26,6 +28,7 @@ class Program:
     table: str
     example: str
     migrate: str
+    metadata: MetaData
     migrations: Path
     migration_lock: int
     not_ours: str

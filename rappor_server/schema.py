@@ -1,7 +1,8 @@
 """Bringing a database to this code's schema, or refusing one that is at another.
 
-The migrations are Alembic's, in the folder of the program. An empty database is brought to the head
-at once; one that is behind is left alone until an operator says so.
+The migrations are Alembic's, in the folder of the program. An empty database gets the tables of the
+models and the stamp of the newest revision; one that is behind is left alone until an operator says
+so.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def prepare(database: Database) -> None:
         lock(connection, database.program.migration_lock)
         current = _current(connection)
         if current is None and not inspect(connection).get_table_names():
-            _upgrade(connection, database.program)
+            _create(connection, database.program)
             return
         check(current, database.program)
 
@@ -86,7 +87,10 @@ def migrate(database: Database) -> tuple[str | None, str]:
             raise SchemaError(_newer(current, program))
         if current is None and not program.shares_database:
             _refuse_tables(connection, program)
-        _upgrade(connection, program)
+        if current is None:
+            _create(connection, program)
+        else:
+            command.upgrade(_config(program, connection), "head")
         return current, _head(program)
 
 
@@ -129,15 +133,15 @@ def _current(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def _upgrade(connection: Connection, program: Program) -> None:
-    config = _config(program)
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+def _create(connection: Connection, program: Program) -> None:
+    program.metadata.create_all(connection, checkfirst=False)
+    command.stamp(_config(program, connection), "head")
 
 
-def _config(program: Program) -> Config:
+def _config(program: Program, connection: Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(program.migrations))
+    config.attributes["connection"] = connection
     return config
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from collector.errors import StorageError
-from collector.store.models import batches
+from collector.store.models import batches, metadata
 from collector.store.registry import state_version
 from rappor_server import backup, database
 from rappor_server.database import check_commits
@@ -32,6 +32,7 @@ COLLECTOR = Program(
     table="counters",
     example="sqlite:///rappor.sqlite",
     migrate="rappor migrate",
+    metadata=metadata,
     migrations=MIGRATIONS,
     migration_lock=MIGRATION_LOCK,
     not_ours="none of them is ours; name an empty database",

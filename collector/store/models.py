@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
     ForeignKey,
     Integer,
     LargeBinary,
@@ -19,7 +20,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     false,
+    insert,
 )
 
 from rappor_server.rows import key_columns
@@ -34,6 +37,12 @@ state = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),
 )
+
+
+@event.listens_for(state, "after_create")
+def _set_first_version(_: object, connection: Connection, **__: object) -> None:
+    connection.execute(insert(state).values(id=1, version=0))
+
 
 metrics = Table(
     "metrics",

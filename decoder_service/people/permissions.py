@@ -11,7 +11,6 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, false, or_, select, true
 
 from decoder_service.lists.rows import SHARED
-from decoder_service.releases.models import releases
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import (
@@ -19,6 +18,7 @@ from decoder_service.shell.models import (
     aggregates,
     jobs,
     lists,
+    releases,
     result_readers,
     results,
     schedules,

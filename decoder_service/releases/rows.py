@@ -11,9 +11,8 @@ from enum import StrEnum
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
-from decoder_service.releases.models import release_files, release_metrics, releases
 from decoder_service.results.rows import FileRow, packed_files
-from decoder_service.shell.models import people
+from decoder_service.shell.models import people, release_files, release_metrics, releases
 
 _LEVEL = 6  # of zlib
 _DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols mean

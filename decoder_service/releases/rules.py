@@ -28,7 +28,6 @@ from decoder_service.releases.decisions import (
     sees_review,
     stale,
 )
-from decoder_service.releases.models import releases as table
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
 from decoder_service.releases.rows import ReleaseRow, ReleaseState
 from decoder_service.releases.sources import (
@@ -49,6 +48,7 @@ from decoder_service.shell.errors import (
     RequestError,
     UnavailableError,
 )
+from decoder_service.shell.models import releases as table
 from rappor_core.text import visible
 
 MAX_REASON = 1000

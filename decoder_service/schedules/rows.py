@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
-from decoder_service.schedules.status_models import schedule_statuses
 from decoder_service.shell.models import (
     alarm_events,
     alarms,
+    schedule_statuses,
     schedule_values,
     schedule_windows,
     schedules,

@@ -19,11 +19,11 @@ from decoder_service.people.permissions import Person
 from decoder_service.schedules.periods import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.status_models import schedule_statuses as table
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, ServiceError
+from decoder_service.shell.models import schedule_statuses as table
 from rappor_core.errors import RapporError
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
+from decoder_service.shell.models import metadata
 from rappor_server import database
 from rappor_server.errors import SettingsError
 from rappor_server.program import Program
@@ -24,6 +25,7 @@ SERVICE = Program(
     table="result_files",
     example="sqlite:///rappor-decoder.sqlite",
     migrate="rappor migrate",
+    metadata=metadata,
     migrations=Path(__file__).with_name("migrations"),
     migration_lock=MIGRATION_LOCK,
     not_ours="none of them is the decoder service's; name an empty one",

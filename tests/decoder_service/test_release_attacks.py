@@ -14,8 +14,7 @@ from sqlalchemy import update
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
 from decoder_service.releases import rows
-from decoder_service.releases.models import release_files, releases
-from decoder_service.shell.models import results
+from decoder_service.shell.models import release_files, releases, results
 from disclosure.release import make_keys
 from rappor_cli.main import main
 from tests.decoder_service.release_support import (

@@ -16,9 +16,9 @@ from decoder_service.people.permissions import Role
 from decoder_service.releases import rows
 from decoder_service.releases import rules as operations
 from decoder_service.releases import sources as release_sources
-from decoder_service.releases.models import releases as table
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import ConflictError
+from decoder_service.shell.models import releases as table
 from disclosure.release import read_release
 from tests.decoder_service.release_support import (
     POLICY,

@@ -76,7 +76,7 @@ def test_a_schedule_that_no_process_checks_says_so(scheduling: Running) -> None:
     assert "no process has checked it since" in said.reason
     assert "an operator starts rappor decoder serve" in said.reason
     with scheduling.service.database.change() as connection:
-        from decoder_service.schedules.status_models import schedule_statuses
+        from decoder_service.shell.models import schedule_statuses
 
         connection.execute(schedule_statuses.delete())  # as after the upgrade
     assert "no process has checked it yet" in told(scheduling, made["id"])["reason"]
