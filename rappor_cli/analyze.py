@@ -217,8 +217,6 @@ def density(
     as_json: shared.Json = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
-    from privacy_audit.findings import trackability_text  # half a second, of maps alone
-
     if every_window and not output:
         raise typer.BadParameter("--every-window goes with -o DIR")
     if area_name != DEFAULT_AREA_NAME and not areas:
@@ -231,9 +229,12 @@ def density(
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
-    tracked = trackability_text(location_of(counts[0])[0])
-    question = Question(options=options, maps=maps, notes=(tracked,))
+    question = Question(options=options, maps=maps)
     _decode("decode", [counts], metric, question, output, as_json)
+    if not as_json:
+        from privacy_audit.findings import trackability_text  # half a second of libraries
+
+        print_note(trackability_text(location_of(counts[0])[0]))
 
 
 def flows(

@@ -238,7 +238,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         rows = [[row[name] for name in AREAS.names] for row in area_rows(densities, maps.areas)]
         tables += (AREAS.of_rows(rows),)
     visible = [visible_text(one) for one in maps.last().values()]
-    texts = (*visible, *notes, *maps.area_notes, promise_text(first), *question.notes)
+    texts = (*visible, *notes, *maps.area_notes, promise_text(first))
     manifest = manifest_of(counts, _reports(maps), question.options,
                            first_day=_day(first.first_day), last_day=_day(last.last_day),
                            map_method=question.maps.method)  # fmt: skip
@@ -250,7 +250,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         manifest=manifest,
         notes=texts,
         files=_files(maps, question),
-        documents=_documents(maps, question),
+        documents=_documents(maps),
         printed=_printed(maps),
     )
 
@@ -324,9 +324,9 @@ def _files(maps: Maps, question: Question) -> dict[str, Callable[[Path], object]
     }
 
 
-def _documents(maps: Maps, question: Question) -> dict[str, dict[str, Any]]:
+def _documents(maps: Maps) -> dict[str, dict[str, Any]]:
     """What the script of the page draws; none of pairs."""
-    densities, notes = maps.densities, [*maps.area_notes, *question.notes]
+    densities, notes = maps.densities, maps.area_notes
     if densities[0].places.pairs:
         return {}
     drawn = map_data(densities, maps.points, notes, maps.base, maps.areas)

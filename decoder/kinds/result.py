@@ -20,7 +20,7 @@ class Question:
 
     candidates: the values to look for.  options: level, correction and the like.
     maps: of a location.  crowd: of a discovery, the fewest reports of a string that is named.
-    flows: of a flow.  notes: sentences for the page, such as what was left out of the counts.
+    flows: of a flow.
     """
 
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
@@ -28,7 +28,6 @@ class Question:
     maps: MapOptions = field(default_factory=MapOptions)
     crowd: int = DEFAULT_CROWD
     flows: FlowOptions = field(default_factory=FlowOptions)
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     input_digest = digest(_meaning(spec, kind), shas, *_digests(task).values())
     if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
-    question = _question(task, tuple(notes))
+    question = _question(task)
     result = decode_counts(spec.operation, groups, question, progress, notes.append)
     write_result(result, kind, spec.operation, task.folder / "out", progress)
     manifest = {
@@ -78,8 +78,8 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     )
 
 
-def _question(task: Task, notes: tuple[str, ...]) -> Question:
-    """What is asked of the counts. notes: what was left out of them."""
+def _question(task: Task) -> Question:
+    """The question of a job's specification."""
     spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
     if task.weights is not None:
         options = replace(options, weights=read_weights(task.weights))
@@ -89,7 +89,6 @@ def _question(task: Task, notes: tuple[str, ...]) -> Question:
         MapOptions(spec.map.method, spec.map.slots, areas=task.areas, every_window=True),
         spec.crowd,
         FlowOptions(spec.flows.min_km, spec.flows.top, known=task.known),
-        notes,
     )
 
 

@@ -49,9 +49,10 @@ def test_maps_changes_and_tracking_are_printed_together(
     points.write_text("latitude,longitude\n1.0,1.0\n")
     assert main(["density", "places", *files, "-o", str(tmp_path / "out"),
                  "--points", str(points)]) == 0  # fmt: skip
-    told = " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr()
+    assert "re-linked" in printed.err
+    told = " ".join(printed.out.split())
     assert "0-0-0" in told
-    assert "re-linked" in told
     assert "is detected 8 times in 10" in told
     assert "day: change from the first window" in told
     assert "not distinguishable" in told

@@ -81,7 +81,7 @@ def test_an_impossible_folder_is_refused_before_drawing(
     def drawing(*_: object) -> None:
         pytest.fail("the experiment was run")
 
-    monkeypatch.setattr("rappor_cli.experiment_runs.progress_bar", drawing)
+    monkeypatch.setattr("rappor_cli.progress.progress_bar", drawing)
     (tmp_path / "file").write_text("")
     assert main(["simulate", name, "-o", str(tmp_path / "file" / "below")]) == 1
     assert "file/below' cannot be written" in capsys.readouterr().err

@@ -172,7 +172,7 @@ def test_what_cannot_be_compared_is_refused_in_words(maps: Maps) -> None:
 def test_commands_of_results_repeat_their_maps(
     maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the files that its page offers. The page of the maps differs in a paragraph alone."""
+    """From the files that its page offers, byte for byte."""
     page = unescape(maps.browser.get(f"/results/{maps.weeks}").text)
     command = page.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
     with maps.served.client("ana") as ana, maps.served.client("ben") as ben:
