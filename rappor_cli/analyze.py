@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,19 +18,25 @@ from decoder.files import replacing
 from decoder.formats.analyst_tables import read_weights
 from decoder.formats.google_rappor import write_metrics_json
 from decoder.grid_cells import location_of
+from decoder.inference.multiple_testing import Correction
 from decoder.kinds.result import Question
 from decoder.kinds.run import claim, decode_counts, kind_of, write_result
 from decoder.options import (
     DEFAULT_ALPHA,
     DEFAULT_AREA_NAME,
+    DEFAULT_CORRECTION,
     DEFAULT_CROWD,
     DEFAULT_LEVEL,
+    DEFAULT_MAP_METHOD,
+    DEFAULT_METHOD,
     DEFAULT_MIN_KM,
     DEFAULT_TOP,
     CandidateChoice,
     DecodeOptions,
     FlowOptions,
+    MapMethod,
     MapOptions,
+    Method,
     Operation,
 )
 from decoder.sources.aggregates import (
@@ -52,15 +57,10 @@ from rappor_cli.store import StoredWindow, need_one
 from rappor_cli.text import print_note
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
+from rappor_core.params import HashFamily
 
-
-class HashName(StrEnum):
-    """Names of the hash families (`--hash`)."""
-
-    MMH3 = "mmh3"
-    MD5 = "md5"
-
-
+MethodOption = Annotated[Method, typer.Option(help="Estimator.")]
+CorrectionOption = Annotated[Correction, typer.Option(help="What is promised about the list.")]
 MetricOption = Annotated[str | None, typer.Option(help="Metric to fetch from it.")]
 MetricArgument = Annotated[str, typer.Argument(help="Its declared name.")]
 ParamsFile = Annotated[Path | None, typer.Option(help="google/rappor's params.csv.", exists=True)]
@@ -68,7 +68,7 @@ CountsFile = Annotated[Path | None, typer.Option(help="google/rappor's counts.cs
 MapFile = Annotated[
     Path | None, typer.Option("--map", help="google/rappor's map.csv.", exists=True)
 ]
-Hash = Annotated[HashName, typer.Option("--hash", help="Hash of the reports behind --counts.")]
+Hash = Annotated[HashFamily, typer.Option("--hash", help="Hash of the reports behind --counts.")]
 CandidatesOption = Annotated[
     str | None,
     typer.Option(
@@ -82,9 +82,9 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="level: of the intervals, .95; repeats: of a device, sum r^2 / sum r; largest_p: "
-        "accept no larger one; without_cohorts: such as 3,7; weights: CSV of value,weight, "
-        "declared before the data (`,1`: others); column: of a table of candidates.",
+        help=f"level: of the intervals, {DEFAULT_LEVEL}; repeats: of a device, sum r^2 / sum r; "
+        "largest_p: accept no larger one; without_cohorts: such as 3,7; weights: CSV of "
+        "value,weight, declared before the data (`,1`: others); column: of a table of candidates.",
     ),
 ]
 EachOption = Annotated[
@@ -130,10 +130,10 @@ def decode(
     params: ParamsFile = None,
     counts: CountsFile = None,
     map_file: MapFile = None,
-    hash_name: Hash = HashName.MD5,
+    hash_name: Hash = "md5",
     candidates: CandidatesOption = None,
-    method: shared.Method = shared.MethodName.CAVITY,
-    correction: shared.Correction = shared.CorrectionName.FDR,
+    method: MethodOption = DEFAULT_METHOD,
+    correction: CorrectionOption = DEFAULT_CORRECTION,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     each: EachOption = None,
     settings: Settings = None,
@@ -149,7 +149,7 @@ def decode(
             )
         if not (params and counts):
             raise typer.BadParameter("--params and --counts go together")
-        tables = GoogleTables(params, counts, hash_name.value)
+        tables = GoogleTables(params, counts, hash_name)
         _run(tables, question, output, each=each, as_json=as_json)
         return
     if metric and not collector:
@@ -172,8 +172,8 @@ def compare(
     ],
     collector: shared.Collector = None,
     candidates: CandidatesOption = None,
-    method: shared.Method = shared.MethodName.CAVITY,
-    correction: shared.Correction = shared.CorrectionName.FDR,
+    method: MethodOption = DEFAULT_METHOD,
+    correction: CorrectionOption = DEFAULT_CORRECTION,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     settings: Settings = None,
     output: shared.OutputFolder = None,
@@ -198,7 +198,7 @@ def density(
     last: shared.LastDay = None,
     split: Annotated[SplitName, typer.Option("--by", help="One map a part.")] = SplitName.WHOLE,
     slot: Annotated[list[str] | None, typer.Option(help="Only these slots.")] = None,
-    method: shared.MapMethod = shared.MapMethodName.FIELD,
+    method: Annotated[MapMethod, typer.Option(help="Of the map.")] = DEFAULT_MAP_METHOD,
     level: shared.Level = DEFAULT_LEVEL,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     repeats: shared.Repeats = None,
@@ -225,7 +225,7 @@ def density(
         raise typer.BadParameter("--by asks a collector; each file is a window of its own")
     if cells and region:
         raise typer.BadParameter("give one of --cells and --region")
-    maps = MapOptions(method.value, tuple(slot or ()), cells, region, points, base, areas,
+    maps = MapOptions(method, tuple(slot or ()), cells, region, points, base, areas,
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
@@ -389,14 +389,14 @@ def _question(
     candidates: str | None,
     settings: list[str] | None,
     map_file: Path | None,
-    method: shared.MethodName,
-    correction: shared.CorrectionName,
+    method: Method,
+    correction: Correction,
     alpha: float,
 ) -> Question:
     """What is asked of a list of candidates."""
     given = dict(map(_setting, settings or ()))
     choice = _candidates(candidates, given.pop("column", None), map_file)
-    options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha, **given)
+    options = DecodeOptions(method=method, correction=correction, alpha=alpha, **given)
     return Question(choice, options)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from rappor_cli import options as shared
+from decoder.options import DEFAULT_METHOD
+from rappor_cli.analyze import MethodOption
 from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
 from rappor_cli.progress import progress_bar
 from rappor_cli.task_pools import run_tasks
@@ -53,7 +54,7 @@ def decoder_calibration(
     few_cohorts_runs: Annotated[
         int, typer.Option(min=0, help="Runs of each list of 1 to 8 cohorts and over 128 rows.")
     ] = 0,
-    method: shared.Method = shared.MethodName.CAVITY,
+    method: MethodOption = DEFAULT_METHOD,
 ) -> ExperimentOutcome:
     """Recall, false discoveries, coverage and null scores in the reference settings.
 
@@ -70,7 +71,7 @@ def decoder_calibration(
         **dict.fromkeys(FEW_COHORTS, few_cohorts_runs),
     }
     wanted = list(cells(sizes, run.seed))
-    task, scores = partial(run_cell, method=method.value), dict[CalibrationRun, RunScore]()
+    task, scores = partial(run_cell, method=method), dict[CalibrationRun, RunScore]()
     with progress_bar("runs", len(wanted)) as advance:
         for cell, score in run_tasks(task, wanted):
             scores[cell] = score

@@ -27,6 +27,7 @@ from decoder import Candidates, DecodeOptions, Decoding, decode, write_outputs
 from decoder.candidates.lists import metric_candidates
 from decoder.files import make_folder
 from decoder.kinds.interface import decoder_of, has_candidates
+from decoder.options import DEFAULT_LEVEL
 from decoder.sources.collector_client import ask, fetch_aggregate
 from decoder.tables.format import p_text, percent
 from rappor_cli import options as shared
@@ -159,7 +160,14 @@ def _table(question: DemoMetric, decoding: Decoding) -> Table:
             cells += [f"{100 * row.share:.2f}", interval, p_text(row.p_adjusted)]
             cells += ["yes" if value in truth else "yes, wrongly"]
         lines.append(cells)
-    headings = ("value", "true %", "estimate %", "95 % interval", "corrected p", "found")
+    headings = (
+        "value",
+        "true %",
+        "estimate %",
+        f"{DEFAULT_LEVEL:.0%} interval",
+        "corrected p",
+        "found",
+    )
     return text_table(title, headings, lines)
 
 

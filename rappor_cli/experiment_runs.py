@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from inspect import Signature, signature
 from pathlib import Path
 from secrets import randbits
@@ -16,13 +14,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from decoder.files import make_folder, probe_folder
+from decoder.files import finite, make_folder, probe_folder
+from decoder.kinds.manifest import versions
 from rappor_cli import options as shared
 from rappor_cli.text import text_table, wide_console
 
 DEFAULT_OUTPUT = Path("simulation-output")
 Columns = Sequence[tuple[str, str, str]]  # heading, name in a row, and format
-_LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,8 @@ def manifest_of(
         "experiment": name,
         "seed": seed,
         "settings": {key: _setting(value) for key, value in settings.items()},
-        "rows": [_plain(dict(row)) for row in outcome.rows],
-        "versions": {name: _version(name) for name in _LIBRARIES}
-        | {"python": platform.python_version()},
+        "rows": [finite(dict(row)) for row in outcome.rows],
+        "versions": versions(),
     }
 
 
@@ -154,22 +151,6 @@ def _cell(value: Any, form: str) -> str:
 
 def _setting(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
-
-
-def _plain(value: Any) -> Any:
-    """The same with null where a figure is not defined: JSON has neither NaN nor infinity."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

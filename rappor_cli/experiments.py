@@ -15,8 +15,9 @@ from typing import Annotated
 
 import typer
 
-from decoder.options import DEFAULT_ALPHA, DecodeOptions
+from decoder.options import DEFAULT_ALPHA, DEFAULT_METHOD, DecodeOptions
 from rappor_cli import options as shared
+from rappor_cli.analyze import CorrectionOption, MethodOption
 from rappor_cli.experiment_runs import Columns, ExperimentOutcome, ExperimentRun, outcome_of
 from rappor_cli.numbers import read_day
 from rappor_cli.progress import progress_bar
@@ -79,11 +80,11 @@ def normal(
     reports: Annotated[
         list[int], typer.Option(min=1, help="Number of reports; may be given several times.")
     ] = list(paper.NORMAL_REPORTS),  # noqa: B006 - typer copies it
-    correction: shared.Correction = shared.CorrectionName.BONFERRONI,
+    correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
     """Basic one-time RAPPOR on a normal variable (mean 50, sd 10), p = .5, q = .75."""
-    options = DecodeOptions(correction=correction.value, alpha=alpha)
+    options = DecodeOptions(correction=correction, alpha=alpha)
     return _paper(run, [partial(paper.normal, number, options=options) for number in reports])
 
 
@@ -92,12 +93,12 @@ def exponential(
     reports: Annotated[
         int, typer.Option(min=1, help="Number of reports.")
     ] = paper.EXPONENTIAL_REPORTS,
-    method: shared.Method = shared.MethodName.CAVITY,
-    correction: shared.Correction = shared.CorrectionName.BONFERRONI,
+    method: MethodOption = DEFAULT_METHOD,
+    correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
 ) -> ExperimentOutcome:
     """100 exponentially falling shares among 200 candidates: k=128, h=2, m=16, f=p=.5, q=.75."""
-    options = DecodeOptions(method=method.value, correction=correction.value, alpha=alpha)
+    options = DecodeOptions(method=method, correction=correction, alpha=alpha)
     return _paper(run, [partial(paper.exponential, reports, options=options)])
 
 
@@ -187,7 +188,7 @@ def fleet(
     absent: Annotated[int, typer.Option(min=0, help="Listed values that nobody holds.")] = 200,
     metrics: Annotated[Path | None, typer.Option(help="metrics.toml of --metric.")] = None,
     metric: Annotated[str | None, typer.Option(help="Its metric; else strings, k=128.")] = None,
-    correction: shared.Correction = shared.CorrectionName.BONFERRONI,
+    correction: CorrectionOption = "bonferroni",
     alpha: shared.Alpha = DEFAULT_ALPHA,
     first: Annotated[str | None, typer.Option("--from", help="Monday of the first week.")] = None,
 ) -> ExperimentOutcome:
@@ -199,7 +200,7 @@ def fleet(
     if (metrics is None) != (metric is None):
         raise typer.BadParameter("--metrics and --metric go together")
     declared = fleets.declared_metric(metrics, metric)
-    options = DecodeOptions(correction=correction.value, alpha=alpha)
+    options = DecodeOptions(correction=correction, alpha=alpha)
     candidates, held = fleets.listed_values(declared, shares, zipf, values, absent)
     positions = candidates.positions(declared.params)[: len(held)]
     wanted = fleets.Fleet(declared.params, held, positions, devices, weeks, turnover, reports)

@@ -5,38 +5,12 @@ A command that needs one takes it from here: the same word is the same option ev
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rappor_core.aggregate import MAX_COUNT
-
-
-class MethodName(StrEnum):
-    """Names of the methods that estimate shares (`--method`)."""
-
-    CAVITY = "cavity"
-    LASSO = "lasso"
-
-
-class MapMethodName(StrEnum):
-    """Names of the methods that make a map from estimates (`--method`)."""
-
-    FIELD = "field"
-    HIERARCHY = "hierarchy"
-    SIMPLEX = "simplex"
-
-
-class CorrectionName(StrEnum):
-    """Names of the corrections for multiplicity (`--correction`)."""
-
-    BONFERRONI = "bonferroni"
-    BH = "bh"
-    FDR = "fdr"
-    FDR_EB = "fdr-eb"
-    NONE = "none"
 
 
 def command_group(text: str, example: str) -> typer.Typer:
@@ -112,9 +86,6 @@ FirstDay = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM
 LastDay = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
 
 # How it is decoded, and experiments.
-Method = Annotated[MethodName, typer.Option(help="Estimator.")]
-MapMethod = Annotated[MapMethodName, typer.Option(help="Of the map.")]
-Correction = Annotated[CorrectionName, typer.Option(help="What is promised about the list.")]
 Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
 Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
 Repeats = Annotated[

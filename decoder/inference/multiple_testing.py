@@ -18,6 +18,15 @@ Correction = Literal["bonferroni", "bh", "fdr", "fdr-eb", "none"]
 
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
 WEIGHTED: tuple[str, ...] = ("bonferroni", "bh", "fdr")
+FALSE_SHARE: tuple[str, ...] = ("bh", "fdr", "fdr-eb")  # they bound the share of false detections
+PROMISES: dict[str, str] = {  # about the values detected, at a level
+    "bonferroni": "the chance that any of them is wrong is at most {level} (Bonferroni)",
+    "bh": "on average at most {level} of them are wrong (Benjamini-Hochberg)",
+    "fdr": "on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
+    "fdr-eb": "on average at most {level} of them are wrong, by the fitted prior (local fdr)",
+    "none": "each of them had a chance of {level} to be listed by mistake: nothing corrects for "
+    "the number of candidates",
+}
 STOREY_LAMBDA = 0.9
 SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
 

@@ -50,9 +50,14 @@ def manifest_of(
         if isinstance(options, DecodeOptions)
         else [],
         **more,
-        "versions": {name: _version(name) for name in _LIBRARIES}
-        | {"python": platform.python_version()},
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the libraries that compute."""
+    found = {name: _version(name) for name in _LIBRARIES}
+    return found | {"python": platform.python_version()}
 
 
 def _version(library: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from decoder.files import row_of
+from decoder.inference.multiple_testing import PROMISES
 from decoder.output.svg import forest
 from decoder.results.tables import Detected
 from decoder.results.warnings import odd_cohorts
@@ -55,7 +56,7 @@ def decoding_view(
         "false_found": sum(row.true_share == 0.0 for row in detected),
         "weakest": min((row for row in detected if row.forged >= 0), key=_forged, default=None),
         "level": f"{100 * manifest['level']:g} %",
-        "promise": _promise(correction, alpha),
+        "promise": PROMISES[correction].format(level=f"{100 * alpha:g} %"),
         "p_heading": p_heading(correction),
         "guarantee": _guarantee(manifest["epsilon_one"], _of_one_value(manifest, metric)),
         "cost": None if metric is None else _cost(metric),
@@ -135,19 +136,6 @@ def _cost(metric: Metric) -> str:
         f"{text} A browser may delete its storage, and spends it again in each life of the "
         f"storage: epsilon = {metric.lifetime_epsilon_on(WEB):.2f} over {metric.lives:,} of them."
     )
-
-
-def _promise(correction: str, alpha: float) -> str:
-    """A sentence with the correction's guarantee about the values found."""
-    level = f"{100 * alpha:g} %"
-    return {
-        "bonferroni": f"the chance that any of them is wrong is at most {level} (Bonferroni)",
-        "bh": f"on average at most {level} of them are wrong (Benjamini-Hochberg)",
-        "fdr": f"on average at most {level} of them are wrong (Benjamini-Hochberg-Storey)",
-        "fdr-eb": f"on average at most {level} of them are wrong, by the fitted prior (local fdr)",
-        "none": f"each of them had a chance of {level} to be listed by mistake: nothing corrects "
-        "for the number of candidates",
-    }[correction]
 
 
 def _method_text(method: str, correction: str, alpha: float) -> str:

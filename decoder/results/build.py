@@ -20,7 +20,7 @@ from decoder.inference.diagnostics import (
     variance_parts,
 )
 from decoder.inference.impossible_counts import impossible_counts
-from decoder.inference.multiple_testing import ListDecision
+from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
 from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping
 from decoder.model.repetition import repetition
@@ -98,7 +98,7 @@ def assemble(
 
 def _by_false_share(answer: StepResults, options: DecodeOptions) -> int:
     """How many of the found a rule names since it bounds the share of the wrong, not any wrong."""
-    if options.correction not in ("bh", "fdr", "fdr-eb"):
+    if options.correction not in FALSE_SHARE:
         return 0
     beyond = answer.p * len(answer.p) > options.alpha
     return int((answer.decision.detected & beyond).sum())
