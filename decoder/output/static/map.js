@@ -19,7 +19,7 @@ const NONE_DETECTED = `No ${flows ? "flow" : "cell"} is detected`;
 const noneDetected = !moved && data.maps.every(map => !map.detected.size);
 
 const make = (name, text) => Object.assign(document.createElement(name), { textContent: text });
-const percent = share => {  // as decoder.results.warnings.percent
+const percent = share => {  // as decoder.tables.format.percent
   const size = Math.abs(share);
   if (size < 5e-12) return "0 %";
   const tenths = size >= .995 ? 0 : size >= .095 ? 1 : size >= .0095 ? 2 : 3;
