@@ -94,7 +94,8 @@ def decode_flows(
 
 def flow_of(aggregate: Aggregate) -> Flow:
     """The settings of a metric of flows. Raises DecodeError for another kind, or no reports."""
-    details = Metric.from_dict(aggregate.definition).details if aggregate.definition else None
+    is_flow = "bands_km" in (aggregate.definition.get("details") or ())
+    details = Metric.from_dict(aggregate.definition).details if is_flow else None
     if not isinstance(details, Flow):
         kind = aggregate.definition.get("kind")
         raise DecodeError(

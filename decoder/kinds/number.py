@@ -155,10 +155,14 @@ KIND = Numbers()
 def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
     """The result of a decoding of numbers with options."""
     content = numbers_content(decoding)
-    curve = CURVE.of_rows([tuple(asdict(row).values()) for row in decoding.curve])
+    unit, whose = decoding.number.unit, " of devices with data" * (decoding.with_data is not None)
+    at_edges = f"Share at or above each edge, {unit},{whose or ' of devices'}"
+    curve = CURVE.of_rows([tuple(asdict(row).values()) for row in decoding.curve], at_edges)
     bins = BINS.of_rows([tuple(asdict(row).values()) for row in decoding.bins])
-    quantiles = QUANTILES.of_rows([tuple(asdict(row).values()) for row in decoding.quantiles])
-    mean = MEANS.of_rows(_mean_rows(decoding))
+    quantiles = QUANTILES.of_rows([tuple(asdict(row).values()) for row in decoding.quantiles],
+                                  f"Quantiles, {unit}{',' * bool(whose)}{whose}")  # fmt: skip
+    title = f"{decoding.metric}: {count(decoding.num_reports)} reports"
+    mean = MEANS.of_rows(_mean_rows(decoding), title)
     return Result(
         content,
         _summary(content),

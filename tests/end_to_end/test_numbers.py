@@ -120,18 +120,19 @@ def test_the_command_writes_curve_quantiles_and_changes(
     assert len(content["windows"]) == 2
     assert content == json.loads((out / "results.json").read_text())
     with (out / "changes.csv").open() as file:
-        rows = {row["quantity"]: row for row in csv.DictReader(file)}
-    assert rows.keys() == {"any data", "100", "400", "1600"}
-    assert float(rows["400"]["low"]) > 0.1  # three times as slow on the second day
+        rows = {row["string"]: row for row in csv.DictReader(file)}
+    edges = {f"at or above {edge} ms" for edge in ("100", "400", "1600")}
+    assert rows.keys() == {"any data", *edges}
+    assert float(rows["at or above 400 ms"]["low"]) > 0.1  # three times as slow on the second day
     assert float(rows["any data"]["p_adjusted"]) > 0.01
     with (out / "curve.csv").open() as file:
         assert [float(row["edge"]) for row in csv.DictReader(file)] == [100.0, 400.0, 1600.0]
     page = (out / "report.html").read_text()
     assert "<svg" in page
-    assert "Devices with data" in page
+    assert "any data" in page
     assert main(["decode", *files[:2]]) == 0
     printed = capsys.readouterr().out
-    assert "quantiles, ms, of devices with data" in printed
+    assert "Quantiles, ms, of devices with data" in printed
     (tmp_path / "list.txt").write_text("812\n")
     command = ["decode", *files[:2], "--candidates", str(tmp_path / "list.txt")]
     assert main(command) == 1

@@ -71,9 +71,9 @@ def test_from_devices_to_files(tmp_path: Path) -> None:
     with (tmp_path / "out" / "joint.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
-        held = (row["theme"], row["crashed"] == "true")
+        held = (row["first"], row["second"] == "true")
         share = values.count(held) / DEVICES
         assert abs(float(row["estimate"]) - share) < 5 * float(row["std_error"])
-    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+    assert 'class="heat"' in (tmp_path / "out" / "report.html").read_text()
 
-    assert "leave --each out" in run(*command, "--each=day", returns=1).stderr
+    assert "of kind 'pair' has no series" in run(*command, "--each=day", returns=1).stderr

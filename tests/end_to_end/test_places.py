@@ -53,7 +53,7 @@ def test_fixes_become_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert delivery.accepted == 2 * DEVICES, delivery.refused
         ask(url, f"/v1/days/{start.date()}/close", method="POST")
         assert main(["density", "places", "--collector", url, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     shares = {(row["slot"], row["cell"]): row["map_share"] for row in rows}
     assert shares["night", "0-0-0"] == pytest.approx(0.75, abs=0.12)
     assert shares["night", "0-3-3"] == pytest.approx(0.25, abs=0.12)
