@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from decoder.errors import DecodeError
 from decoder.files import replacing
 from decoder.formats.analyst_tables import read_weights
 from decoder.formats.google_rappor import write_metrics_json
@@ -230,7 +231,7 @@ def density(
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
     question = Question(options=options, maps=maps)
-    _decode("decode", [counts], metric, question, output, as_json)
+    _decode("decode", [counts], metric, question, output, as_json, "density")
     if not as_json:
         from privacy_audit.findings import trackability_text  # half a second of libraries
 
@@ -267,7 +268,7 @@ def flows(
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     question = Question(options=options, flows=FlowOptions(min_km, top, base, prior))
     source = _source(metric, aggregate, collector, database, first, last)
-    _run(source, question, output, metric, as_json=as_json)
+    _run(source, question, output, metric, as_json=as_json, command="flows")
 
 
 def discover(
@@ -302,7 +303,8 @@ def discover(
         raise typer.BadParameter("give METRIC with --collector URL, or --aggregate FILE")
     source = _source(metric, aggregate, collector, None, first, last)
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
-    _run(source, Question(options=options, crowd=crowd), output, as_json=as_json)
+    question = Question(options=options, crowd=crowd)
+    _run(source, question, output, metric, as_json=as_json, command="discover")
 
 
 def _run(
@@ -313,12 +315,13 @@ def _run(
     *,
     each: Each | None = None,
     as_json: bool,
+    command: str = "",
 ) -> None:
-    """Read the counts, decode, write and print."""
+    """Read the counts, decode, write and print; otherwise as `_decode`."""
     started = time.monotonic()
     counts = source.windows(each, print_note) if each else source.read(print_note)
     operation: Operation = "series" if each else "decode"
-    summary = _decode(operation, [counts], metric, question, output, as_json)
+    summary = _decode(operation, [counts], metric, question, output, as_json, command)
     if output and isinstance(source, GoogleTables):
         write_metrics_json(summary, time.monotonic() - started, output / "metrics.json")
 
@@ -330,9 +333,16 @@ def _decode(
     question: Question,
     output: Path | None,
     as_json: bool,
+    command: str = "",
 ) -> dict[str, Any]:
-    """Decode, write and print; return the summary in results.json, if there is one."""
+    """Decode, write and print; return the summary in results.json, if there is one.
+
+    command: the one that is typed, if it is for the kinds alone that name it.
+    """
     kind = kind_of(groups[0])
+    if command and kind.command != command:
+        name, of = groups[0][0].metric, groups[0][0].definition.get("kind", "string")
+        raise DecodeError(f"metric {name!a} is of kind {of!a}: use rappor {kind.command}")
     for counts in groups:
         if metric is not None:
             check_metric(counts, metric)

@@ -13,7 +13,8 @@ from rich.text import Text
 from rappor_core.text import visible
 
 _WIDTH = 320  # columns: no table of figures has more
-_UNCUT = 14  # letters of a cell, such as a date, that no narrow terminal breaks
+
+UNBROKEN = 14  # letters of a name that no narrow terminal breaks
 
 
 def plain(value: str) -> Text:
@@ -38,9 +39,9 @@ def text_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]
     cells = [list(map(plain, row)) for row in rows]
     made = Table(title=plain(title))
     for number, heading in enumerate(headings):
-        is_narrow = max((len(row[number]) for row in cells), default=0) <= _UNCUT
+        is_name = not number and all(len(row[0]) <= UNBROKEN for row in cells)
         made.add_column(plain(heading), justify="right" if number else "left", overflow="fold",
-                        no_wrap=is_narrow)  # fmt: skip
+                        no_wrap=is_name)  # fmt: skip
     for row in cells:
         made.add_row(*row)
     return made

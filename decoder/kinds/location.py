@@ -16,6 +16,7 @@ from decoder.density.areas import Areas, AreaShares, area_shares, check_size
 from decoder.density.cells import Places
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.density.slots import slot_places
+from decoder.errors import DecodeError
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
 from decoder.grid_cells import cell_centre, location_of
@@ -181,7 +182,11 @@ class Locations(KindDecoder):
         progress: Progress,
         note: Note,
     ) -> Result:
-        """Map both windows as one series."""
+        """Map both windows as one series. Raises DecodeError where no slot is in both."""
+        slots = [{location_of(one)[1].slot for one in window} for window in (before, after)]
+        if slots[0].isdisjoint(slots[1]):
+            named = " and ".join(", ".join(sorted(some)) for some in slots)
+            raise DecodeError(f"no slot is in both windows, which have {named}")
         return self.decode([*before, *after], question, progress, note)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:

@@ -63,10 +63,21 @@ def decode_counts(
     kind.check(question)
     if operation == "compare":
         before, after = counts
+        _check_order(before, after)
         return kind.compare(before, after, question, progress, note)
     if operation == "series":
         return kind.series(counts[0], question, progress, note)
     return kind.decode(counts[0], question, progress, note)
+
+
+def _check_order(before: Sequence[Aggregate], after: Sequence[Aggregate]) -> None:
+    """Raise DecodeError if the later window ends before the earlier one begins."""
+    first = min((one.first_day for one in before if one.first_day), default=None)
+    last = max((one.last_day for one in after if one.last_day), default=None)
+    if first and last and last < first:
+        raise DecodeError(
+            f"the later window ends on {last}, before the earlier one begins on {first}: swap them"
+        )
 
 
 def claim(folder: Path, kind: KindDecoder) -> None:
