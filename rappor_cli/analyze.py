@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +47,7 @@ from decoder.sources.aggregates import (
     CollectorWindow,
     GoogleTables,
     check_metric,
+    window_of,
 )
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
@@ -185,6 +187,7 @@ def compare(
     rappor compare page --collector URL --before 2026-11-01:2026-11-07 --after 2026-11-08:2026-11-14
     """
     question = _question(candidates, settings, None, method, correction, alpha)
+    question = replace(question, maps=MapOptions(every_window=True))
     sources = [_window(metric, words, collector) for words in (before, after)]
     groups = [source.read(print_note) for source in sources]
     _decode("compare", groups, metric, question, output, as_json)
@@ -256,6 +259,7 @@ def flows(
     alpha: shared.Alpha = DEFAULT_ALPHA,
     level: shared.Level = DEFAULT_LEVEL,
     repeats: shared.Repeats = None,
+    each: EachOption = None,
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -268,7 +272,7 @@ def flows(
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     question = Question(options=options, flows=FlowOptions(min_km, top, base, prior))
     source = _source(metric, aggregate, collector, database, first, last)
-    _run(source, question, output, metric, as_json=as_json, command="flows")
+    _run(source, question, output, metric, each=each, as_json=as_json, command="flows")
 
 
 def discover(
@@ -388,7 +392,7 @@ def _window(metric: str, words: list[str], collector: str | None) -> AggregateSo
         if not collector:
             raise typer.BadParameter(f"the days {words[0]} need --collector URL")
         first, last = map(read_day, words[0].split(":"))
-        return CollectorWindow(collector, metric, first, last)
+        return window_of(collector, metric, first, last)
     missing = [word for word in words if not Path(word).exists()]
     if missing:
         raise typer.BadParameter(f"{shown(missing[0])} is neither a file nor days FIRST:LAST")

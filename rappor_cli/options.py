@@ -29,6 +29,13 @@ def command_group(text: str, example: str) -> typer.Typer:
     )
 
 
+def between(level: float) -> float:
+    """Check that a level is above 0 and below 1. Raises typer.BadParameter."""
+    if not 0 < level < 1:
+        raise typer.BadParameter(f"{level} is not between 0 and 1")
+    return level
+
+
 def bounded_repeats(repeats: float | None) -> float | None:
     """Refuse fewer than one report of a device, and more than an aggregate can count."""
     if repeats is not None and not 1 <= repeats <= MAX_COUNT:
@@ -86,8 +93,8 @@ FirstDay = Annotated[str | None, typer.Option("--from", help="First day, YYYY-MM
 LastDay = Annotated[str | None, typer.Option("--to", help="Last day, YYYY-MM-DD.")]
 
 # How it is decoded, and experiments.
-Alpha = Annotated[float, typer.Option(min=0, max=1, help="Level of the correction.")]
-Level = Annotated[float, typer.Option(min=0, max=1, help="Level of the intervals.")]
+Alpha = Annotated[float, typer.Option(callback=between, help="Level of the correction.")]
+Level = Annotated[float, typer.Option(callback=between, help="Level of the intervals.")]
 Repeats = Annotated[
     float | None,
     typer.Option(callback=bounded_repeats, help="Reports of a device: sum r^2 / sum r, 1 for one."),

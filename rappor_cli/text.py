@@ -13,7 +13,6 @@ from rich.text import Text
 from rappor_core.text import visible
 
 _WIDTH = 320  # columns: no table of figures has more
-
 UNBROKEN = 14  # letters of a name that no narrow terminal breaks
 
 

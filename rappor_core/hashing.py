@@ -23,6 +23,7 @@ from rappor_core.errors import ValueRefusedError
 if TYPE_CHECKING:
     from rappor_core.params import RapporParams
 
+MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
 MASK64 = (1 << 64) - 1
 KNOWN_ANSWER = (0x7A39BBC5CBEF70EB, 0xFED684C9B5D279C4)  # of `value_hash(b"rappor")`
 MIX_1 = 0xBF58476D1CE4E5B9  # the finaliser of SplitMix64 (Steele, Lea, Flood 2014; Stafford's mix)

@@ -21,12 +21,12 @@ from client_sdk.randomization.key_derivation import (
     keyed_input,
 )
 from rappor_core.errors import ValueRefusedError
+from rappor_core.hashing import MAX_VALUE_CHARS
 from rappor_core.mechanism import PROBABILITY_BITS, PROBABILITY_SCALE, TwoRoundMechanism
 from rappor_core.metrics.metric import Metric
 
 MAX_REMEMBERED = 256  # values whose derivations are kept in memory, for speed alone
 MAX_REMEMBERED_CHARS = 256
-MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
 DRAW_BYTES = 2
 _DRAWS = 1 << 8 * DRAW_BYTES
 

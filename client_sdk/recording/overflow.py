@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from client_sdk.errors import StateBusyError
-from client_sdk.randomization.metric_encoder import MAX_VALUE_CHARS
+from rappor_core.hashing import MAX_VALUE_CHARS
 
 MAX_HELD = 1_000
 MAX_WAIT = 1.0  # seconds, for another thread that is at it

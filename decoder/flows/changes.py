@@ -12,6 +12,7 @@ from decoder.comparison.differences import Differences, differences
 from decoder.errors import DecodeError
 from decoder.flows.tables import FlowDecoding
 from decoder.typing import Floats
+from rappor_core.text import counted
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def band_changes(windows: Sequence[FlowDecoding]) -> FlowChanges:
     Raises DecodeError for fewer than two windows, or windows of metrics of different meaning.
     """
     if len(windows) < 2:
-        raise DecodeError(f"{len(windows)} window(s): a series needs two or more")
+        raise DecodeError(f"{counted(len(windows), 'window')}: a series needs two or more")
     if len({(one.metric, one.params_id) for one in windows}) > 1:
         raise DecodeError("the windows are of metrics of different meaning; give those of one")
     last = len(windows) - 1

@@ -29,40 +29,6 @@ from decoder.tables.paging import TablePage, TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
-
-@dataclass(frozen=True)
-class DiscoveredRow:
-    """A string that was found, fit to be shown. id: stands for it in a form.
-
-    role: what else the row says of it, in brackets, or nothing.
-    """
-
-    id: str
-    text: str
-    role: str
-    row: FoundString
-
-
-def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_discover.html.j2`.
-
-    Args:
-        found: content of discovered.json.
-        query: the rows to show; the order is theirs, largest share first.
-    """
-    rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
-    shown = [{"string": shown_string(row), "id": name, "row": row} for name, row in rows]
-    page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
-    listed = [DiscoveredRow(one["id"], one["string"], role(one["row"]), one["row"])
-              for one in page.rows]  # fmt: skip
-    return {
-        "found": found,
-        "table": TablePage(listed, page.matching, page.total, page.query),
-        "level": f"{100 * found['options']['level']:g} %",
-        "alpha": f"{100 * found['options']['alpha']:g} %",
-    }
-
-
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
 STRINGS = TableSchema(
     "discovered",
@@ -195,6 +161,39 @@ def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class DiscoveredRow:
+    """A string that was found, fit to be shown. id: stands for it in a form.
+
+    role: what else the row says of it, in brackets, or nothing.
+    """
+
+    id: str
+    text: str
+    role: str
+    row: FoundString
+
+
+def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
+    """The variables of `result_discover.html.j2`.
+
+    Args:
+        found: content of results.json.
+        query: the rows to show; the order is theirs, largest share first.
+    """
+    rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
+    shown = [{"string": shown_string(row), "id": name, "row": row} for name, row in rows]
+    page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
+    listed = [DiscoveredRow(one["id"], one["string"], role(one["row"]), one["row"])
+              for one in page.rows]  # fmt: skip
+    return {
+        "found": found,
+        "table": TablePage(listed, page.matching, page.total, page.query),
+        "level": f"{100 * found['options']['level']:g} %",
+        "alpha": f"{100 * found['options']['alpha']:g} %",
+    }
+
+
 def approved_strings(directory: str | Path) -> list[str]:
     """The whole strings of a folder's discovered.csv for which a person wrote `yes`, in order.
 
@@ -215,6 +214,8 @@ def approved_strings(directory: str | Path) -> list[str]:
 
 def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[dict[str, str]]]:
     """The strings by id as they are, and the rows that a person has read."""
+    if not (folder / "discovered.csv").is_file():
+        raise DecodeError("it holds no discovered.csv, and so is not of rappor discover")
     document = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
     with (folder / "discovered.csv").open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -155,12 +155,13 @@ KIND = Numbers()
 def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
     """The result of a decoding of numbers with options."""
     content = numbers_content(decoding)
-    unit, whose = decoding.number.unit, " of devices with data" * (decoding.with_data is not None)
-    at_edges = f"Share at or above each edge, {unit},{whose or ' of devices'}"
+    whose = "of devices" if decoding.with_data is None else "of devices with data"
+    unit = f"{decoding.number.unit}, {whose}"
+    at_edges = f"Share at or above each edge, {unit}"
     curve = CURVE.of_rows([tuple(asdict(row).values()) for row in decoding.curve], at_edges)
     bins = BINS.of_rows([tuple(asdict(row).values()) for row in decoding.bins])
     quantiles = QUANTILES.of_rows([tuple(asdict(row).values()) for row in decoding.quantiles],
-                                  f"Quantiles, {unit}{',' * bool(whose)}{whose}")  # fmt: skip
+                                  f"Quantiles, {unit}")  # fmt: skip
     title = f"{decoding.metric}: {count(decoding.num_reports)} reports"
     mean = MEANS.of_rows(_mean_rows(decoding), title)
     return Result(

@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decoder.errors import DecodeError
+from decoder.errors import DecodeError, OutputError
 from decoder.files import claim_folder, finite, make_folder, write_files
 from decoder.kinds.interface import KindDecoder, decoder_of, kinds_with
 from decoder.kinds.over_time import comparison_page, series_page
 from decoder.kinds.result import MANIFEST, PAGE, RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.jinja import page_template
 from decoder.tables.paging import TableQuery
+from rappor_core.errors import file_problem
 
 if TYPE_CHECKING:
     from decoder.options import Operation
@@ -118,7 +119,11 @@ def write_result(
     before = _listed(folder / MANIFEST)
     paths = write_files(folder, files, progress)
     for name in before - stored.files:
-        (folder / name).unlink(missing_ok=True)
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            why = file_problem(error)
+            raise OutputError(f"{folder / name} of an earlier result stays: {why}") from error
     return paths
 
 
@@ -158,7 +163,7 @@ def render_page(kind: KindDecoder, stored: StoredResult) -> str:
     manifest = stored.json(MANIFEST)
     return page_template("report.html.j2").render(
         metric=stored.json()["metric"],
-        title=kind.title,
+        title=kind.title_of(stored.operation),
         description=manifest["definition"].get("description"),
         manifest=manifest,
         view=parts,

@@ -26,6 +26,7 @@ from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
+from rappor_core.text import counted
 
 ANY_DATA = "any data"
 MEAN = "mean"  # begins the names of quantities that are no shares
@@ -86,7 +87,7 @@ def decode_numbers_over_time(
     Raises DecodeError for fewer than two, for other metrics, and questions without reports.
     """
     if len(aggregates) < 2:
-        raise DecodeError(f"{len(aggregates)} window(s): a series needs two or more")
+        raise DecodeError(f"{counted(len(aggregates), 'window')}: a series needs two or more")
     options = options or DecodeOptions()
     last = len(aggregates) - 1
     pairs = [*pairwise(range(last + 1)), *([(0, last)] if last > 1 else [])]

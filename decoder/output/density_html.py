@@ -1,4 +1,4 @@
-"""density.html: maps in one page that needs no network: cells drawn on canvas, hover, a slider."""
+"""Maps in one page that needs no network: cells drawn on canvas, hover, a slider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of flows, from results.json: for flows.html and the service."""
+"""The view of flows, from results.json: for files and the service."""
 
 from __future__ import annotations
 

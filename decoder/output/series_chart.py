@@ -108,7 +108,7 @@ def series_chart(
     """Lay out some values of a series.
 
     Args:
-        content: of series.json.
+        content: of results.json.
         values: at most `MOST_LINES`.
         first: day, ISO; windows that end before are left out; "": none.
         last: day, ISO; windows that begin after are left out; "": none.

@@ -1,4 +1,4 @@
-"""The view of a series, from the content of series.json: for series.html and the service."""
+"""The view of a series, from the content of results.json: for files and the service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
     """The variables of `result_series.html.j2`.
 
     Args:
-        content: of series.json: `windows`, `level`, `alpha`, `rows` and `changes`; of a metric of
+        content: of results.json: `windows`, `level`, `alpha`, `rows` and `changes`; of a metric of
             numbers `means` with their `unit`, too.
         query: text within the values to show.
     """

@@ -29,6 +29,7 @@ from decoder.progress import Progress, silent
 from decoder.results.tables import Decoding
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
+from rappor_core.text import counted
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def decode_over_time(
 ) -> Series:
     """Decode windows of one metric, oldest first. Raises DecodeError for fewer than two."""
     if len(aggregates) < 2:
-        raise DecodeError(f"{len(aggregates)} window(s): a series needs two or more")
+        raise DecodeError(f"{counted(len(aggregates), 'window')}: a series needs two or more")
     options = options or DecodeOptions()
     aggregates = [one.without(options.without_cohorts) for one in aggregates]
     candidates = in_bit_order(candidates, aggregates[0])

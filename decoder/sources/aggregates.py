@@ -81,6 +81,22 @@ class CollectorWindow:
         return fetch_aggregate(self.collector, name, first=first, last=last)
 
 
+def window_of(
+    collector: str,
+    metric: str,
+    first: date | None,
+    last: date | None,
+    split: SplitName = SplitName.WHOLE,
+) -> CollectorWindow:
+    """The days of a metric, with all slots and levels if it has them, as the collector lists it.
+
+    Raises RemoteError.
+    """
+    listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
+    in_parts = any(str(row["name"]).startswith(f"{metric}/") for row in listed)
+    return CollectorWindow(collector, metric, first, last, split if in_parts else None)
+
+
 @dataclass(frozen=True)
 class GoogleTables:
     """google/rappor's params.csv and counts.csv, with the hash of the reports behind them."""

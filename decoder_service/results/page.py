@@ -20,6 +20,7 @@ from decoder_service.jobs.specs import (
     CountSource,
     FlowChoices,
     JobSpec,
+    MapChoices,
     foreign_members,
 )
 from decoder_service.lists.contents import file_name
@@ -196,10 +197,16 @@ def _is_late(weights: ListVersionRow, row: ResultRow) -> bool:
 
 
 def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
-    """The command line that makes a result again; empty where this person sees no specification."""
+    """The command line that makes a result again.
+
+    Empty where this person sees no specification, and for comparisons by choices that
+    `rappor compare` does not have.
+    """
     if "spec" not in manifest:
         return ""
     spec, kind = JobSpec.model_validate(manifest["spec"]), kind_decoder(row.kind)
+    if spec.operation == "compare" and _compares_by_choices(spec):
+        return ""
     shas = manifest.get("inputs", {}).get("aggregates", [])
     groups = [shas[number] if number < len(shas) else [] for number in range(len(spec.sources))]
     if spec.operation == "compare":
@@ -219,6 +226,15 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     words = [*counts, *_options(spec, kind), "-o", "result"]
     # The variable of the collector's address is left to the shell.
     return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
+
+
+def _compares_by_choices(spec: JobSpec) -> bool:
+    """Whether a comparison chooses how maps or flows are made."""
+    asked = spec.map
+    if not any(source.collector for source in spec.sources):
+        asked = asked.model_copy(update={"split": MapChoices().split})  # a file is a window
+    given = asked, spec.flows, spec.areas, spec.known
+    return given != (MapChoices(), FlowChoices(), None, None)
 
 
 def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:

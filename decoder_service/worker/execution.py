@@ -20,8 +20,7 @@ from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, kind_of, write_result
 from decoder.options import CandidateChoice, FlowOptions, MapOptions
 from decoder.progress import Note, Progress
-from decoder.sources.aggregates import CollectorWindow
-from decoder.sources.collector_client import ask_json
+from decoder.sources.aggregates import window_of
 from decoder.sources.windows import windows_of_files
 from decoder_service.jobs.specs import JobSpec, WindowSpec, check_members, digest
 from decoder_service.worker.task import Keyed, Task, TaskFinished
@@ -143,10 +142,7 @@ def read_counts(
 
 def _fetch(spec: JobSpec, window: WindowSpec, collector: str, note: Note) -> list[Aggregate]:
     """The counts of a window of a collector; of a location those of all its slots and levels."""
-    listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
-    in_parts = any(str(row["name"]).startswith(f"{window.metric}/") for row in listed)
-    split = spec.map.split if in_parts else None
-    source = CollectorWindow(collector, window.metric, window.first, window.last, split)
+    source = window_of(collector, window.metric, window.first, window.last, spec.map.split)
     return source.windows(spec.each, note) if spec.operation == "series" else source.read(note)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rappor_core.errors import MetricsFileError, ParameterError, ValueRefusedError, shown
 from rappor_core.frozen import Frozen
-from rappor_core.hashing import canonical
+from rappor_core.hashing import MAX_VALUE_CHARS, canonical
 from rappor_core.metrics.keys import (
     ALWAYS,
     NO_DATA_KEY,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SEPARATOR = " | "
 FORBIDDEN = "|"
 MAX_PAIRS = 65_536
-LONGEST = 2_048  # characters of a value that is compared with a list
 _BOOLEANS = {False, True}
 Values = tuple[str | bool, ...]
 
@@ -73,7 +72,7 @@ class Pair(Frozen):
     def side_index(self, side: int, value: object) -> int | None:
         """Index of a value in the list of a side (0 or 1); None if it is not there. Private."""
         if isinstance(value, str):
-            value = canonical(value) if len(value) <= LONGEST else None
+            value = canonical(value) if len(value) <= MAX_VALUE_CHARS else None
         for place, listed in enumerate(self.values[side]):
             if type(listed) is type(value) and listed == value:
                 return place
@@ -89,7 +88,7 @@ class Pair(Frozen):
 
     def split(self, text: str) -> tuple[int, int] | None:
         """Indices of both values of a pair given as text; None if it is none of the pairs."""
-        if len(text) > 2 * LONGEST:
+        if len(text) > 2 * MAX_VALUE_CHARS:
             return None
         first, found, second = canonical(text).partition(SEPARATOR)
         if not found or first not in self.labels(0) or second not in self.labels(1):
@@ -129,7 +128,7 @@ def _checked(name: str, values: Any) -> Values:
     if len(found) < 2 or len(set(found)) != len(found):
         raise ParameterError(f"values.{name} = {shown(values)} needs two or more different values")
     for value in map(label, found):
-        if FORBIDDEN in value or not value.strip() or len(value) > LONGEST:
+        if FORBIDDEN in value or not value.strip() or len(value) > MAX_VALUE_CHARS:
             raise ParameterError(
                 f"values.{name}: {shown(value)} is empty, too long, or holds '{FORBIDDEN}', which "
                 "stands between the two values of a pair"

@@ -6,8 +6,8 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from rappor_core.errors import MetricsFileError
-from rappor_core.hashing import canonical
+from rappor_core.errors import MetricsFileError, shown
+from rappor_core.hashing import MAX_VALUE_CHARS, canonical
 from rappor_core.metrics.kinds import KINDS, refuse_field
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def check_definition(metric: Metric) -> None:
     _check_numbers(metric)
     _check_cohort_floor(metric)
     _check_no_data(metric)
+    _check_lengths(metric)
     _check_kind(metric)
     _check_lifetime(metric)
     _check_platforms(metric)
@@ -92,6 +93,18 @@ def _check_cohort_floor(metric: Metric) -> None:
     if type(floor) is not int or not 1 <= floor <= metric.min_reports:
         why = f"is not a whole number from 1 to min_reports = {metric.min_reports:,}"
         refuse_field(metric, "min_reports_per_cohort", why)
+
+
+def _check_lengths(metric: Metric) -> None:
+    """Require texts that a device encodes."""
+    for key in ("categories", "fallback", "no_data"):
+        given = getattr(metric, key)
+        for text in given if isinstance(given, tuple) else (given,):
+            if isinstance(text, str) and len(text) > MAX_VALUE_CHARS:
+                raise MetricsFileError(
+                    f"metric {metric.name!r}: {key} has {shown(text)}, of {len(text):,} characters;"
+                    f" {MAX_VALUE_CHARS:,} are the most that a device encodes"
+                )
 
 
 def _check_kind(metric: Metric) -> None:

@@ -56,3 +56,15 @@ def test_check_refuses_control_characters_and_empty_fallbacks() -> None:
     assert r"description = 'Pa\x07ges\u202e' holds a control character" in message
     ((level, message),) = found(STRING.replace('"other"', '""'))
     assert (level, message.startswith("fallback = '' is a value without a name")) == ("error", True)
+
+
+def test_texts_that_no_device_encodes_are_named() -> None:
+    long = "x" * 2_049
+    with pytest.raises(MetricsFileError, match="fallback has 'xxx.*of 2,049 characters; 2,048"):
+        parse_metrics(STRING.replace('"other"', f'"{long}"') + EPSILONS)
+    with pytest.raises(MetricsFileError, match="categories has 'xxx"):
+        parse_metrics(
+            '[metrics.theme]\nkind = "category"\ndescription = "d"\nowner = "o"\n'
+            f'expires = 2099-01-01\ncategories = ["a", "{long}"]\nmax_memoized_values = 3\n'
+            + EPSILONS
+        )

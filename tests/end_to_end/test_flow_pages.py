@@ -1,4 +1,4 @@
-"""flows.html in a real browser: every width, both themes, loads nothing, and what is hidden."""
+"""The page of flows in a browser: every width, both themes, loads nothing, what is hidden."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ from pyarrow import parquet
 
 from decoder.kinds.interface import has_candidates
 from decoder.options import Operation
-from decoder_service.results.page import command_of
 from rappor_cli.main import main
 from simulations.experiments.demo import held_values
 from tests.decoder_service.in_process import do_jobs
-from tests.decoder_service.support import Running, result_row, running, submit, upload
+from tests.decoder_service.support import Running, running, submit, upload
 from tests.decoder_service.test_pages import INLINE, signed_in
 from tests.kinds.test_decoding import CASES, groups_of
 from tests.kinds.worlds import EVIL, world_of
@@ -108,19 +107,26 @@ def test_forms_know_every_kind(done: Done) -> None:
         assert kind in page(done.browser, f"/jobs/new?kind={kind}")
 
 
-@pytest.mark.parametrize("kind", [kind for kind, operation in CASES if operation == "decode"])
-def test_the_command_of_a_page_runs(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "operation"), CASES)
+def test_the_command_of_a_page_makes_the_same_files(
+    kind: str, operation: Operation, done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = world_of(kind)
-    metric = world.file.declared[0]
-    (tmp_path / "counts.json").write_text(world.counts[0][0].to_json())
-    spec: dict[str, Any] = {"source": {"files": ["counts.json"]}, "options": {"repeats": 2}}
-    if has_candidates(kind) and not metric.rules.all_values(metric):
-        spec["candidates"] = {"numbers": [0, 9]}
-    row = result_row("1", kind=kind, metric=metric.base_name)
-    words = shlex.split(command_of({"spec": spec}, row))
+    """From the counts and the list that the service has, byte for byte."""
+    result = f"/v1/results/{done.results[kind, operation]}"
+    stored = done.ana.get(result).json()
+    shown = unescape(page(done.browser, f"/results/{done.results[kind, operation]}"))
+    command = shown.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
+    for sha in {sha for group in stored["manifest"]["inputs"]["aggregates"] for sha in group}:
+        counts = done.ana.get(f"{result}/counts/{sha}").content
+        (tmp_path / f"{sha[:16]}.json").write_bytes(counts)
+    words = shlex.split(command)
+    if "--candidates" in words:
+        listed = stored["manifest"]["spec"]["candidates"]["list"]
+        name = words[words.index("--candidates") + 1]
+        (tmp_path / name).write_bytes(done.ana.get(f"/v1/lists/{listed}/content").content)
     monkeypatch.chdir(tmp_path)
     assert main(words[1:]) == 0
-    found = json.loads((tmp_path / "result" / "results.json").read_text())
-    assert found["metric"] == metric.base_name
+    made = {one.name: one.read_bytes() for one in (tmp_path / "result").iterdir()}
+    kept = {name: done.ana.get(f"{result}/files/{name}?exact=true").content for name in made}
+    assert sorted(made) == sorted(one["name"] for one in stored["files"])
+    assert [name for name in made if made[name] != kept[name]] == []
