@@ -1,0 +1,80 @@
+"""A database of version 0.3.0 is brought to this version; what people made by hand stays."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text, true
+
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Role
+from decoder_service.schedules.rows import load_schedules
+from decoder_service.schedules.rules import spec_of_schedule
+from decoder_service.shell.database import ServiceDatabase, make_engine
+from decoder_service.shell.models import metadata
+from decoder_service.shell.service import make_service
+from decoder_service.shell.settings import ServiceSettings
+from rappor_server.errors import SchemaError
+from rappor_server.schema import migrate, prepare
+
+SPEC = {
+    "kind": "decode", "source": {"collector": {"metric": "page", "first": None, "last": None},
+                                 "aggregates": [], "files": []},
+    "before": None, "candidates": {"list": "a" * 16, "version": 2, "numbers": None, "dates": None},
+    "weights": None, "options": {"correction": "bonferroni", "alpha": 0.01},
+    "map": {"method": "field", "level": 0.95, "alpha": 0.05, "repeats": None, "slots": [],
+            "split": "whole"},
+    "each": "day", "find": {"alpha": 0.05, "level": 0.95, "crowd": 1000, "repeats": None},
+    "known": None, "flows": {"min_km": 0.0, "top": 200}, "areas": None,
+}  # fmt: skip
+OLD = (
+    "ALTER TABLE jobs RENAME COLUMN operation TO kind",
+    "ALTER TABLE results DROP COLUMN operation",
+    "UPDATE alembic_version SET version_num = '0013_daily_series'",
+    "INSERT INTO results (id, key, input_digest, kind, metric, params_id, version, manifest,"
+    " summary, released, created) VALUES ('r', 'k', 'd', 'decode', 'page', 'p', '0.3.0', '{}',"
+    " '{}', :no, 1)",
+    "INSERT INTO result_files VALUES ('r', 'results.json', 's', 1, :content)",
+    "INSERT INTO schedules (id, name, owner, metric, every, spec, enabled, created) VALUES"
+    " ('s', 'daily', :person, 'page', 'day', :spec, :yes, 1)",
+    "INSERT INTO schedule_windows VALUES"
+    " ('s', 'd', 'p', '2026-11-02', '2026-11-02', 9, 'done', 1, NULL, 'r')",
+    "INSERT INTO daily_series VALUES ('page', :yes, NULL, 'asked', NULL, 'r', '')",
+)
+
+
+@pytest.mark.usefixtures("databases_as_served")
+def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
+    service = make_service(ServiceSettings(database=database_url))
+    prepare(service.database)
+    key = service.access.create_key(COMMAND_LINE, "ann", Role.ANALYST).text
+    person = service.access.person_of_key(key).id
+    values = {"person": person, "spec": json.dumps(SPEC), "yes": True, "no": False, "content": b"x"}
+    with service.database.change() as connection:
+        for statement in OLD:
+            connection.execute(text(statement), values)
+    service.close()
+    database = ServiceDatabase(make_engine(database_url))
+    with pytest.raises(SchemaError, match=r"at schema 0013_daily_series.*rappor migrate"):
+        prepare(database)
+    assert migrate(database) == ("0013_daily_series", "0014_operations")
+    prepare(database)
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        (schedule,) = load_schedules(connection, true())
+        spec = spec_of_schedule(schedule)
+        assert (spec.operation, spec.options.correction, spec.candidates.version) == (
+            "decode", "bonferroni", 2
+        )  # fmt: skip
+        for table in ("results", "result_files", "jobs", "schedule_windows"):
+            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
+        asked = connection.execute(text("SELECT asked, result_id FROM daily_series")).one()
+        assert tuple(asked) == ("", None)
+    database.close()
+    again = make_service(ServiceSettings(database=database_url))
+    assert again.access.person_of_key(key).name == "ann"
+    again.close()
