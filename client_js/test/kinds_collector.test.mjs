@@ -98,9 +98,9 @@ const live = async (i, metrics, collector) => {
   await client.close();
 };
 
-/** Rows of a csv file as objects. */
+/** Rows of a csv file as objects; no text in it holds a comma or a quote. */
 const rowsOf = (text) => {
-  const [head, ...rows] = text.trim().split("\n").map((line) => line.split(","));
+  const [head, ...rows] = text.trim().split("\n").map((line) => line.replaceAll('"', "").split(","));
   return rows.map((row) => Object.fromEntries(head.map((name, at) => [name, row[at]])));
 };
 
@@ -133,7 +133,7 @@ test("every new kind arrives, and is decoded to what was recorded", { skip: noCo
   const cells = read("theme_slow", "joint.csv");
   assert.equal(cells.length, 4);
   for (const row of cells) {
-    agrees(row, "estimate", shareOf((i) => isDark(i) === (row.theme === "dark") && isSlow(i) === (row.slow === "true")), `${row.theme} ${row.slow}`);
+    agrees(row, "estimate", shareOf((i) => isDark(i) === (row.first === "dark") && isSlow(i) === (row.second === "true")), `${row.first} ${row.second}`);
   }
   const [first] = read("site", "discovered.csv");
   assert.ok(first, "no string was found");

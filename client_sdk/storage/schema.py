@@ -17,14 +17,21 @@ from functools import cache
 
 from client_sdk.errors import StateError
 
-SCHEMA_VERSION = 5  # files of other versions are refused
+SCHEMA_VERSION = 5
+FIRST_VERSION = 4  # of SDK 0.3.0, the first that was published; older files are refused
 MEMORY = ":memory:"  # in place of a path: a database in memory
 APPLICATION_ID = 0x52415050  # "RAPP"
 PAGE_BYTES = 1024  # small pages: a commit writes each page that it changed
 WAL_BYTES = 1 << 19  # to which a longer write-ahead log is cut when it is written from its start
 BUSY_SECONDS = 1.0  # longest wait for another process where a file is made or brought up to date
 
-TABLES = """
+BATCHES = """
+CREATE TABLE batches (
+    id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
+    last_day INTEGER NOT NULL, body BLOB NOT NULL
+)
+"""
+TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE lines (
     name TEXT PRIMARY KEY, agreed TEXT NOT NULL, past_values INTEGER NOT NULL,
@@ -45,10 +52,7 @@ CREATE TABLE queue (
     id INTEGER PRIMARY KEY, source INTEGER NOT NULL, entry INTEGER NOT NULL,
     day INTEGER NOT NULL, bits BLOB NOT NULL
 );
-CREATE TABLE batches (
-    id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
-    last_day INTEGER NOT NULL, body BLOB NOT NULL
-);
+{BATCHES};
 CREATE TABLE counters (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE tombstones (
     id INTEGER PRIMARY KEY, day INTEGER NOT NULL, reason TEXT NOT NULL, ledger TEXT NOT NULL
@@ -61,7 +65,7 @@ CREATE TABLE used_up (
 
 
 def connect(path: str, patience: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open a state file; a new one gets its tables.
+    """Open a state file; a new one gets its tables, one of version 4 is upgraded.
 
     Args:
         path: The file, or MEMORY.
@@ -209,7 +213,7 @@ def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
         version = version_of(database)  # another process may have been first
         if version < 0:
             raise sqlite3.DatabaseError(f"schema version {version}")
-        if version not in (0, SCHEMA_VERSION):
+        if version not in (0, FIRST_VERSION, SCHEMA_VERSION):
             raise StateError(
                 f"{path} has schema version {version}; this SDK knows {SCHEMA_VERSION}: "
                 "use the version of the app that wrote it"
@@ -218,8 +222,32 @@ def _ensure_tables(database: sqlite3.Connection, path: str) -> None:
             )
         if version == 0:
             create_tables(database)
+        elif version == FIRST_VERSION:
+            _upgrade(database)
         database.execute("COMMIT")
     except BaseException:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise
+
+
+def _upgrade(database: sqlite3.Connection) -> None:
+    """Upgrade a file of version 4, within the caller's transaction: batches are binary.
+
+    A JSON batch that the collector counted already is refused under its id, and dropped.
+    """
+    import gzip  # all three once in the life of an installation
+
+    from rappor_core.wire.binary import encode_binary
+    from rappor_core.wire.json import decode_json
+
+    def in_binary(body: bytes) -> bytes:
+        batch = decode_json(gzip.decompress(body)).ungrouped()
+        return gzip.compress(encode_binary(batch), mtime=0)
+
+    rows = database.execute("SELECT id, batch_id, reports, last_day, json, body FROM batches")
+    binary = [(*row, in_binary(body) if is_json else body) for *row, is_json, body in rows]
+    database.execute("DROP TABLE batches")
+    database.execute(BATCHES)
+    database.executemany("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", binary)
+    database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

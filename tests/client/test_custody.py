@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import os
 import shutil
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ from client_sdk.errors import StateError
 from client_sdk.lifecycle import SENTENCES
 from client_sdk.storage.directory import MARKER_FILE, StateDirectory
 from client_sdk.storage.interface import Identity
-from client_sdk.storage.schema import SCHEMA_VERSION
+from client_sdk.storage.schema import FIRST_VERSION, SCHEMA_VERSION
 from client_sdk.storage.sqlite import SqliteState
 from client_sdk.testing import MemoryCollector
+from rappor_core.wire.binary import decode_binary
+from rappor_core.wire.json import encode_json
 from tests.waiting import until
 
 QUIET = Delivery()  # nothing is sent during a test
@@ -193,7 +197,7 @@ def test_a_reset_needs_consent(open_client: Any) -> None:
         open_client(consent=False).reset()
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION - 1])
+@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, FIRST_VERSION - 1])
 def test_a_foreign_schema_is_refused_and_not_touched(
     open_client: Any, state_dir: Path, version: int
 ) -> None:
@@ -207,6 +211,53 @@ def test_a_foreign_schema_is_refused_and_not_touched(
     assert ("a later one" in client.status.sentence) == (version > SCHEMA_VERSION)
     with pytest.raises(StateError, match="schema version"):
         client.reset()
+
+
+FORM_OF_4 = """
+CREATE TABLE older (
+    id INTEGER PRIMARY KEY, batch_id BLOB NOT NULL UNIQUE, reports INTEGER NOT NULL,
+    last_day INTEGER NOT NULL, json INTEGER NOT NULL, body BLOB NOT NULL
+);
+INSERT INTO older SELECT id, batch_id, reports, last_day, 0, body FROM batches;
+DROP TABLE batches;
+ALTER TABLE older RENAME TO batches;
+PRAGMA user_version = 4
+"""
+
+
+def test_a_state_of_the_first_published_version_is_upgraded(
+    open_client: Any, state_dir: Path, collector: MemoryCollector
+) -> None:
+    """The secret, the ledger and batches in both forms are kept; each batch arrives once."""
+    collector.answer = lambda _: (503, {}, b"")
+    client = open_client()
+    for name, value in (("theme", "dark"), ("crashed", True)):
+        assert client.record(name, value)
+    client.flush(1)  # makes batches, which are not taken
+    client.close()
+    before = ledger_of(state_dir)
+    with closing(sqlite3.connect(state_dir / "state.sqlite")) as database:
+        database.executescript(FORM_OF_4)
+        number, body = database.execute("SELECT id, body FROM batches ORDER BY id").fetchone()
+        batch = decode_binary(gzip.decompress(body)).ungrouped()
+        database.execute(
+            "UPDATE batches SET json = 1, body = ? WHERE id = ?",
+            (gzip.compress(encode_json(batch)), number),
+        )
+        database.commit()
+    collector.answer = None
+    client = open_client()
+    assert client.status.condition == "active"
+    assert ledger_of(state_dir) == before
+    assert client.record("crashed", True)
+    assert client.flush(10)
+    assert collector.counted() == {"theme": 1, "crashed": 2}
+
+
+def ledger_of(state_dir: Path) -> list[Any]:
+    with closing(sqlite3.connect(state_dir / "state.sqlite")) as database:
+        secret = database.execute("SELECT value FROM meta WHERE name = 'secret'").fetchall()
+        return secret + database.execute("SELECT line, digest, cost FROM entries").fetchall()
 
 
 def test_a_corrupt_state_without_consent_is_deleted_whole(
