@@ -32,7 +32,7 @@ def command_group(text: str, example: str) -> typer.Typer:
 def between(level: float) -> float:
     """Check that a level is above 0 and below 1. Raises typer.BadParameter."""
     if not 0 < level < 1:
-        raise typer.BadParameter(f"{level} is not between 0 and 1")
+        raise typer.BadParameter(f"'{level:g}' is not between 0 and 1")
     return level
 
 

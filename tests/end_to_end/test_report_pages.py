@@ -18,6 +18,7 @@ from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.discovery.discovery import discover
 from decoder.kinds.discover import discovery_result
 from decoder.kinds.interface import decoder_of
+from decoder.kinds.over_time import comparison
 from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, in_memory, kind_of, render_page
 from decoder.kinds.values import decoding_result, values_series
@@ -168,12 +169,19 @@ def series_page() -> str:
     return render_page(decoder_of("string"), in_memory(result, "series"))
 
 
+def compare_page() -> str:
+    found = decode_over_time(weeks(2), Candidates.from_strings(VALUES))
+    result = comparison(values_series(found, DecodeOptions()))
+    return render_page(decoder_of("string"), in_memory(result, "compare"))
+
+
 def density_page() -> str:
     return render_maps(maps(3))
 
 
 Pages = Callable[[str], str]
-PAGES = {"report": report_page, "series": series_page, "density": density_page,
+PAGES = {"report": report_page, "series": series_page, "compare": compare_page,
+         "density": density_page,
          "numbers": numbers_page, "joint": joint_page, "found": discovery_page}  # fmt: skip
 
 
@@ -219,6 +227,17 @@ def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browse
         assert (sum(map(int, ground[4:-1].split(","))) < 128) == (theme == "dark")
         assert said == []
         page.close()
+
+
+def test_differences_are_rows_with_a_mark_each(pages: Pages, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(pages("compare"))
+    heights = page.evaluate(
+        "[...document.querySelectorAll('tr:has(svg.mark)')].map(row => row.offsetHeight)"
+    )
+    assert len(heights) > 2
+    assert sorted(heights)[len(heights) // 2] < 60, "the mark, not the text, makes a row high"
+    page.close()
 
 
 @pytest.mark.parametrize("name", PAGES)
