@@ -95,12 +95,10 @@ bench: $(VENV)/.bench
 # Every experiment of the register of `rappor simulate`, small.
 SIMULATE := $(BIN)/rappor simulate
 AUDITED := privacy_audit/default_metrics.toml
-EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration flow-coverage \
-	batch-linkage
-MAP_EXPERIMENTS := location-coverage location-attacks location-lives
+EXPERIMENTS := normal exponential processes homepages longitudinal poisoning fleet decoder-calibration flow-coverage
 simulate: $(VENV)/.all
 	@for name in $(EXPERIMENTS); do $(SIMULATE) $$name --small || exit 1; done
-	@for name in $(MAP_EXPERIMENTS); do $(SIMULATE) $$name $(AUDITED) --small || exit 1; done
+	@$(SIMULATE) location-coverage $(AUDITED) --small
 
 $(VENV)/.docs: $(VENV)/.all pyproject.toml
 	$(INSTALL) -e '.[docs]'

@@ -1,9 +1,8 @@
 """Drawn lives of the devices of a cohort: where each was in each slot and period, or without data.
 
-Three worlds. `sparse`: check-ins, with data in 29 % of the slots and periods on average, more of it
-with some people than with others, and half of it away from the usual cell. `dense`: data in 95 %,
-always in the usual cell, and one person in five moves once. In both the app runs in every period.
-`seldom`: check-ins of an app that runs only in periods with data, which all slots then have.
+Two worlds. `sparse`: check-ins, with data in 29 % of the slots and periods on average, more of it
+with some people than with others, and half of it away from the usual cell; the app runs in every
+period. `seldom`: the same of an app that runs only in periods with data, which all slots then have.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-World = Literal["sparse", "dense", "seldom"]
-WORLDS: tuple[World, ...] = ("sparse", "dense", "seldom")
+World = Literal["sparse", "seldom"]
 
 NONE = -1  # no data
 CELLS = 200  # that people are in
 RATE = 1.0, 2.45  # of a person's periods with data in `sparse`: a beta distribution, mean .29
 _AWAY = 0.5  # of those, where it is not the usual cell
-_SEEN, _MOVES = 0.95, 0.2  # of `dense`
 _TAIL = 0.8  # exponent of the cells' shares by rank
 
 
@@ -89,17 +86,9 @@ def draw_lives(
     shares /= shares.sum()
     shape = people, slots, periods
     values = np.repeat(rng.choice(cells, size=(people, slots, 1), p=shares), periods, axis=2)
-    if world == "dense":
-        move = np.where(rng.random((people, 1)) < _MOVES, rng.integers(1, periods, (people, 1)),
-                        periods)  # fmt: skip
-        new = rng.choice(cells, size=(people, slots, 1), p=shares)
-        gone = np.arange(periods)[None, None] >= move[:, :, None]
-        values = np.where(gone, new, values)
-        seen = rng.random(shape) < _SEEN
-    else:
-        away = rng.random(shape) < _AWAY
-        values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
-        apart = 1 if world == "seldom" else slots  # that have data in periods of their own
-        rate = rng.beta(*RATE, size=(people, apart, 1))
-        seen = rng.random((people, apart, periods)) < rate
+    away = rng.random(shape) < _AWAY
+    values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
+    apart = 1 if world == "seldom" else slots  # that have data in periods of their own
+    rate = rng.beta(*RATE, size=(people, apart, 1))
+    seen = rng.random((people, apart, periods)) < rate
     return Lives(np.where(seen, values, NONE), shares, world == "seldom")

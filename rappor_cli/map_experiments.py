@@ -1,4 +1,4 @@
-"""Experiments of `rappor simulate` on maps, flows and what links the reports of a device."""
+"""Experiments of `rappor simulate` on maps and flows."""
 
 from __future__ import annotations
 
@@ -12,38 +12,18 @@ import numpy as np
 import typer
 
 from decoder.formats.known_flows import read_known_flows
-from privacy_audit import batch_linkage as linkage
-from privacy_audit import linkage_by_life as lives
-from privacy_audit.findings import PERIODS
-from privacy_audit.lives import WORLDS
-from privacy_audit.location_attacks import attack_file, attacks_on
 from rappor_cli import options as shared
-from rappor_cli.experiment_runs import Columns, ExperimentOutcome, ExperimentRun, outcome_of
+from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.metric import Metric
-from rappor_core.params import RapporParams
 from simulations.flows import FlowWorld, city_matrix, city_metric, in_world
 from simulations.flows import flow_coverage as cover_flows
 from simulations.location import GROUPS, has_map, map_coverage
 
-Crowd = Annotated[int, typer.Option(min=2, max=5_000, help="Devices of one cohort.")]
-ATTACK_COLUMNS: Columns = (
-    ("metric", "metric", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
-    ("change AUC", "change_auc", ".2f"), ("re-linked", "relinked", ".1%"),
-    ("all slots", "all_slots", ".1%"), ("by cohort, level and turn", "by_groups", ".1%"),
-)  # fmt: skip
-LIFE_COLUMNS: Columns = (
-    ("metric", "metric", "s"), ("lives", "lives", "s"), ("periods", "periods", "d"),
-    ("times", "by_times", ".2%"), ("life", "by_life", ".2%"), ("bound", "bound", ".2%"),
-)  # fmt: skip
-LINKAGE_COLUMNS: Columns = (
-    ("days", "days", "d"), ("by bodies", "bodies", ".1%"),
-    ("by bodies and times", "times", ".1%"), ("by the address", "address", ".1%"),
-)  # fmt: skip
 FLOWS = ("world", "nats", "devices", "detected (wrong)", "off", "tau", "intervals of", "a draw",
          "hold", "±", "worst draw")  # fmt: skip
 COVERAGE = ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
@@ -169,109 +149,3 @@ def _flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
         lines.append([*setting, name, *numbers])
         setting = [""] * len(setting)
     return lines
-
-
-def location_attacks(
-    run: ExperimentRun,
-    metrics: shared.MetricsFile,
-    crowd: Crowd = 1_500,
-    population: Annotated[
-        int, typer.Option(min=2, help="Devices, for the attack on all metrics together.")
-    ] = 100_000,
-) -> ExperimentOutcome:
-    """Re-link the devices of a metrics file by cohort and permanent bits."""
-    declared = load_metrics(metrics).declared
-    places = [one for one in declared if one.location and one.location.every]
-    rows: list[dict[str, Any]] = []
-    for metric in places:
-        people = crowd * metric.params.num_cohorts
-        attacked = attacks_on(metric, PERIODS, crowd, run.rng)
-        for periods, found in zip(PERIODS, attacked, strict=True):
-            whole = attack_file([metric], periods, people, run.rng, crowd)
-            row = {"metric": metric.base_name, "periods": periods, **asdict(found)}
-            rows.append(row | {"all_slots": whole.relinked})
-    for periods in PERIODS:
-        together = attack_file(declared, periods, population, run.rng, crowd)
-        rows.append({"metric": "all together"} | asdict(together))
-    notes = [
-        f"a metric: among {crowd:,} devices of one cohort, by chance {1 / crowd:.3%}",
-        f"all together: among {population:,} devices",
-    ]
-    return outcome_of(rows, ATTACK_COLUMNS, notes=notes)
-
-
-def location_lives(
-    run: ExperimentRun,
-    metrics: shared.MetricsFile,
-    crowd: Crowd = lives.CROWD,
-    streams: Annotated[
-        int, typer.Option(min=1, help="Devices looked for by their lives, of each metric.")
-    ] = 1_000,
-) -> ExperimentOutcome:
-    """Find devices by what is known of everybody: when there was data, or the whole life.
-
-    lives: sparse, data now and then and many cells; dense, always the same cell but for a fifth who
-    move once; seldom, as sparse, of an app that runs only when there is data, so that answers come
-    late, and times are those of their arrival.
-    """
-    declared = [one for one in load_metrics(metrics).declared if one.location]
-    cohorts = max(1, round(streams / min(crowd, lives.TARGETS)))
-    rows: list[dict[str, Any]] = []
-    with progress_bar("lives", len(declared) * len(WORLDS)) as advance:
-        for metric, world in product(declared, WORLDS):
-            head = {"metric": metric.base_name, "lives": world, "crowd": crowd}
-            found: list[dict[str, Any]] = [{"periods": number} for number in lives.WATCHED]
-            if lives.can_be_watched(metric):
-                attacked = lives.find_by_life(metric, world, run.rng, crowd=crowd, cohorts=cohorts,
-                                              targets=-(-streams // cohorts))  # fmt: skip
-                found = [asdict(one) for one in attacked]
-            for row in found:
-                bound = lives.bound_of_fresh(metric, world, row["periods"], crowd)
-                rows.append(head | {"by_times": None, "by_life": None, "bound": bound} | row)
-            advance(1)
-    note = (
-        f"right at first guess, among {crowd:,} of one cohort; bound: of fresh answers and their "
-        "dates, whatever is known"
-    )
-    return outcome_of(rows, LIFE_COLUMNS, notes=[note])
-
-
-def batch_linkage(
-    run: ExperimentRun,
-    devices: Annotated[int, typer.Option(min=2, max=100_000, help="Of the population.")] = 150,
-    days: Annotated[
-        list[int], typer.Option("--days", min=2, max=400, help="One report a day; repeat.")
-    ] = list(linkage.DAYS),  # noqa: B006 - typer copies it
-    num_cohorts: Annotated[int, typer.Option(min=1, help="Of the metric.")] = 32,
-    mean_delay: Annotated[
-        float, typer.Option(min=0, max=7 * 86_400, help="Seconds from use to sending, on average.")
-    ] = linkage.MEAN_DELAY,
-    habit: Annotated[
-        float, typer.Option(min=1, help="Seconds, spread of a device's time of use.")
-    ] = 1_800.0,
-    drawn: Annotated[
-        int, typer.Option(min=1, help="Devices whose batches are linked for each figure.")
-    ] = 600,
-) -> ExperimentOutcome:
-    """Link the batches of devices over some days, with and without a relay.
-
-    k = 128, h = 2, f = .75, p = .5, q = .75. Shares of devices of which nine tenths of the batches
-    of one metric are gathered.
-    """
-    params = RapporParams.rappor(
-        num_bits=128, num_hashes=2, num_cohorts=num_cohorts, prob_f=0.75, prob_p=0.5, prob_q=0.75
-    )
-    joined = linkage.joined_by_time(devices, mean_delay)
-    rows: list[dict[str, float]] = []
-    with progress_bar("days", len(days)) as advance:
-        for number in days:
-            bodies, times = (
-                linkage.gathered(params, number, devices, num_cohorts, run.rng, drawn, seen)
-                for seen in (None, linkage.Arrivals(mean_delay, habit))
-            )
-            (address,) = linkage.followed_by_address([number], run.rng)
-            row = {"days": number, "bodies": bodies, "times": times, "address": address}
-            rows.append(row | {"joined": joined})
-            advance(1)
-    note = f"Batches of two metrics recorded in one moment are joined by time: {joined:.2%}."
-    return outcome_of(rows, LINKAGE_COLUMNS, notes=[note])

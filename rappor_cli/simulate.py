@@ -35,9 +35,6 @@ EXPERIMENTS: Mapping[str, tuple[Experiment, Mapping[str, Any]]] = {  # with sett
             "side": 2,
         },
     ),
-    "location-attacks": (maps.location_attacks, {"crowd": 300}),
-    "location-lives": (maps.location_lives, {"crowd": 300, "streams": 100}),
-    "batch-linkage": (maps.batch_linkage, {"drawn": 100}),
 }
 
 for name, (experiment, small) in EXPERIMENTS.items():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +16,6 @@ from privacy_audit.batch_linkage import (
     joined_by_time,
 )
 from privacy_audit.findings import relay_findings
-from rappor_cli.main import main
 from rappor_core.metrics.file import parse_metrics
 from tests.attacks.test_gathering import PUBLISHED, declared
 from tests.metric_texts import declaration
@@ -104,18 +101,3 @@ def test_published_counts_have_bounds_or_reasons() -> None:
     bound, local = relay_findings(above, 100_000, rng)
     assert "honest reports in the smallest cohort" in bound.message
     assert "against the collector itself" in local.message
-
-
-def test_the_command_shows_bodies_times_and_addresses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["simulate", "batch-linkage", "--days", "2", "--drawn", "60", "--seed", "1",
-             "-o", str(tmp_path)]  # fmt: skip
-    assert main([*words, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    (row,) = told["rows"]
-    assert row["days"] == 2
-    assert row["bodies"] < row["times"] < row["address"]
-    assert row["joined"] == pytest.approx(joined_by_time(150))
-    assert main(words) == 0
-    assert "joined by time: 32.58%" in capsys.readouterr().out

@@ -173,7 +173,7 @@ READS = (
     "release co-cluster FILE.csv --columns a,b --numbers b -o OUT",
     "release anonymize FILE.csv --columns a,b --k 2 --hierarchies learnt -o OUT",
     "release anonymize GOOD.csv --columns a --k 2 --hierarchies FILE.json -o OUT",
-    "simulate location-attacks FILE.toml",
+    "simulate location-coverage FILE.toml",
     "metrics list --database sqlite:///FILE.sqlite",
     "backup --database sqlite:///FILE.sqlite -o OUT.backup",
     "restore FILE.backup --database sqlite:///OUT.sqlite",

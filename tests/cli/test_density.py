@@ -1,4 +1,4 @@
-"""`rappor density`, `rappor simulate location-attacks` and the tracking part of `metrics check`."""
+"""`rappor density` and the tracking part of `metrics check`."""
 
 import json
 import re
@@ -257,23 +257,6 @@ def test_check_warns_of_devices_that_can_be_followed(
     linked = re.search(r"reports of each of 2 slots on each side, (\d+)% of devices", printed)
     assert linked
     assert int(linked[1]) > 50  # one slot of the two links fewer
-
-
-def test_attacks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "metrics.toml"
-    path.write_text(DECLARED)
-    few = ["--crowd", "60", "--seed", "1", "--json", "-o", str(tmp_path)]
-    assert main(["simulate", "location-attacks", str(path), *few]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["periods"] for row in rows] == [1, 7, 30, 1, 7, 30]
-    assert [row["metric"] for row in rows[2:4]] == ["places", "all together"]
-    assert rows[0]["change_auc"] < rows[2]["change_auc"]
-    assert rows[0]["all_slots"] >= rows[0]["relinked"]  # two slots answer
-    assert main(["simulate", "location-lives", str(path), "--streams", "20", *few]) == 0
-    lives = json.loads(capsys.readouterr().out)["rows"]
-    assert [(row["lives"], row["periods"], row["crowd"], row["bound"]) for row in lives] == [
-        (world, periods, 60, 1.0) for world in ("sparse", "dense", "seldom") for periods in (12, 45)
-    ]
 
 
 @pytest.mark.parametrize("row", ["nan,1", "1,-361", "1,"])
