@@ -18,7 +18,7 @@ import typer
 from decoder.options import DEFAULT_ALPHA, DEFAULT_METHOD, DecodeOptions
 from rappor_cli import options as shared
 from rappor_cli.analyze import CorrectionOption, MethodOption
-from rappor_cli.experiment_runs import Columns, ExperimentOutcome, ExperimentRun, outcome_of
+from rappor_cli.experiment_runs import ExperimentRun
 from rappor_cli.numbers import read_day
 from rappor_cli.progress import progress_bar
 from simulations import fleets
@@ -27,52 +27,10 @@ from simulations.experiments import longitudinal as over_time
 from simulations.experiments import paper
 from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
+from simulations.outcome import ExperimentOutcome, outcome_of
 
 MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless told
 Runs = Annotated[int, typer.Option(min=2, help="Draws of each setting.")]
-
-PAPER_COLUMNS: Columns = (
-    ("experiment", "name", "s"), ("reports", "reports", ",d"), ("held", "values_held", "d"),
-    ("found", "found_true", "d"), ("false", "found_false", "d"), ("missed", "found_missed", "d"),
-    ("coverage", "interval_coverage", ".4g"), ("detectable share", "detectable_share", ".4g"),
-    ("above 2 errors, held", "above_two_errors_true", "d"),
-    ("false ", "above_two_errors_false", "d"), ("epsilon_one", "epsilon_one", ".4g"),
-)  # fmt: skip
-PROCESSES_COLUMNS: Columns = (
-    ("machines report", "way", "s"), ("rho", "rho", ".2f"),
-    ("reports are taken as", "handling", "s"), ("rho used", "used", ".2f"),
-    ("stated error", "stated", ".3%"), ("real", "real", ".3%"), ("+-", "real_error", ".3%"),
-    ("covered", "coverage", ".1%"), ("found of 10", "found", ".1f"),
-    ("marked, found", "marked", ".0%"), ("estimate", "estimate", ".2%"),
-    ("false", "false", ".2f"),
-)  # fmt: skip
-HOMEPAGES_COLUMNS: Columns = (
-    ("distribution", "distribution", "s"), ("reports each", "reports_each", "d"),
-    ("rule", "rule", "s"), ("held", "held", "d"), ("found", "found", ".1f"),
-    ("expected", "expected", ".1f"), ("false", "false", ".1f"),
-    ("smallest found, users", "smallest", ",.0f"), ("one error, users", "one_error", ",.0f"),
-    ("half power, users", "half_power", ",.0f"),
-)  # fmt: skip
-LONGITUDINAL_COLUMNS: Columns = (
-    ("mode", "mode", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
-    ("declared, nats", "declared", ".2f"), ("proven", "bound", ".2f"),
-    ("advantage", "advantage", ".3f"), ("at most", "most_advantage", ".3f"),
-    ("belief: median", "posterior_median", ".1%"), ("1 in 100", "posterior_99", ".1%"),
-    ("largest", "posterior_largest", ".1%"), ("at most ", "posterior_bound", ".1%"),
-    ("change, AUC", "change_auc", ".2f"),
-)  # fmt: skip
-POISONING_COLUMNS: Columns = (
-    ("way to forge", "way", "s"), ("forged", "fraction", ".1%"), ("estimate", "shift", ".2%"),
-    ("+-", "error", ".2%"), ("a report", "lever", ".2f"), ("found", "found", ".0%"),
-    ("lower bound", "explained", ".2%"), ("bound holds", "kept", ".0%"),
-    ("held, found", "true_found", ".1f"), ("warned", "warned", ".0%"),
-    ("of", "warned_of", "s"), ("refused", "refused", ".0%"),
-)  # fmt: skip
-FLEET_COLUMNS: Columns = (
-    ("weeks", "periods", "d"), ("reports", "reports", ",d"), ("devices", "devices", ",d"),
-    ("repeats", "repeats", ".2f"), ("held", "held", ",d"), ("found", "found", ",d"),
-    ("false", "false_found", ",d"), ("smallest found", "smallest", ".3%"),
-)  # fmt: skip
 
 
 def normal(
@@ -110,7 +68,7 @@ def _paper(
         for collect in collections:
             rows.append(collect(rng=run.rng).row())
             advance(1)
-    return outcome_of(rows, PAPER_COLUMNS)
+    return outcome_of(rows, paper.COLUMNS)
 
 
 def processes(
@@ -123,7 +81,7 @@ def processes(
     """Ten processes among the reports of machines that report often; the variance it really has."""
     with progress_bar("collections", runs * len(machines.WAYS)) as advance:
         rows = machines.processes(runs, devices, run.rng, advance=advance)
-    return outcome_of(rows, PROCESSES_COLUMNS)
+    return outcome_of(rows, machines.COLUMNS)
 
 
 def homepages(
@@ -141,7 +99,7 @@ def homepages(
         rows = home.homepages(runs, reports, run.rng, repeated, advance)
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)
     note = f"{home.PAPER_SMALLEST:,} users: {distance:.2f} first-order standard errors."
-    return outcome_of(rows, HOMEPAGES_COLUMNS, notes=[note])
+    return outcome_of(rows, home.COLUMNS, notes=[note])
 
 
 def longitudinal(
@@ -153,7 +111,7 @@ def longitudinal(
     """What an adversary with all reports of a device learns over a year of days, by mode."""
     with progress_bar("attacks", len(over_time.modes()) * len(over_time.PERIODS)) as advance:
         rows = over_time.longitudinal(devices, run.rng, over_time.PERIODS, advance)
-    return outcome_of(rows, LONGITUDINAL_COLUMNS)
+    return outcome_of(rows, over_time.COLUMNS)
 
 
 def poisoning(
@@ -169,7 +127,7 @@ def poisoning(
         rows = forging.poisoning(runs, reports, run.rng, forging.FRACTIONS, advance)
     named = [", ".join(w for w, part in row.warnings.items() if part >= 0.5) for row in rows]
     told = [asdict(row) | {"warned_of": of} for row, of in zip(rows, named, strict=True)]
-    return outcome_of(told, POISONING_COLUMNS)
+    return outcome_of(told, forging.COLUMNS)
 
 
 def fleet(
@@ -207,7 +165,7 @@ def fleet(
     with progress_bar("cohorts", declared.params.num_cohorts) as advance:
         drawn = fleets.draw_fleet(wanted, run.seed, advance)
     rows = fleets.decode_rows(drawn, candidates, declared, options, start)
-    return outcome_of(rows, FLEET_COLUMNS, files=drawn.week_files(declared, start))
+    return outcome_of(rows, fleets.COLUMNS, files=drawn.week_files(declared, start))
 
 
 def _monday(first: str | None) -> date:

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from decoder.formats.known_flows import read_known_flows
 from rappor_cli import options as shared
-from rappor_cli.experiment_runs import ExperimentOutcome, ExperimentRun
+from rappor_cli.experiment_runs import ExperimentRun
 from rappor_cli.progress import progress_bar
 from rappor_cli.text import print_note
 from rappor_core.errors import ParameterError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.flow import Flow
 from rappor_core.metrics.metric import Metric
-from simulations.flows import FlowWorld, city_matrix, city_metric, in_world
+from simulations.flows import (
+    FLOW_HEADINGS,
+    FlowWorld,
+    city_matrix,
+    city_metric,
+    flow_lines,
+    in_world,
+)
 from simulations.flows import flow_coverage as cover_flows
-from simulations.location import GROUPS, has_map, map_coverage
-
-FLOWS = ("world", "nats", "devices", "detected (wrong)", "off", "tau", "intervals of", "a draw",
-         "hold", "±", "worst draw")  # fmt: skip
-COVERAGE = ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
+from simulations.location import COVERAGE_HEADINGS, coverage_line, has_map, map_coverage
+from simulations.outcome import ExperimentOutcome
 
 
 def location_coverage(
@@ -52,21 +55,7 @@ def location_coverage(
             result = asdict(map_coverage(one, size, maps, run.rng, advance))
             rows.append({"metric": one.base_name, "devices": size} | result.pop("parts") | result)
     note = "by map: mean over the maps, those that find no cell counted as 1"
-    return ExperimentOutcome(rows, COVERAGE, list(map(_coverage_line, rows)), [note])
-
-
-def _coverage_line(row: Mapping[str, Any]) -> list[str]:
-    every, found, five, ten = (_part(row, name) for name in GROUPS)
-    numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
-    return [row["metric"], f"{row['devices']:,}", every, found, *numbers, five, ten]
-
-
-def _part(row: Mapping[str, Any], name: str) -> str:
-    """Coverage of a group of cells, its Monte-Carlo error, and that of the worst map."""
-    part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
-    text = "-" if part is None else f"{part:.3f}"
-    text += f" ± {error:.3f}" if error is not None else ""
-    return text + (f" ({worst:.2f})" if worst is not None else "")
+    return ExperimentOutcome(rows, COVERAGE_HEADINGS, list(map(coverage_line, rows)), [note])
 
 
 def flow_coverage(
@@ -120,8 +109,8 @@ def flow_coverage(
             result = cover_flows(chosen, matrix, number, draws, run.rng, advance)
             nats = chosen.params.epsilon_one
             rows.append({"world": one, "epsilon": nats, "devices": number} | asdict(result))
-    lines = [line for row in rows for line in _flow_lines(row)]
-    return ExperimentOutcome(rows, FLOWS, lines)
+    lines = [line for row in rows for line in flow_lines(row)]
+    return ExperimentOutcome(rows, FLOW_HEADINGS, lines)
 
 
 def _flow_metric(path: Path, name: str | None) -> Metric:
@@ -134,18 +123,3 @@ def _flow_metric(path: Path, name: str | None) -> Metric:
             + (f" named {name!r}" if name else ": name one with --metric")
         )
     return found[0]
-
-
-def _flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
-    """A line for each quantity; what is of the setting appears in the first."""
-    setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
-               f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
-               f"{row['tau']:.2g}"]  # fmt: skip
-    lines = []
-    for name, one in row["held"].items():
-        numbers = ["-"] * 4
-        if one is not None:
-            numbers = [f"{one[3]:.0f}", f"{one[0]:.3f}", f"{one[1]:.3f}", f"{one[2]:.2f}"]
-        lines.append([*setting, name, *numbers])
-        setting = [""] * len(setting)
-    return lines

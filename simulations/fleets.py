@@ -26,7 +26,14 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from simulations.outcome import Columns
 from simulations.populations.draws import aggregate_of_metric, bits_set, plain_aggregate
+
+COLUMNS: Columns = (
+    ("weeks", "periods", "d"), ("reports", "reports", ",d"), ("devices", "devices", ",d"),
+    ("repeats", "repeats", ".2f"), ("held", "held", ",d"), ("found", "found", ",d"),
+    ("false", "false_found", ",d"), ("smallest found", "smallest", ".3%"),
+)  # fmt: skip
 
 Counts = NDArray[np.int64]
 MAX_PERIODS = 104

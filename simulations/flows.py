@@ -6,7 +6,7 @@ The worlds are flows that the gravity model describes, and flows that it does no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -280,3 +280,22 @@ def _summary(each: list[Flags]) -> tuple[float, float, float, float] | None:
     error = np.sqrt(np.sum((hits - part * sizes) ** 2)) / sizes.sum()
     worst = float(np.min(hits[sizes > 0] / sizes[sizes > 0]))
     return float(part), float(error), worst, float(sizes.mean())
+
+
+FLOW_HEADINGS = ("world", "nats", "devices", "detected (wrong)", "off", "tau", "intervals of",
+                 "a draw", "hold", "±", "worst draw")  # fmt: skip
+
+
+def flow_lines(row: Mapping[str, Any]) -> list[list[str]]:
+    """Return a line for each quantity, under `FLOW_HEADINGS`; the first has the setting."""
+    setting = [row["world"], f"{row['epsilon']:.3g}", f"{row['devices']:,}",
+               f"{row['detected'] / row['draws']:.1f} ({row['wrong']})", f"{row['error']:.3f}",
+               f"{row['tau']:.2g}"]  # fmt: skip
+    lines = []
+    for name, one in row["held"].items():
+        numbers = ["-"] * 4
+        if one is not None:
+            numbers = [f"{one[3]:.0f}", f"{one[0]:.3f}", f"{one[1]:.3f}", f"{one[2]:.2f}"]
+        lines.append([*setting, name, *numbers])
+        setting = [""] * len(setting)
+    return lines

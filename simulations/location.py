@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -139,3 +140,21 @@ def _decoded(
     candidates = places.candidates(0, metric.params)
     decoding = decode(drawn, candidates, DecodeOptions(repeats=1.0))
     return cell_estimates(drawn, candidates, decoding)
+
+
+COVERAGE_HEADINGS = ("metric", "devices", "all", "found", "n", "by map", "top 5", "top 10")
+
+
+def coverage_line(row: Mapping[str, Any]) -> list[str]:
+    """Return one line of the table, under `COVERAGE_HEADINGS`."""
+    every, found, five, ten = (_part(row, name) for name in GROUPS)
+    numbers = str(row["num_found"]), f"{row['found_by_map']:.3f}"
+    return [row["metric"], f"{row['devices']:,}", every, found, *numbers, five, ten]
+
+
+def _part(row: Mapping[str, Any], name: str) -> str:
+    """Coverage of a group of cells, its Monte-Carlo error, and that of the worst map."""
+    part, error, worst = (row[name + what] for what in ("", "_error", "_worst"))
+    text = "-" if part is None else f"{part:.3f}"
+    text += f" ± {error:.3f}" if error is not None else ""
+    return text + (f" ({worst:.2f})" if worst is not None else "")

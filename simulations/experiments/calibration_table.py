@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,19 @@ REFERENCE: Mapping[tuple[str, str], tuple[float, float]] = {
     ("medium", "over_x2"): (0.04, 0.26),
     ("medium", "over_x10"): (0.02, 0.43),
 }
+
+FOUND = ("bh", "fdr", "fdr-eb")  # rules whose intervals of the found are shown
+HEADINGS = (
+    "setting (runs)",
+    "R",
+    "oracle / bound",
+    *(f"{rule}: recall / false" for rule in RULES),
+    "family-wise error",
+    "covered: all",
+    *(f"found ({rule}): all / rightly / by list" for rule in FOUND),
+    "five heaviest",
+    "z² of wrong",
+)
 
 
 @dataclass(frozen=True)
@@ -144,3 +158,46 @@ def _pooled(some: Sequence[RunScore], rule: str, part: str, whole: str) -> MeanO
     share = parts.sum() / wholes.sum()
     squares = ((parts - share * wholes) ** 2).sum()
     return MeanOfRuns(float(share), float(np.sqrt(squares) / wholes.sum()))
+
+
+def cells_of(row: Row) -> list[str]:
+    """Return one line of the table, under `HEADINGS`."""
+    reference = REFERENCE.get((row.size, row.configuration))
+    return [
+        _name(row),
+        "-" if reference is None else " / ".join(map(_short, reference)),
+        f"{_figure(row.oracle)} / {_figure(row.bound)}",
+        *(f"{_figure(row.recall[r])} / {_figure(row.false_proportion[r])}" for r in RULES),
+        _figure(row.family_wise["bonferroni"]),
+        _figure(row.coverage),
+        *(" / ".join(map(_figure, _of_found(row, rule))) for rule in FOUND),
+        _figure(row.heaviest),
+        _figure(row.wrong_z_squared),
+    ]
+
+
+def _of_found(row: Row, rule: str) -> tuple[MeanOfRuns, MeanOfRuns, MeanOfRuns]:
+    """Coverage of the found: all of them, those that somebody holds, and by list."""
+    return row.coverage_detected[rule], row.coverage_right[rule], row.coverage_by_list[rule]
+
+
+def _name(row: Row) -> str:
+    """Setting and runs, with those that gave no answer."""
+    failures = (row.not_converged, "not converged"), (row.refused, "refused")
+    notes = [str(row.runs), *(f"{count} {what}" for count, what in failures if count)]
+    return f"{row.size} {row.configuration} ({', '.join(notes)})"
+
+
+def _figure(mean: MeanOfRuns) -> str:
+    """Mean ± standard error, to as many digits as the error allows; - where not defined."""
+    if math.isnan(mean.value):
+        return "-"
+    if math.isnan(mean.error) or mean.error < 5e-5:
+        return _short(mean.value, 3)
+    digits = min(max(math.ceil(-math.log10(mean.error)), 2), 4)
+    return f"{_short(mean.value, digits)} ± {_short(mean.error, digits)}"
+
+
+def _short(value: float, digits: int = 2) -> str:
+    """A fraction without the 0 before its point."""
+    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{digits}f}"

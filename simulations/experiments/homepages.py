@@ -26,7 +26,16 @@ from metric_design.detection import (
 )
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
+from simulations.outcome import Columns
 from simulations.populations.draws import draw_listed
+
+COLUMNS: Columns = (
+    ("distribution", "distribution", "s"), ("reports each", "reports_each", "d"),
+    ("rule", "rule", "s"), ("held", "held", "d"), ("found", "found", ".1f"),
+    ("expected", "expected", ".1f"), ("false", "false", ".1f"),
+    ("smallest found, users", "smallest", ",.0f"), ("one error, users", "one_error", ",.0f"),
+    ("half power, users", "half_power", ",.0f"),
+)  # fmt: skip
 
 REPORTS, CANDIDATES, HELD = 14_000_000, 8_616, 1_000
 PAPER_FOUND, PAPER_SMALLEST = 31, 14_000

@@ -23,6 +23,16 @@ from privacy_audit.responses import draw_permanent, draw_shown
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.risk import PRIOR, believed
+from simulations.outcome import Columns
+
+COLUMNS: Columns = (
+    ("mode", "mode", "s"), ("periods", "periods", "d"), ("reports", "reports", "d"),
+    ("declared, nats", "declared", ".2f"), ("proven", "bound", ".2f"),
+    ("advantage", "advantage", ".3f"), ("at most", "most_advantage", ".3f"),
+    ("belief: median", "posterior_median", ".1%"), ("1 in 100", "posterior_99", ".1%"),
+    ("largest", "posterior_largest", ".1%"), ("at most ", "posterior_bound", ".1%"),
+    ("change, AUC", "change_auc", ".2f"),
+)  # fmt: skip
 
 Integers = NDArray[np.int64]
 

@@ -13,8 +13,17 @@ import numpy as np
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.typing import Floats
 from rappor_core.params import RapporParams
+from simulations.outcome import Columns
 from simulations.populations.draws import draw_aggregate
 from simulations.populations.fleet import exponential_shares, normal_shares
+
+COLUMNS: Columns = (
+    ("experiment", "name", "s"), ("reports", "reports", ",d"), ("held", "values_held", "d"),
+    ("found", "found_true", "d"), ("false", "found_false", "d"), ("missed", "found_missed", "d"),
+    ("coverage", "interval_coverage", ".4g"), ("detectable share", "detectable_share", ".4g"),
+    ("above 2 errors, held", "above_two_errors_true", "d"),
+    ("false ", "above_two_errors_false", "d"), ("epsilon_one", "epsilon_one", ".4g"),
+)  # fmt: skip
 
 NORMAL_MEAN, NORMAL_DEVIATION, NORMAL_HIGHEST = 50.0, 10.0, 100
 NORMAL_REPORTS = (10_000, 100_000, 1_000_000)

@@ -24,7 +24,16 @@ from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from simulations.experiments.paper import EXPONENTIAL_PARAMS as PARAMS
 from simulations.experiments.paper import exponential_population
+from simulations.outcome import Columns
 from simulations.populations.draws import draw_listed
+
+COLUMNS: Columns = (
+    ("way to forge", "way", "s"), ("forged", "fraction", ".1%"), ("estimate", "shift", ".2%"),
+    ("+-", "error", ".2%"), ("a report", "lever", ".2f"), ("found", "found", ".0%"),
+    ("lower bound", "explained", ".2%"), ("bound holds", "kept", ".0%"),
+    ("held, found", "true_found", ".1f"), ("warned", "warned", ".0%"),
+    ("of", "warned_of", "s"), ("refused", "refused", ".0%"),
+)  # fmt: skip
 
 Counts = NDArray[np.int64]
 

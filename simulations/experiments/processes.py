@@ -21,7 +21,17 @@ from decoder.inference.multiple_testing import Correction
 from decoder.typing import Floats
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from simulations.outcome import Columns
 from simulations.populations.draws import Holders, draw_repeated
+
+COLUMNS: Columns = (
+    ("machines report", "way", "s"), ("rho", "rho", ".2f"),
+    ("reports are taken as", "handling", "s"), ("rho used", "used", ".2f"),
+    ("stated error", "stated", ".3%"), ("real", "real", ".3%"), ("+-", "real_error", ".3%"),
+    ("covered", "coverage", ".1%"), ("found of 10", "found", ".1f"),
+    ("marked, found", "marked", ".0%"), ("estimate", "estimate", ".2%"),
+    ("false", "false", ".2f"),
+)  # fmt: skip
 
 Counts = NDArray[np.int64]
 Advance = Callable[[int], None]

@@ -7,14 +7,17 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from rappor_cli.calibration import HEADINGS, _cells, _figure
-from rappor_cli.experiment_runs import ExperimentOutcome, manifest_of, markdown_lines
+from rappor_cli.experiment_runs import manifest_of, markdown_lines
 from simulations.experiments.calibration import CalibrationRun, RuleScore, RunScore, draw
 from simulations.experiments.calibration_table import (
+    HEADINGS,
     MeanOfRuns,
+    _figure,
+    cells_of,
     mean_over_runs,
     summarize,
 )
+from simulations.outcome import ExperimentOutcome
 
 
 def test_differences_between_distributions_are_no_error():
@@ -78,7 +81,7 @@ def test_markdown_and_json_of_a_run():
             for one in scores
         ]
     )
-    head, rule, line = markdown_lines(HEADINGS, map(_cells, rows))
+    head, rule, line = markdown_lines(HEADINGS, map(cells_of, rows))
     assert head.count("|") == rule.count("|") == line.count("|") == len(HEADINGS) + 1
     assert line.startswith("| few rows nothing true (2) | - | - / - |")
     manifest = manifest_of("calibration", ExperimentOutcome(list(map(asdict, rows)), (), ()), {}, 1)
