@@ -33,6 +33,7 @@ from disclosure.release import (
 )
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
+from rappor_cli.progress import spinner
 from rappor_cli.text import text_table
 from rappor_core.text import visible
 
@@ -65,7 +66,9 @@ def build(
     tables = [table for source in sources for table in _read(source)]
     trees = _trees(hierarchy)
     before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
-    made = build_release(tables, rules, day_of_issue(issued), earlier=before, hierarchies=trees)
+    day = day_of_issue(issued)
+    with spinner("judging what the tables tell together"):
+        made = build_release(tables, rules, day, earlier=before, hierarchies=trees)
     files = write_release(made, output, sign, name)
     _print_tables(made)
     for note in made.notes[1:]:  # the first says what a release is
@@ -91,7 +94,8 @@ def audit(
     """
     rules = None if policy is None else load_policy(policy)
     given = [*(earlier or []), folder]
-    found = audit_releases([read_published(one, rules, complete=complete) for one in given])
+    with spinner("judging what the tables tell together"):
+        found = audit_releases([read_published(one, rules, complete=complete) for one in given])
     if as_json:
         print(json.dumps(asdict(found)))
     else:

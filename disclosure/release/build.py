@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -84,7 +85,8 @@ def build_release(
     for table in decodings:
         refuse_in_rows(earlier, table.metric, table.first_day, table.last_day)
     known = Earlier.of(earlier)
-    pooled = [_pooled(table, policy, hierarchies or {}) for table in decodings]
+    told = [_with_errors_of_shown_reports(table, policy) for table in decodings]
+    pooled = [_pooled(table, policy, hierarchies or {}) for table in told]
     draft = [
         withhold(table.key, table.level, policy)
         if not policy.has_enough(table.num_reports) and table.key not in known.tables
@@ -120,6 +122,22 @@ def _check_sources(
     every += [table.strata for table in decodings]
     for name in policy.strata:
         check_spelling(value for strata in every for one, value in strata if one == name)
+
+
+def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> CellTable:
+    """The table with errors as of the number of reports that is shown, which is rounded down.
+
+    A standard error goes with one over the root of the number of reports, by constants that are
+    public: a fine one would tell the number that is rounded, or withheld.
+    """
+    shown = max(policy.rounded_reports(table.num_reports), 1)
+    wider = max(math.sqrt(table.num_reports / shown), 1.0)
+    return replace(
+        table,
+        std_error=table.std_error * wider,
+        low=table.estimate - (table.estimate - table.low) * wider,
+        high=table.estimate + (table.high - table.estimate) * wider,
+    )
 
 
 def _pooled(
@@ -160,7 +178,7 @@ def _shown(table: CellTable, policy: ReleasePolicy, known: Earlier) -> ReleasedT
     symbol = policy.symbol("low_interval")
     released = ReleasedTable(
         *table.key,
-        table.num_reports // policy.reports_rounding * policy.reports_rounding,
+        policy.rounded_reports(table.num_reports),
         table.level,
         tuple(table.cells),
         kinds,

@@ -183,6 +183,10 @@ class ReleasePolicy:
         """Whether a table of so many reports, not rounded, may be published: also as rows."""
         return num_reports >= self.min_reports
 
+    def rounded_reports(self, num_reports: int) -> int:
+        """The number of reports that a table shows."""
+        return num_reports // self.reports_rounding * self.reports_rounding
+
     def stand_alone(self, detected: Booleans, low: Floats) -> Booleans:
         """Which cells of a table may be shown by themselves, in it and in rows of it, (n,).
 

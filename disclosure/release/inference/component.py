@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+from disclosure.release.inference.atoms import bits
 from disclosure.release.inference.facts import PublicTable
 from disclosure.release.inference.programs import Cone, SparseRows
 
 REPORTS = -1  # in place of a row: the reports of the table
 EVERYBODY = -2  # that the cells of the table hold everybody
-NOBODY = -3  # what is no number of a table: that a value has no more persons than reports
+NOBODY = -3  # what is no number of a table: that values have no more persons than reports
 
 
 @dataclass
@@ -30,9 +32,17 @@ class Component:
     empty: list[bool] = field(default_factory=list)
     alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def _atoms_of(self) -> list[list[int]]:
+        found = [list[int]() for _ in self.tables]
+        for atom, mask in enumerate(self.atoms):
+            for table in bits(mask):
+                found[table].append(atom)
+        return found
+
     def atoms_of(self, table: int) -> list[int]:
         """Indices of the atoms of a table."""
-        return [i for i, mask in enumerate(self.atoms) if mask >> table & 1]
+        return self._atoms_of[table]
 
     def leaf_groups(self) -> list[list[str]]:
         """Groups of values that are linked by a row of several values, or by a table that holds
@@ -169,11 +179,8 @@ def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
     model = ConeModel(component, place, max(known, default=1.0) or 1.0)
     for table in range(len(component.tables)):
         _add_table(model, table)
-    for atom in range(len(component.atoms)):
-        for leaf in leaves:  # a value has as many persons as there are reports at most
-            model.below.add([*model.persons([atom], [leaf]), atom], [1.0, -1.0])
-            model.slack.append(0.0)
-            model.owner.append((0, NOBODY))
+    if leaves:
+        _add_exclusion(model)
     zero = np.zeros(model.width, dtype=bool)
     zero[: len(component.empty)] = component.empty
     model.cone = Cone(
@@ -185,6 +192,28 @@ def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
         np.array(model.slack),
     )
     return model
+
+
+def _add_exclusion(model: ConeModel) -> None:
+    """A report is of one value: in an atom the values have no more persons than there are reports.
+
+    Unbiased estimates of a list may add up to more, so that the constraint can be widened. It
+    stands already where a table holds everybody.
+    """
+    component, leaves = model.component, list(model.leaf_place)
+    told = [(i, one) for i, one in enumerate(component.tables) if one.reports is not None]
+    slack = max((max(one.step * (one.reports or (0.0,))[0], 1.0) for _, one in told), default=1.0)
+    whole = {
+        atom
+        for index, one in told
+        if one.complete and model.leaf_place.keys() <= frozenset().union(*component.rows[index])
+        for atom in component.atoms_of(index)
+    }
+    for atom in set(range(len(component.atoms))) - whole:
+        columns = model.persons([atom], leaves)
+        model.below.add([*columns, atom], [*[1.0] * len(columns), -1.0])
+        model.slack.append(slack)
+        model.owner.append((0, NOBODY))
 
 
 def _add_table(model: ConeModel, index: int) -> None:

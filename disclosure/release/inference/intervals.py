@@ -17,6 +17,8 @@ from disclosure.typing import Booleans, Floats, Integers
 _MAX_ROUNDS = 40
 _MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver
 _MANY = 30  # targets for which one program for all is cheaper than two for each
+_MAX_STEPS = 20  # of an iteration for a share
+_STEP = 1e-9  # of a share, below which the next step would be
 _FEW = 3  # targets that a round must certify to be worth it
 _SURE = 1e-3  # of the number 1, and in reports: a point with less says nothing, being inexact
 
@@ -49,6 +51,7 @@ class DisclosureJudge:
         self.targets: list[Target] = []
         size = model.cone.size
         self._place: dict[Target, int] = {}
+        self._bounds: dict[tuple[Target, float], tuple[float, Integers]] = {}
         self._tops, self._bases = csr_array((0, size)), csr_array((0, size))
         self._low, self._high = np.zeros(0), np.zeros(0)
         self._settled = np.zeros(0, dtype=bool)
@@ -117,12 +120,11 @@ class DisclosureJudge:
         for side, sign in enumerate((1.0, -1.0)):
             if self._settled[at]:
                 return None
-            made = self._extreme(target, sign)
+            made = self._bound(target, sign)
             if made is None:  # nobody can be there
                 break
-            self._note(made[1].point)
             ends[side] = made[0]
-            tight.append(made[1].tight)
+            tight.append(made[1])
             if side == 0 and target.is_high(made[0]):
                 return None
         interval = ValueRange(*ends)
@@ -137,22 +139,59 @@ class DisclosureJudge:
         low, high = (self._extreme(target, sign) for sign in (1.0, -1.0))
         return ValueRange(low[0] if low else 0.0, high[0] if high else np.inf)
 
-    def can_be_none(self, target: Target) -> bool:
-        """Whether a number can be 0, given all that is public."""
-        if self._low[self._place[target]] <= EXACT:
-            return True
-        made = self._extreme(target, 1.0)
-        return made is None or made[0] <= EXACT
-
-    def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
-        """The least value (sign 1) or the largest (-1)."""
+    def may_be_empty(self, atoms: Sequence[int]) -> bool:
+        """Whether there may be nobody in some atoms, given all that is public."""
         cone = self.model.cone
-        base = tuple(self._base(target))
-        made = cone.minimize(sign * cone.row_of(self._top(target)), base)
+        made = cone.minimize(cone.row_of(atoms), (self.model.scale,))
+        return made is None or made.value <= EXACT
+
+    def _bound(self, target: Target, sign: float) -> tuple[float, Integers] | None:
+        """The least value (sign 1) or the largest (-1), and the constraints that bind it.
+
+        It stays the same while these hold, whatever else is suppressed.
+        """
+        known = self._bounds.get((target, sign))
+        if known is not None and self.model.cone.active[known[1]].all():
+            return known
+        made = self._extreme(target, sign)
         if made is None:
             return None
-        value = sign * made.value
-        return value / cone.unit if target.kind == "share" else value, made
+        self._note(made[1].point)
+        found = self._bounds[target, sign] = made[0], made[1].tight
+        return found
+
+    def _extreme(self, target: Target, sign: float) -> tuple[float, Optimum] | None:
+        """The least value (sign 1) or the largest (-1).
+
+        A share of people who are surely there by Dinkelbach's iteration (1967, On nonlinear
+        fractional programming): each program starts where the one before ended. Others by one
+        program, scaled so that the reports are `unit` (Charnes and Cooper 1962).
+        """
+        cone = self.model.cone
+        top, base = cone.row_of(self._top(target)), self._base(target)
+        one = (self.model.scale,)
+        if target.kind == "reports":
+            made = cone.minimize(sign * top, one)
+            return None if made is None else (sign * made.value, made)
+        below, share = cone.row_of(base), self._reached(target, sign)
+        for _ in range(_MAX_STEPS):
+            made = cone.minimize(sign * (top - share * below), one)
+            if made is None:
+                return None
+            size = float(below @ made.point)
+            if size < 1:
+                break
+            share = float(top @ made.point) / size
+            if made.value >= -_STEP * size:
+                return share, made
+        made = cone.minimize(sign * top, tuple(base))
+        return None if made is None else (sign * made.value / cone.unit, made)
+
+    def _reached(self, target: Target, sign: float) -> float:
+        """The least share (sign 1) or the largest (-1) that was found so far, else 0."""
+        at = self._place.get(target)
+        found = 0.0 if at is None else float((self._low if sign > 0 else self._high)[at])
+        return found if np.isfinite(found) else 0.0
 
     def _top(self, target: Target) -> list[int]:
         if target.kind == "reports":

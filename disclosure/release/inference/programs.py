@@ -21,6 +21,7 @@ from disclosure.errors import ReleaseError
 from disclosure.typing import Booleans, Floats, Integers
 
 _ENDS = HighsModelStatus.kOptimal, HighsModelStatus.kInfeasible, HighsModelStatus.kUnbounded
+_PRIMAL = 4  # the simplex strategy of HiGHS
 _TIGHT = 1e-9  # a dual value above this
 _SLACK = 1e-6  # reports; less is not a contradiction
 
@@ -46,13 +47,16 @@ class LinearProgram:
     """Minimise cost . z over A z <= 0 (the first rows) or A z = 0 (the others), 0 <= z <= most.
 
     HiGHS (Huangfu and Hall 2018, "Parallelizing the dual revised simplex method") starts each
-    solution at the basis of the one before, by the primal simplex method where that is feasible.
+    solution at the basis of the one before, by the primal simplex method.
     """
 
     def __init__(self, below: csr_array, equal: csr_array, most: Floats) -> None:
         self._highs = _Silent()
         self._highs.setOptionValue("threads", 1)
         self._highs.setOptionValue("presolve", "off")  # it would not start at the last basis
+        self._highs.setOptionValue(
+            "simplex_strategy", _PRIMAL
+        )  # another objective leaves it feasible
         self._least = np.concatenate(
             [np.full(below.shape[0], -kHighsInf), np.zeros(equal.shape[0])]
         )

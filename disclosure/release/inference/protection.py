@@ -133,16 +133,18 @@ def assume_nobody_left(component: Component) -> None:
     """
     residual = component.empty
     component.empty = [False] * len(residual)
-    model = model_of(component, [])
+    if not any(residual):
+        return
+    model = model_of(component, [leaf for group in component.leaf_groups() for leaf in group])
     model.cone.widen()
-    if any(residual):
-        cost = np.zeros(model.cone.size)
-        cost[: len(residual)] = residual
-        found = model.cone.minimize(cost, (model.cone.scale,))
-        if found is not None:
-            most = found.point[: len(residual)]
-            pairs = zip(residual, most.tolist(), strict=True)
-            component.empty = [flag and one <= EXACT for flag, one in pairs]
+    cost = np.zeros(model.cone.size)  # those in fewer tables are rather taken for empty
+    fewer = [8.0 ** -atom.bit_count() for atom in component.atoms]
+    cost[: len(residual)] = np.multiply(residual, fewer) / max(fewer)
+    found = model.cone.minimize(cost, (model.cone.scale,))
+    if found is not None:
+        most = found.point[: len(residual)]
+        pairs = zip(residual, most.tolist(), strict=True)
+        component.empty = [flag and one <= EXACT for flag, one in pairs]
 
 
 @dataclass
@@ -162,32 +164,27 @@ class _Search:
         residual = list(self.component.empty)
         while True:
             self.component.empty = list(residual)
-            assume_nobody_left(self.component)
-            if not self._withholds_a_table():
+            assume_nobody_left(self.component)  # fewer numbers may leave fewer people
+            self.hopeless, before = {}, self._num_shown()
+            if not self._withholds_a_table() and self._num_shown() == before:
                 break
         self.made.widened += self.widened
         self.made.findings += [
             one for found in self.hopeless.items() for one in self._findings(*found)
         ]
 
+    def _num_shown(self) -> int:
+        return sum(int((~table.hidden).sum()) for table in self.component.tables)
+
     def _withholds_a_table(self) -> bool:
         """Suppress rows as needed; True where a table went, so that all is to be judged anew."""
         component = self.component
-        untabled = list(untabled_reports(component))
-        reports = [*withheld_reports(component), *untabled]
-        judge = self._judge([], reports)
-        if self._settle(judge):
+        reports = [*withheld_reports(component), *untabled_reports(component)]
+        of_reports = self._judge([], reports)
+        if self._settle(of_reports):
             return True
-        naming = naming_tables(component)
-        targets = [
-            target
-            for table in range(len(component.tables))
-            for target in hidden_shares(component, table, naming)
-        ]
-        surely = [one for one in reports if not judge.can_be_none(one)]
-        targets += untabled_shares(component, surely, naming)
+        targets = self._shares(of_reports)
         groups = component.leaf_groups()
-        safe: set[Target] = set()
         if len(groups) > 1:
             place = {leaf: number for number, group in enumerate(groups) for leaf in group}
             by_group: dict[int, list[Target]] = defaultdict(list)
@@ -198,11 +195,29 @@ class _Search:
                 if self._settle(judge):
                     return True
                 own[:] = judge.targets
-                safe |= {one for one in own if one.table is None}
-            targets = [one for own in by_group.values() for one in own if one not in safe]
+            targets = [one for own in by_group.values() for one in own]
         every = [leaf for group in groups for leaf in group]
         judge = self._judge(every, [*reports, *targets])
-        return self._settle(judge)
+        while True:
+            before = len(judge.targets)
+            if self._settle(judge):
+                return True
+            judge.add(self._shares(of_reports))  # what is suppressed leaves other differences
+            if len(judge.targets) == before:
+                return False
+
+    def _shares(self, judge: DisclosureJudge) -> list[Target]:
+        """The shares that no table shows, of people who are surely there."""
+        component, naming = self.component, naming_tables(self.component)
+        found = [
+            target
+            for table in range(len(component.tables))
+            for target in hidden_shares(component, table, naming)
+        ]
+        untabled = list(untabled_shares(component, naming))
+        groups = {target.atoms for target in untabled}
+        empty = {atoms for atoms in groups if judge.may_be_empty(atoms)}
+        return found + [target for target in untabled if target.atoms not in empty]
 
     def _judge(self, leaves: Sequence[str], targets: Sequence[Target]) -> DisclosureJudge:
         model = model_of(self.component, leaves)

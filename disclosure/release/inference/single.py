@@ -43,7 +43,7 @@ def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
     hidden = table.hidden
     low = np.where(hidden, 0.0, table.low)
     high = np.where(hidden, 1.0, table.high)
-    low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, np.inf)
+    low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, 1.0)  # a report is of one value
     told = total & ~hidden
     if told.any() and not table.complete:
         low_sum, high_sum = float(table.low[told][0]), float(table.high[told][0])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from disclosure.release.inference.atoms import bits
 from disclosure.release.inference.component import Component
+from disclosure.release.inference.unions import differences
 
 Kind = Literal["reports", "share"]
 EXACT = 1e-6  # reports, or a part of the width: what two solvers may differ by
@@ -86,7 +88,9 @@ def hidden_shares(component: Component, table: int, naming: Mapping[str, int]) -
     beside = 0
     for atom in atoms:
         beside |= component.atoms[atom]
-    same = sum(1 << i for i in range(len(component.tables)) if component.atoms_of(i) == list(atoms))
+    same = sum(
+        1 << i for i in bits(component.atoms[atoms[0]]) if tuple(component.atoms_of(i)) == atoms
+    )
     own = {next(iter(row)) for row in rows if len(row) == 1}
     for leaf, mask in naming.items():
         if mask & beside and not mask & same and leaf not in own:
@@ -111,63 +115,41 @@ def naming_tables(component: Component) -> dict[str, int]:
     return found
 
 
-def untabled_unions(component: Component) -> list[tuple[int, ...]]:
-    """Groups of atoms that no table covers but that a table less its parts reveals.
+def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
+    """Groups of atoms that no shown table is of: each atom, and what differences of tables tell.
 
-    Parts of a table are those with the same further strata, and as many windows of it as do not
-    share days.
+    tables: whose differences, as bits.
     """
-    shown = [one.reports is not None for one in component.tables]
-    of_tables = [frozenset(component.atoms_of(index)) for index in range(len(shown))]
-    known = set(of_tables)
-    unions: dict[frozenset[int], None] = {}
-    for atom, is_empty in enumerate(component.empty):
-        if not is_empty:
-            unions[frozenset([atom])] = None
-    full = {atom for atom, is_empty in enumerate(component.empty) if not is_empty}
-    for whole, atoms in enumerate(of_tables):
-        if not shown[whole]:
-            continue
-        for taken in _parts_of(component, whole, of_tables, shown):
-            left = (atoms - taken) & full
-            if left:
-                unions[frozenset(left)] = None
-    occupied = {frozenset(atoms & full) for atoms in known}
-    return [tuple(sorted(union)) for union in unions if union not in occupied]
-
-
-def _parts_of(
-    component: Component, whole: int, of_tables: Sequence[frozenset[int]], shown: Sequence[bool]
-) -> Iterator[frozenset[int]]:
-    """For each way to split a table, the atoms of the shown parts."""
-    by_names: dict[tuple[str, ...], list[int]] = {}
-    for index, atoms in enumerate(of_tables):
-        if shown[index] and atoms < of_tables[whole]:
-            names = tuple(sorted(component.tables[index].scope.strata))
-            by_names.setdefault(names, []).append(index)
-    for parts in by_names.values():
-        taken: frozenset[int] = frozenset()
-        for index in sorted(parts, key=lambda part: -len(of_tables[part])):
-            if not of_tables[index] & taken:
-                taken |= of_tables[index]
-        yield taken
+    shown = {
+        index: tuple(one for one in component.atoms_of(index) if not component.empty[one])
+        for index, table in enumerate(component.tables)
+        if table.reports is not None
+    }
+    told = frozenset(shown[index] for index in bits(tables) if index in shown)
+    alone = [(one,) for one, is_empty in enumerate(component.empty) if not is_empty]
+    known = set(shown.values())
+    return [one for one in dict.fromkeys([*alone, *differences(told)]) if one not in known]
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:
-    """The numbers of reports of atoms and of tables less their parts, as targets."""
+    """The numbers of reports of groups of atoms that no table is of, as targets."""
     floor = min(table.floor for table in component.tables)
-    for atoms in untabled_unions(component):
+    withheld = {tuple(one for one in target.atoms if not component.empty[one])
+                for target in withheld_reports(component)}  # fmt: skip
+    for atoms in untold_groups(component, (1 << len(component.tables)) - 1):
+        if atoms in withheld:
+            continue
         yield Target("reports", atoms, frozenset(), None, -1, "", floor, 0.0)
 
 
-def untabled_shares(
-    component: Component, reports: Sequence[Target], naming: Mapping[str, int]
-) -> Iterator[Target]:
-    """Shares of every value that some table shows, in the groups of atoms that no table covers."""
+def untabled_shares(component: Component, naming: Mapping[str, int]) -> Iterator[Target]:
+    """Shares of every value in the groups of atoms that the tables which show it tell, and no
+    table is of."""
     width = min(table.width for table in component.tables)
     least = min(table.min_low for table in component.tables)
+    groups = {mask: untold_groups(component, mask) for mask in set(naming.values())}
     for leaf, mask in naming.items():
-        for one in reports:
-            if any(component.atoms[atom] & mask for atom in one.atoms):
+        for atoms in groups[mask]:
+            if any(component.atoms[atom] & mask for atom in atoms):
                 held = frozenset([leaf])
-                yield Target("share", one.atoms, held, None, -1, leaf, width, least)
+                yield Target("share", atoms, held, None, -1, leaf, width, least)

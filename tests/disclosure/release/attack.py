@@ -140,10 +140,10 @@ class Reader:
             for one in made.tables:
                 if one.reports is not None:
                     self._add(one, made.policy)
-        for part, value in product(range(self.parts), range(self.values)):
-            row = self.persons(np.arange(self.parts) == part, [value])
+        for part in range(self.parts):  # a report is of one value
+            row = self.persons(np.arange(self.parts) == part, range(self.values))
             row[part] -= 1
-            self._at_most(row, 0.0)
+            self._at_most(row, 1e-6)
 
     def persons(self, rows: np.ndarray, columns: Sequence[int]) -> np.ndarray:
         """Sum of the persons of some values in some parts, as a row over the unknowns."""
@@ -226,3 +226,48 @@ class Reader:
                 low = -self.largest_ratio(-top, size)
                 if high - low < width - 1e-4:
                     yield f"{one.name} {cell}: {low:.5f} to {high:.5f}, not {width}"
+
+    def narrow_differences(self, rng: np.random.Generator, draws: int = 8) -> Iterator[str]:
+        """What is known of a shown table less disjoint shown parts of it, drawn at random."""
+        rules = self.world.releases[-1].policy
+        tables = [(one, self.world.of(one)) for made in self.world.releases for one in made.tables
+                  if one.reports is not None]  # fmt: skip
+        for _ in range(draws if tables else 0):
+            value = self.world.values[rng.integers(self.values)]
+            naming = [
+                (one, rows) for one, rows in tables
+                if dict(zip(one.cells, one.symbols, strict=True)).get(value) == ""
+            ]  # fmt: skip
+            for family, ask in ((tables, self._few), (naming, self._told(value, rules))):
+                if not family:
+                    continue
+                whole, left = family[rng.integers(len(family))]
+                names = []
+                for place in rng.permutation(len(family)):
+                    one, rows = family[place]
+                    if (rows <= left).all() and rows.any():
+                        left, names = left & ~rows, [*names, one.name]
+                if left.any() and not any((left == rows).all() for _, rows in tables):
+                    for told in ask(left, rules):
+                        yield f"{whole.name} less {' and '.join(names)}: {told}"
+
+    def _few(self, rows: np.ndarray, rules: ReleasePolicy) -> Iterator[str]:
+        """The reports of some parts, if they are few and there are some."""
+        size = self.reports(rows)
+        low, high = -self.largest(-size)[0], self.largest(size)[0]
+        if low > 0.01 and high < rules.min_reports - 0.01:
+            yield f"{low:.2f} to {high:.2f} reports"
+
+    def _told(self, value: str, rules: ReleasePolicy) -> Any:
+        """The share of a value in some parts, if somebody is there and it is small and known."""
+        width = max(rules.min_low, 2 * float(rules.rounding))
+
+        def ask(rows: np.ndarray, _: ReleasePolicy) -> Iterator[str]:
+            size, top = self.reports(rows), self.persons(rows, [self.world.values.index(value)])
+            if -self.largest(-size)[0] <= 0.01:
+                return
+            low, high = -self.largest_ratio(-top, size), self.largest_ratio(top, size)
+            if high - low < width - 1e-4 and low < rules.min_low - 1e-4:
+                yield f"{value}: {low:.5f} to {high:.5f}, not {width}"
+
+        return ask

@@ -1,0 +1,115 @@
+"""Differences of published tables: groups of atoms that no table is of, and that tables tell.
+
+The reports of a group are told by published tables if its indicator is a sum of theirs, each with a
+factor: a whole less its parts, or two tables less what is in both. Such sums are the row space of
+the tables' indicators. Only the smallest groups are asked for, as every other is made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from disclosure.typing import Booleans, Floats
+
+_EXACT = 1e-9  # of an entry of an echelon form
+_MOST_STEPS = 20_000  # of a search
+
+
+@lru_cache(maxsize=512)  # the same tables are asked about again and again
+def differences(tables: frozenset[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    """The smallest groups of atoms whose indicator is a sum of those of tables.
+
+    Args:
+        tables: the atoms of each table.
+
+    Returns:
+        Groups of atoms; none holds the whole of a table, or of another group.
+    """
+    names = sorted({atom for table in tables for atom in table})
+    if not names:
+        return ()
+    members = np.array([np.isin(names, table) for table in sorted(tables)])
+    return tuple(tuple(names[one] for one in group) for group in _groups(members))
+
+
+def _groups(members: Booleans) -> Iterator[tuple[int, ...]]:
+    """Yield the groups as places in `members`, (tables, atoms)."""
+    columns, alike = np.unique(members, axis=1, return_inverse=True)
+    rows = _echelon(columns.astype(float))
+    whole = [set(np.flatnonzero(one).tolist()) for one in columns]
+    atoms = np.argsort(alike.ravel(), kind="stable")
+    ends = np.searchsorted(alike.ravel()[atoms], np.arange(columns.shape[1] + 1))
+    held = [atoms[a:b].tolist() for a, b in pairwise(ends.tolist())]
+    met = csr_array((np.abs(rows) > _EXACT).astype(np.int64))
+    blocks, of_row = connected_components(met @ met.T, directed=False)
+    for block in range(blocks):
+        several = rows[of_row == block]
+        own = np.flatnonzero(np.abs(several).max(axis=0) > _EXACT)
+        place = {column: number for number, column in enumerate(own.tolist())}
+        tables = [{place[one] for one in table} for table in whole if table <= place.keys()]
+        for group in _smallest(several[:, own], tables):
+            yield tuple(sorted(atom for one in group for atom in held[own[one]]))
+
+
+def _echelon(matrix: Floats) -> Floats:
+    """The reduced row echelon form, without rows of zeros."""
+    rows, done = matrix.copy(), 0
+    for column in range(rows.shape[1]):
+        if done == len(rows):
+            break
+        pivot = done + int(np.abs(rows[done:, column]).argmax())
+        if abs(rows[pivot, column]) <= _EXACT:
+            continue
+        rows[[done, pivot]] = rows[[pivot, done]]
+        rows[done] /= rows[done, column]
+        others = np.flatnonzero(np.abs(rows[:, column]) > _EXACT)
+        others = others[others != done]
+        rows[others] -= rows[others, column, None] * rows[done]
+        done += 1
+    return rows[:done]
+
+
+def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
+    """The smallest sets of columns whose indicator is a sum of some rows of an echelon form.
+
+    Every row has a 1 in a column of its own, so that it is in the sum once or not at all. The
+    search adds rows while an entry of the sum is neither 0 nor 1, each that would mend the first
+    such entry; it gives up after `_MOST_STEPS`.
+
+    Args:
+        rows: (rows, columns), which share columns.
+        tables: sets of columns, which no other set may hold.
+    """
+    found, steps = list[set[int]](), 0
+    waiting: list[tuple[Floats, list[int], frozenset[int]]] = [
+        (row, [number], frozenset(range(number))) for number, row in enumerate(rows)
+    ]
+    while waiting and steps < _MOST_STEPS:
+        steps += 1
+        total, used, left_out = waiting.pop()
+        wrong = np.flatnonzero(np.minimum(np.abs(total), np.abs(total - 1)) > _EXACT)
+        if not len(wrong):
+            held = total > 0.5
+            found.append(set(np.flatnonzero(held).tolist()))
+            mends = (rows[:, held] < -_EXACT).any(axis=1)  # another set, without one of these
+        elif total[wrong[0]] > 1:
+            mends = rows[:, wrong[0]] < -_EXACT
+        elif total[wrong[0]] < 0:
+            mends = rows[:, wrong[0]] > _EXACT
+        else:
+            mends = np.abs(rows[:, wrong[0]]) > _EXACT
+        for number in np.flatnonzero(mends).tolist():
+            if number not in left_out and number not in used:
+                waiting.append((total + rows[number], [*used, number], left_out))
+                left_out |= {number}
+    least = list[set[int]]()
+    for group in sorted(found, key=len):
+        if not any(one <= group for one in (*tables, *least)):
+            least.append(group)
+    return least
