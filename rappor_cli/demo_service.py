@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +23,6 @@ from decoder.sources.collector_client import ask
 from decoder.sources.density_windows import SplitName
 from decoder_service.alarms.events import Rules
 from decoder_service.alarms.rows import EventState
-from decoder_service.alarms.rules import Channel
 from decoder_service.daily_series.rules import DailySeriesState
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import (
@@ -67,6 +66,7 @@ MAX_JOBS = 1000
 TICK_SECONDS = 2.0
 FILE = "decoder.sqlite"
 HOST = "127.0.0.1"
+ALARM_TARGET = "this terminal"
 Say = Callable[[str], None]
 
 
@@ -84,14 +84,13 @@ def check_port(port: int) -> None:
 
 @contextmanager
 def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
-    """Listen on this machine for the demo's alarm and print it; yield the URL for it."""
+    """Listen on this machine for the demo's alarm and print it; yield the Apprise URL for it."""
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            values = ", ".join(map(visible, told.get("values", [])))
-            day = told.get("window", {}).get("first_day", "")
-            say(f"alarm: {told['alarm']}, {day}: {told['text']} ({values})")
+            lines = [visible(line) for line in told["message"].splitlines() if line]
+            say(f"alarm: {told['title']}: {' '.join(lines)}")
             self.send_response(204)
             self.end_headers()
 
@@ -102,7 +101,7 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/alarms"
+            yield f"json://127.0.0.1:{server.server_port}/alarms"
         finally:
             server.shutdown()
 
@@ -137,20 +136,22 @@ def prepared_service(
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
-    settings = load_settings(  # named, so that a shell set up for an operator changes nothing
-        database=f"sqlite:///{output / FILE}",
-        host=HOST,
-        port=port,
-        public_url=None,
-        collector=collector,
-        collector_key=None,
-        aggregate_folder=None,
-        job_slots=2,
-        tick_seconds=TICK_SECONDS,
-        webhook_loopback=True,
-        log_level="error",
-    )
-    with listening_alarms(say) as hook, running_service(settings) as (url, app):
+    with ExitStack() as stack:
+        hook = stack.enter_context(listening_alarms(say))
+        settings = load_settings(  # named, so that a shell set up for an operator changes nothing
+            database=f"sqlite:///{output / FILE}",
+            host=HOST,
+            port=port,
+            public_url=None,
+            collector=collector,
+            collector_key=None,
+            aggregate_folder=None,
+            job_slots=2,
+            tick_seconds=TICK_SECONDS,
+            alarm_urls={ALARM_TARGET: hook},
+            log_level="error",
+        )
+        url, app = stack.enter_context(running_service(settings))
         service: DecoderService = app.state.service
         key, second = (
             service.access.create_key(COMMAND_LINE, name, Role.ADMIN, "made by rappor demo")
@@ -163,7 +164,7 @@ def prepared_service(
         )
         listed = CandidateSpec(list=pages.id)
         service.daily_series.choose(person, FOLLOWED[0], True, pages.id)
-        schedule = _follow(service, person, listed, hook)
+        schedule = _follow(service, person, listed)
         for spec in _specs(service, person, today, rng, listed):
             service.jobs.submit(person, spec)
         _await_jobs(service, person, schedule, say)
@@ -264,9 +265,7 @@ def filled_collector(
         yield url
 
 
-def _follow(
-    service: DecoderService, person: Person, listed: CandidateSpec, hook: str
-) -> ScheduleRow:
+def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
     """A schedule that decodes each closed day, with an alarm."""
     asked = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
@@ -275,7 +274,7 @@ def _follow(
     schedule = service.schedules.create(person, asked)
     rules = Rules(change=0.03, new_value=True)
     service.alarms.create(
-        person, schedule.id, "a page that moves", Channel.WEBHOOK, hook, rules, show_values=True
+        person, schedule.id, "a page that moves", ALARM_TARGET, rules, show_values=True
     )
     return schedule
 

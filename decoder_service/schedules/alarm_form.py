@@ -13,7 +13,7 @@ BOUNDS = {
     "refused_percent": "per cent",
 }
 FLAGS = ("new_value", "cohort", "failed")
-_LABELS = {"name": "Name", "channel": "By", "target": "To"}
+_LABELS = {"name": "Name", "target": "To"}
 
 
 def alarm_of_form(form: Posted) -> NewAlarm:

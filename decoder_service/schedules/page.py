@@ -12,8 +12,6 @@ from starlette.responses import Response
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.kinds.interface import has_candidates
 from decoder_service.alarms.events import shown_event
-from decoder_service.alarms.rows import AlarmRow
-from decoder_service.alarms.rules import Channel
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
@@ -127,22 +125,20 @@ def delete(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
 
 @router.post("/schedules/{schedule_id}/alarms")
 def create_alarm(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
-    """Set an alarm; only this page shows the secret of a webhook. One that is refused keeps its
-    form."""
+    """Set an alarm. One that is refused keeps its form."""
     try:
         asked = alarm_of_form(form)
-        made = service_of(request).alarms.create(
+        service_of(request).alarms.create(
             person,
             schedule_id,
             asked.name,
-            asked.channel,
             asked.target,
             asked.rules,
             asked.show_values,
         )
     except RequestError as error:
         return _shown(request, person, schedule_id, form=form, error=error)
-    return _shown(request, person, schedule_id, made)
+    return redirect(f"/schedules/{schedule_id}")
 
 
 @router.post("/schedules/{schedule_id}/alarms/{alarm_id}/delete")
@@ -160,7 +156,6 @@ def _shown(
     request: Request,
     person: Person,
     schedule_id: str,
-    made: AlarmRow | None = None,
     form: Posted | None = None,
     error: RequestError | None = None,
 ) -> Response:
@@ -177,7 +172,7 @@ def _shown(
         request,
         "schedule.html.j2",
         person,
-        201 if made else 200 if error is None else status_of(error)[0],
+        200 if error is None else status_of(error)[0],
         row=row,
         schedule_status=service.statuses.of_row(row),
         chosen=chosen(
@@ -188,13 +183,11 @@ def _shown(
         problem=problem,
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
         events=[(names[event.alarm_id], shown_event(event)) for event in events],
-        made=made,
         rules=RULES,
         given=form or Posted({"failed": ["1"]}, {}),
         refused=str(error or ""),
         wrong=error.field if isinstance(error, FieldError) else "",
-        channels=list(Channel),
-        has_mail=service.alarms.sending.mail is not None,
+        targets=sorted(service.alarms.urls),
     )
 
 

@@ -282,9 +282,7 @@ alarms = Table(
     Column("id", String(16), primary_key=True),
     Column("schedule_id", String(16), ForeignKey("schedules.id"), nullable=False, index=True),
     Column("name", String(200), nullable=False),
-    Column("channel", String(16), nullable=False),  # webhook, email
-    Column("target", String(1000), nullable=False),
-    Column("secret", String(64), nullable=False),  # signs what a webhook gets
+    Column("target", String(1000), nullable=False),  # a name of the setting alarm_urls
     Column("rules", Text, nullable=False),
     Column("show_values", Boolean, nullable=False),
     Column("created", Double, nullable=False),

@@ -12,6 +12,7 @@ from functools import partial
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
 
+import truststore
 import uvicorn
 from fastapi import FastAPI
 
@@ -43,6 +44,7 @@ def serve(settings: ServiceSettings) -> None:
 
     Raises ServiceError when it does not start; the log says why.
     """
+    truststore.inject_into_ssl()
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
     _warn_of_key(settings, log)
@@ -62,6 +64,7 @@ def work(settings: ServiceSettings) -> None:
 
     Raises ServiceError where the database is not ready, UnavailableError on Windows.
     """
+    truststore.inject_into_ssl()
     check_platform("no worker starts here")
     check_is_there(settings.database)
     log = make_log(settings.log_level)

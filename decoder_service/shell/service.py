@@ -12,9 +12,9 @@ from sqlalchemy import text
 
 from decoder_service.aggregates.rows import delete_unused_aggregates
 from decoder_service.aggregates.rules import Aggregates
+from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.mail import MailServer
-from decoder_service.alarms.rules import Alarms, Sending
+from decoder_service.alarms.rules import Alarms
 from decoder_service.daily_series.rules import DailySeries
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
 from decoder_service.jobs.rows import count_states, delete_old_jobs
@@ -181,7 +181,7 @@ def make_service(
     has = collector is not None, settings.collector_key is not None
     statuses = ScheduleStatuses(database, clock, schedules, metrics, *has)
     ticker = ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses)
-    sending = _sending(settings)
+    pages = (settings.public_url or "").rstrip("/")
     return DecoderService(
         settings=settings,
         database=database,
@@ -203,7 +203,9 @@ def make_service(
         metrics=metrics,
         schedules=schedules,
         statuses=statuses,
-        alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
+        alarms=Alarms(
+            database, clock, random_bytes, access, schedules, _alarm_urls(settings), pages
+        ),
         ticker=ticker,
         daily_series=DailySeries(database, access, jobs, collector),
         usage=Usage(database, of_person),
@@ -248,16 +250,9 @@ def _provider(settings: ServiceSettings, clock: Clock) -> Provider | None:
     return provider
 
 
-def _sending(settings: ServiceSettings) -> Sending:
-    """How alarms leave."""
-    server = None
-    if settings.smtp_host is not None:
-        server = MailServer(
-            host=settings.smtp_host,
-            port=settings.smtp_port,
-            sender=settings.smtp_from,
-            user=settings.smtp_user,
-            password=settings.smtp_password.get_secret_value(),
-            security=settings.smtp_security,
-        )
-    return Sending(settings.webhook_loopback, server, (settings.public_url or "").rstrip("/"))
+def _alarm_urls(settings: ServiceSettings) -> dict[str, str]:
+    """Where alarms go. Raises SettingsError for a URL that Apprise cannot use."""
+    urls = {name: url.get_secret_value() for name, url in settings.alarm_urls.items()}
+    for name, url in urls.items():
+        check_url(name, url)
+    return urls

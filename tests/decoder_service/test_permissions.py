@@ -26,7 +26,7 @@ from tests.decoder_service.support import (
 
 NOT_THERE = "0" * 16
 SPEC = JobSpec(source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
-HOOK = {"name": "n", "channel": "webhook", "target": "https://example.org"}
+HOOK = {"name": "n", "target": "ops"}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def things(served: Running) -> dict[str, str]:
         job = submit(ana, spec)
     found = {"list": listed, "job": job, "aggregate": spec["source"]["aggregates"][0]}
     schedule = ("5" * 16, "s", served.people["ana"].id, "homepage", "day", SPEC, False, 0.0)
-    alarm = ("a" * 16, "5" * 16, "n", "webhook", "https://example.org", "x", "{}", False, 0.0)
+    alarm = ("a" * 16, "5" * 16, "n", "ops", "{}", False, 0.0)
     with served.service.database.change() as connection:
         save_schedule(connection, ScheduleRow(*schedule))
         save_alarm(connection, AlarmRow(*alarm))
