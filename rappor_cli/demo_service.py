@@ -23,7 +23,6 @@ from decoder.sources.collector_client import ask
 from decoder.sources.density_windows import SplitName
 from decoder_service.alarms.events import Rules
 from decoder_service.alarms.rows import EventState
-from decoder_service.daily_series.rules import DailySeriesState
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import (
     CandidateSpec,
@@ -61,7 +60,7 @@ from simulations.experiments.demo_weeks import (
 from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
 JOB_SECONDS = 300.0
-FOLLOWED = ("start_page", "theme")  # metrics with a daily series
+FOLLOWED = ("start_page", "theme")  # metrics with a series by day
 MAX_JOBS = 1000
 TICK_SECONDS = 2.0
 FILE = "decoder.sqlite"
@@ -163,7 +162,6 @@ def prepared_service(
             person, "start pages", text.encode(), source="made by rappor demo", shared=True
         )
         listed = CandidateSpec(list=pages.id)
-        service.daily_series.choose(person, FOLLOWED[0], True, pages.id)
         schedule = _follow(service, person, listed)
         for spec in _specs(service, person, today, rng, listed):
             service.jobs.submit(person, spec)
@@ -266,12 +264,14 @@ def filled_collector(
 
 
 def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
-    """A schedule that decodes each closed day, with an alarm."""
+    """A schedule that decodes each closed day, with an alarm, and one that makes a series."""
     asked = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
     )  # fmt: skip
     schedule = service.schedules.create(person, asked)
+    series = {"name": "start pages over time", "operation": "series", "options": Choices()}
+    service.schedules.create(person, asked.model_copy(update=series))
     rules = Rules(change=0.03, new_value=True)
     service.alarms.create(
         person, schedule.id, "a page that moves", ALARM_TARGET, rules, show_values=True
@@ -329,15 +329,13 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
     """Whether the schedule has decoded each closed day and its alarm has told all of it, and
-    the daily series of two metrics are there."""
-    listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
-    daily = service.daily_series.all(person, listed).values()
+    the series by day of two metrics are there."""
+    series = service.results.all(person, operation="series")
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)
     return (
         len(windows) == DAYS
         and all(one.state == WindowState.DONE for one in windows)
         and all(one.state == EventState.SENT for one in events)
-        and len(daily) == len(FOLLOWED)
-        and all(one.state == DailySeriesState.DONE for one in daily)
+        and {row.metric for row in series} == set(FOLLOWED)
     )

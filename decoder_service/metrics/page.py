@@ -23,11 +23,9 @@ from decoder.output.series_view import (
 )
 from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
 from decoder.tables.format import days
-from decoder_service.daily_series.rules import DailySeriesView
-from decoder_service.lists.page import lists_by_kind
-from decoder_service.metrics.chart_page import RANGES, chart_of, newest_series
+from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
-from decoder_service.people.permissions import Act, Person
+from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError
 from decoder_service.shell.requests import service_of
@@ -64,7 +62,7 @@ class Health:
 
 @dataclass(frozen=True)
 class LastChange:
-    """The largest value of a metric's daily series: its sparkline, share and last change.
+    """The largest value of a metric's newest series: its sparkline, share and last change.
 
     change: difference, low, high and p_adjusted, or empty.
     """
@@ -103,9 +101,10 @@ def index(request: Request, person: Reader, q: str = "") -> Response:
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
-    daily = _daily(request, person, found.metrics)
+    stored = service_of(request).results.all(person, operation="series", limit=MOST_RESULTS)
+    newest = {row.metric: row for row in reversed(stored)}
     rows = [
-        replace(_health(name, views), last=_last_change(daily.get(name)))
+        replace(_health(name, views), last=_last_change(newest.get(name)))
         for name, views in sorted(by_name.items())
     ]
     shown = [row for row in rows if _matches(row, q)]
@@ -130,14 +129,12 @@ def one(request: Request, person: Reader, name: str) -> Response:
     ]  # fmt: skip
     if _has_parts(views):
         versions = _of_places(versions, results)
-    daily = _daily(request, person, views).get(name)
+    series = next((row for row in results if row.operation == "series"), None)
     return render(
         request,
         "metric.html.j2",
         person,
-        daily=daily,
-        chart=chart_of(request, person, newest_series(daily, results)),
-        lists=lists_by_kind(service.lists.all(person))["lists"] if person.may(Act.ANALYSE) else [],
+        chart=chart_of(request, person, series),
         colours=THEMES["light"],
         ranges=RANGES,
         health=_health(name, views, results),
@@ -146,18 +143,11 @@ def one(request: Request, person: Reader, name: str) -> Response:
     )
 
 
-def _daily(
-    request: Request, person: Person, views: Sequence[MetricView]
-) -> dict[str, DailySeriesView]:
-    listed = [view.listed for view in views if view.listed]
-    return service_of(request).daily_series.all(person, listed)
-
-
-def _last_change(daily: DailySeriesView | None) -> LastChange | None:
-    """The summary that the job of a daily series has stored."""
-    if daily is None or daily.result is None:
+def _last_change(series: ResultRow | None) -> LastChange | None:
+    """The change that the summary of a series has."""
+    if series is None:
         return None
-    found = json.loads(daily.result.summary).get("latest")
+    found = json.loads(series.summary).get("latest")
     if not found:
         return None
     return LastChange(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
@@ -31,7 +31,11 @@ class ScheduleChoices(StrictModel):
 
 
 class NewSchedule(ScheduleChoices):
-    """The request for a schedule: a metric, decoded in every sealed window."""
+    """The request for a schedule: a metric, decoded in every sealed window.
+
+    operation: `decode` each window for good, or make a `series` of the last ones anew.
+    """
 
     metric: MetricName
     every: Every
+    operation: Literal["decode", "series"] = "decode"

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
-from decoder.kinds.interface import has_candidates
+from decoder.kinds.interface import kinds_with
 from decoder_service.alarms.events import shown_event
 from decoder_service.jobs.form import (
     candidates_of_form,
@@ -55,10 +55,20 @@ def index(request: Request, person: Reader) -> Response:
 
 
 @router.get("/schedules/new")
-def new(request: Request, person: Reader, metric: str = "") -> Response:
+def new(
+    request: Request, person: Reader, metric: str = "", operation: str = "", every: str = ""
+) -> Response:
     """The page with the form for a new schedule."""
     require(person, Act.ANALYSE)
-    return _form(request, person, None, Posted({"metric": [metric]}, {}))
+    return _form(
+        request,
+        person,
+        None,
+        Posted(
+            {"metric": [metric], "operation": [operation or "decode"], "every": [every or "week"]},
+            {},
+        ),
+    )
 
 
 @router.post("/schedules")
@@ -68,6 +78,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
         given = _choices(_with_ids(request, person, form)) | {
             "metric": form.text("metric"),
             "every": form.text("every"),
+            "operation": form.text("operation", "decode"),
         }
         asked = in_labels(lambda: parsed(NewSchedule, given))
         row = service_of(request).schedules.create(person, asked)
@@ -264,8 +275,7 @@ def _form(
     service = service_of(request)
     lists = service.lists.all(person)
     listed = [view for view in service.metrics.all(person).metrics if view.listed]
-    own = {one.name for one in listed if not has_candidates(_kind(one.listed))}
-    names = {view.name for view in listed if "/" not in view.name} - own
+    names = {view.name for view in listed if _kind(view.listed) in kinds_with("series")}
     return render(
         request,
         "schedule_form.html.j2",

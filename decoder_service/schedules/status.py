@@ -235,6 +235,8 @@ def _waits(
     key = (spec_digest, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
+    if not mine and spec_of_schedule(row).operation == "series":
+        last = period_end(Every(row.every), last + DAY)  # it begins with two windows
     if last.isoformat() <= str(served["last_day"]):
         return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
     return ScheduleStatus(

@@ -15,7 +15,6 @@ from decoder_service.aggregates.rules import Aggregates
 from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms
-from decoder_service.daily_series.rules import DailySeries
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
 from decoder_service.jobs.rows import count_states, delete_old_jobs
 from decoder_service.jobs.rules import JobLimits, Jobs
@@ -68,7 +67,6 @@ class DecoderService:
     statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
-    daily_series: DailySeries
     usage: Usage
     provider: Provider | None
 
@@ -92,12 +90,11 @@ class DecoderService:
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:
-        """Queue and end daily series and the windows of schedules, and send what is due.
+        """Queue and end the windows of schedules, and send the messages of alarms that are due.
 
         Raises StorageError.
         """
         ticked = self.ticker.tick()
-        ticked.problems |= self.daily_series.tick()
         self.alarms.send_due()
         return ticked
 
@@ -207,7 +204,6 @@ def make_service(
             database, clock, random_bytes, access, schedules, _alarm_urls(settings), pages
         ),
         ticker=ticker,
-        daily_series=DailySeries(database, access, jobs, collector),
         usage=Usage(database, of_person),
         provider=_provider(settings, clock),
     )
