@@ -100,9 +100,9 @@ def is_https(request: Request) -> bool:
     return own_origin(request).startswith("https://")
 
 
-def cookie_name(request: Request, name: str = COOKIE) -> str:
-    """The name of a cookie; over https with the prefix that binds it to this host and path."""
-    return f"__Host-{name}" if is_https(request) else name
+def cookie_name(request: Request) -> str:
+    """The session's cookie; over https with the prefix that binds it to this host and path."""
+    return f"__Host-{COOKIE}" if is_https(request) else COOKIE
 
 
 def sign_in(request: Request, response: Response, key: str) -> Person:

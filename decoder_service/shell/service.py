@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
@@ -22,6 +20,7 @@ from decoder_service.lists.rules import Lists
 from decoder_service.metrics.collector import RemoteCollector
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Access
+from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import ProviderRoles
 from decoder_service.people.quotas import Usage, limits_of
@@ -36,14 +35,11 @@ from decoder_service.schedules.status import ScheduleStatuses
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.database import ServiceDatabase, make_engine
-from decoder_service.shell.errors import SettingsError, UnavailableError
+from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import list_contents
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
 from decoder_service.worker.uploads import Reader
-
-if TYPE_CHECKING:
-    from decoder_service.people.oidc import Provider
 
 _DAY = 86_400.0
 BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
@@ -205,7 +201,7 @@ def make_service(
         ),
         ticker=ticker,
         usage=Usage(database, of_person),
-        provider=_provider(settings, clock),
+        provider=_provider(settings),
     )
 
 
@@ -217,33 +213,25 @@ def _collector(settings: ServiceSettings) -> RemoteCollector | None:
     return RemoteCollector(settings.collector, key.get_secret_value() if key else "")
 
 
-def _provider(settings: ServiceSettings, clock: Clock) -> Provider | None:
-    """Where people sign in, beside keys. Raises SettingsError where Authlib is not installed."""
+def _provider(settings: ServiceSettings) -> Provider | None:
+    """Where people sign in, in addition to keys."""
     if settings.oidc_issuer is None:
         return None
-    try:
-        oidc = import_module("decoder_service.people.oidc")
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"oidc_issuer needs {error.name}: pip install 'rappor-telemetry[oidc]'"
-        ) from error
-    secret, public = settings.oidc_client_secret, (settings.public_url or "").rstrip("/")
-    client = oidc.RegisteredClient(
-        issuer=settings.oidc_issuer,
-        client_id=settings.oidc_client_id,
-        secret=None if secret is None else secret.get_secret_value(),
-        scopes=settings.oidc_scopes,
-        back=f"{public}{BACK}",
-    )
     groups = {
         Role.VIEWER: frozenset(settings.oidc_viewers),
         Role.ANALYST: frozenset(settings.oidc_analysts),
         Role.ADMIN: frozenset(settings.oidc_admins),
     }
     default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
-    roles = ProviderRoles(settings.oidc_role_claim, groups, default)
-    provider: Provider = oidc.Provider(client, roles, clock)
-    return provider
+    secret = settings.oidc_client_secret
+    return Provider(
+        settings.oidc_issuer,
+        settings.oidc_client_id,
+        None if secret is None else secret.get_secret_value(),
+        settings.oidc_scopes,
+        (settings.public_url or "").rstrip("/") + BACK,
+        ProviderRoles(settings.oidc_role_claim, groups, default),
+    )
 
 
 def _alarm_urls(settings: ServiceSettings) -> dict[str, str]:

@@ -66,6 +66,16 @@ class Receiver(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
+    def do_GET(self) -> None:
+        """What a provider of OpenID Connect says of itself."""
+        url = f"https://localhost:{self.server.server_address[1]}"
+        names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        body = json.dumps({"issuer": url} | {name: f"{url}/{name}" for name in names}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *_: Any) -> None:
         pass
 
@@ -207,11 +217,14 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True)
-        url = f"jsons://localhost:{server.server_address[1]}/hook"
+        place = f"localhost:{server.server_address[1]}"
         program = (
-            "import truststore; truststore.inject_into_ssl()\n"
+            "import asyncio, truststore; truststore.inject_into_ssl()\n"
             "from decoder_service.alarms import delivery\n"
-            f"delivery.send({url!r}, {json.dumps(BODY)!r}, '')\n"
+            "from decoder_service.people.oidc import Provider\n"
+            f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
+            "asyncio.run(provider.load_server_metadata())\n"
+            f"delivery.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
         )
         for variables, status in (({}, 1), ({"SSL_CERT_FILE": str(tmp_path / "ca.pem")}, 0)):
             done = subprocess.run(
