@@ -25,7 +25,11 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
     """
     die_with_parent()
     end_with_pipe(life)
-    for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal, or of systemd to all at once
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # of a terminal, or of systemd to all at once
         signal.signal(number, signal.SIG_IGN)  # the worker decides
     os.environ.pop(KEY_VARIABLE, None)
     if task.collector_key:
