@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 import threading
 import time
@@ -15,9 +16,11 @@ from typing import Any
 from sqlalchemy import func, select
 
 from decoder.errors import RemoteError
+from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import results
+from rappor_core.aggregate import Aggregate
 from rappor_core.text import visible
 
 _KEEP_SECONDS = 30.0
@@ -247,3 +250,32 @@ def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row["definition"] for row in listed if row["state"] == "current"]
+
+
+_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class RemoteCollector:
+    """A collector over HTTP. Every method raises RemoteError. `key`: of scope aggregate."""
+
+    url: str
+    key: str
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """List every version of every metric, with the served days."""
+        return checked(ask_json(self.url, "/v1/metrics", "metrics", key=self.key)["metrics"])
+
+    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
+        """The counts of a window of one version."""
+        return fetch_aggregate(
+            self.url, metric, params_id=params_id, first=first, last=last, key=self.key
+        )
+
+    def counters(self) -> tuple[float, float]:
+        """Numbers of reports accepted and refused since the collector started."""
+        text = ask(self.url, "/metrics", key=self.key).decode("utf-8", "replace")
+        sums = {"accepted": 0.0, "refused": 0.0}
+        for name, value in _COUNT.findall(text):
+            sums[name] += float(value)
+        return sums["accepted"], sums["refused"]

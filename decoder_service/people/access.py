@@ -16,17 +16,19 @@ from typing import Any
 from sqlalchemy import Connection
 
 from decoder_service.people import rows
-from decoder_service.people.identities import (
+from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
+from decoder_service.people.provider_roles import Claimed
+from decoder_service.people.rows import (
+    AuditRow,
     IdentityRow,
+    KeyRow,
+    SessionRow,
     identity_of,
     keep_out,
     load_identities,
     save_identity,
     see_identity,
 )
-from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
-from decoder_service.people.provider_roles import Claimed
-from decoder_service.people.rows import AuditRow, KeyRow, SessionRow
 from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError

@@ -20,16 +20,12 @@ from decoder_service.jobs.form import (
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
-from decoder_service.lists.names import as_ids, as_names, unique_names
-from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
 from decoder_service.people.permissions import Act, Person, require
-from decoder_service.schedules.alarm_form import alarm_of_form
-from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.multiplicity import Family
-from decoder_service.schedules.periods import Every
+from decoder_service.schedules.choices import Every, NewSchedule, ScheduleChoices
 from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.series import SeriesView
-from decoder_service.schedules.view import RULES, found_values, rules_in_words
+from decoder_service.schedules.series import Family, SeriesView
+from decoder_service.schedules.view import RULES, alarm_of_form, found_values, rules_in_words
 from decoder_service.shell.errors import FieldError, QuotaError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of

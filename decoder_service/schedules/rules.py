@@ -38,9 +38,8 @@ from decoder_service.people.permissions import (
 )
 from decoder_service.schedules import rows
 from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.series import SeriesView, groups_of, view_of
+from decoder_service.schedules.series import Family, SeriesView, groups_of, view_of
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Protocol
 
 from decoder.errors import RemoteError
-from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.window_rows import WindowRow, WindowState
 from rappor_core.aggregate import Aggregate
@@ -18,7 +18,7 @@ _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
 
 class AskCollector(Protocol):
     """The requests of a tick to the collector, which
-    `decoder_service.metrics.collector.Collector` sends."""
+    `decoder_service.metrics.rules.Collector` sends."""
 
     def metrics(self) -> list[dict[str, object]]:
         """List every version of every metric."""

@@ -16,7 +16,7 @@ from decoder_service.jobs.known_counts import days_held
 from decoder_service.jobs.list_versions import resolve_lists
 from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
 from decoder_service.people.permissions import Person
-from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.window_rows import WindowRow, load_windows

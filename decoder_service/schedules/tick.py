@@ -23,7 +23,7 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.metrics.rules import NO_COLLECTOR
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows

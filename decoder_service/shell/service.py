@@ -17,8 +17,7 @@ from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
 from decoder_service.jobs.rows import count_states, delete_old_jobs
 from decoder_service.jobs.rules import JobLimits, Jobs
 from decoder_service.lists.rules import Lists
-from decoder_service.metrics.collector import RemoteCollector
-from decoder_service.metrics.rules import Metrics
+from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access
 from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Role

@@ -35,7 +35,7 @@ from decoder_service.results.rows import (
 from decoder_service.shell.database import now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
-from decoder_service.worker.task import Keyed, Task, TaskFinished
+from decoder_service.worker.execution import Keyed, Task, TaskFinished
 
 _GONE = "a list of this job was deleted; start it again with another"
 

@@ -18,8 +18,8 @@ from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 from decoder_service.shell.errors import RequestError, ServiceError, UnavailableError
-from decoder_service.worker.platform import check_platform
 from decoder_service.worker.process_limits import (
+    check_platform,
     die_with_parent,
     limit_processor,
     limit_resources,

@@ -14,8 +14,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from decoder_service.jobs.specs import Choices
-from decoder_service.schedules.choices import ScheduleChoices
-from decoder_service.schedules.periods import Every, period_end, period_start
+from decoder_service.schedules.choices import Every, ScheduleChoices, period_end, period_start
 from decoder_service.schedules.rules import spec_of_schedule
 from decoder_service.shell.models import alarm_events, alarms, jobs, schedule_windows
 from decoder_service.shell.service import DecoderService, make_service
