@@ -42,7 +42,6 @@ from rappor_server.validation import request_problem
 API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 HEADERS = {  # of every answer that does not set its own
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",

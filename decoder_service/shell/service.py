@@ -14,7 +14,7 @@ from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
-from decoder_service.jobs.rows import count_states, delete_old_jobs
+from decoder_service.jobs.rows import delete_old_jobs
 from decoder_service.jobs.rules import JobLimits, Jobs
 from decoder_service.lists.rules import Lists
 from decoder_service.metrics.rules import Metrics, RemoteCollector
@@ -92,11 +92,6 @@ class DecoderService:
         ticked = self.ticker.tick()
         self.alarms.send_due()
         return ticked
-
-    def job_states(self) -> dict[str, int]:
-        """Number of jobs in each state."""
-        with self.database.read() as connection:
-            return count_states(connection)
 
     def keep_house(self) -> None:
         """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
