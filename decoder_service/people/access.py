@@ -33,6 +33,7 @@ from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
 from decoder_service.shell.models import identities
+from decoder_service.shell.settings import ServiceSettings
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
@@ -67,8 +68,7 @@ class Access:
     database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
-    session_seconds: float
-    role_seconds: float = 30 * 86_400.0  # for which a role from a provider holds without its person
+    settings: ServiceSettings
 
     def person_of_key(self, text: str) -> Person:
         """Raises AuthenticationError without a key that holds. The key is in no message."""
@@ -158,7 +158,7 @@ class Access:
             role=person.role,
             key_id=person.key_id or None,
             created=at,
-            expires=at + self.session_seconds,
+            expires=at + self.settings.session_seconds,
         )
         rows.end_old_sessions(connection, at)
         rows.save_session(connection, row)
@@ -229,7 +229,9 @@ class Access:
         """A person with the highest role that holds in their absence; None without one."""
         if person_id == SERVICE.id:
             return SERVICE
-        return person_of_id(connection, person_id, self._now() - self.role_seconds)
+        return person_of_id(
+            connection, person_id, self._now() - self.settings.oidc_role_days * 86_400.0
+        )
 
     def check_holds(self, connection: Connection, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request

@@ -123,7 +123,7 @@ class Schedules:
         name = asked.name
         if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
-        if not self.jobs.limits.has_collector:
+        if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         if operation == "series" and every not in list(Each):
             raise RequestError(f"every: a series has windows of a {' or '.join(Each)}")

@@ -24,6 +24,7 @@ from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, ServiceError
 from decoder_service.shell.models import schedule_statuses as table
+from decoder_service.shell.settings import ServiceSettings
 from rappor_core.errors import RapporError
 
 
@@ -102,18 +103,13 @@ class ScheduleStatus:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatuses:
-    """Works out and stores the state of each schedule; every process reads what is stored.
-
-    has_collector, has_key: whether the settings of this process have a collector, and a key for
-    it.
-    """
+    """Works out and stores the state of each schedule; every process reads what is stored."""
 
     database: ServiceDatabase
     clock: Clock
     schedules: Schedules
     metrics: Metrics
-    has_collector: bool
-    has_key: bool
+    settings: ServiceSettings
 
     def of(self, person: Person, schedule_id: str) -> ScheduleStatus:
         """The state of a schedule that a person may see. Raises as `Schedules.get`."""
@@ -159,7 +155,7 @@ class ScheduleStatuses:
         return self.of_row(row)
 
     def _checked(self, row: ScheduleRow) -> ScheduleStatus:
-        if not self.has_collector:
+        if self.settings.collector is None:
             return ScheduleStatus(ScheduleState.BLOCKED, NO_COLLECTOR)
         versions, others, unreached = self.metrics.versions_of(row.metric)
         if unreached:
@@ -174,7 +170,8 @@ class ScheduleStatuses:
     def failed(self, error: RapporError) -> ScheduleStatus:
         """The state of a schedule whose check met an error."""
         about_key = ""
-        if isinstance(error, RemoteError) and self.has_collector and not self.has_key:
+        has = self.settings.collector is not None, self.settings.collector_key is not None
+        if isinstance(error, RemoteError) and has == (True, False):
             about_key = (
                 "; this service has no key for the collector: an operator sets "
                 "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"

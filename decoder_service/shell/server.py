@@ -46,10 +46,10 @@ def serve(settings: ServiceSettings) -> None:
 
     Raises ServiceError when it does not start; the log says why.
     """
-    _set_up_process()
-    drain_at_hangup()
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
+    _set_up_process()
+    drain_at_hangup()
     _warn_of_key(settings, log)
     with _listening(settings) as listener, _with_worker(settings):
         host, port = listener.getsockname()[:2]
@@ -67,7 +67,6 @@ def work(settings: ServiceSettings) -> None:
 
     Raises ServiceError where the database is not ready, UnavailableError on Windows.
     """
-    _set_up_process()
     check_platform("no worker starts here")
     check_is_there(settings.database)
     log = make_log(settings.log_level)
@@ -80,6 +79,7 @@ def work(settings: ServiceSettings) -> None:
     database = _database(settings)
     try:
         with _only_worker(database):
+            _set_up_process()
             Worker(database, settings, log).run(stopping.is_set)
     finally:
         database.close()

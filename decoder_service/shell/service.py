@@ -15,14 +15,14 @@ from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
 from decoder_service.jobs.rows import delete_old_jobs
-from decoder_service.jobs.rules import JobLimits, Jobs
+from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Lists
 from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access
 from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import ProviderRoles
-from decoder_service.people.quotas import Usage, limits_of
+from decoder_service.people.quotas import Usage
 from decoder_service.people.rows import end_old_sessions
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.releases.rows import delete_rejected
@@ -37,7 +37,6 @@ from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import list_contents
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.shell.versions import decoder_version
 from decoder_service.worker.uploads import Reader
 
 _DAY = 86_400.0
@@ -148,27 +147,16 @@ def make_service(
         timeout=settings.database_seconds,
     )
     database = ServiceDatabase(engine)
-    role_seconds = settings.oidc_role_days * _DAY
-    access = Access(database, clock, random_bytes, settings.session_seconds, role_seconds)
-    of_person = limits_of(settings)
-    limits = JobLimits(
-        attempts=settings.job_attempts,
-        of_person=of_person,
-        has_collector=settings.collector is not None,
-        folder=settings.aggregate_folder,
-        version=decoder_version(),
-    )
-    most = settings.max_stored_bytes_of_person
+    access = Access(database, clock, random_bytes, settings)
     reader = Reader(settings.job_memory_bytes)
     collector = _collector(settings)
     metrics = Metrics(database, collector.metrics if collector else None)
-    jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
+    jobs = Jobs(database, clock, random_bytes, access, settings, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     window_events = WindowEvents(database, clock, random_bytes, schedules)
-    has = collector is not None, settings.collector_key is not None
-    statuses = ScheduleStatuses(database, clock, schedules, metrics, *has)
-    ticker = ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses)
+    statuses = ScheduleStatuses(database, clock, schedules, metrics, settings)
     pages = (settings.public_url or "").rstrip("/")
+    publisher = publisher or ReleasePublisher()
     return DecoderService(
         settings=settings,
         database=database,
@@ -176,25 +164,17 @@ def make_service(
         access=access,
         jobs=jobs,
         results=Results(database, access),
-        releases=Releases(
-            database,
-            clock,
-            random_bytes,
-            access,
-            publisher or ReleasePublisher(),
-            settings.max_result_bytes,
-            most,
-        ),
-        lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most, reader),
-        aggregates=Aggregates(database, clock, access, most, reader),
+        releases=Releases(database, clock, random_bytes, access, publisher, settings),
+        lists=Lists(database, clock, random_bytes, access, settings, reader),
+        aggregates=Aggregates(database, clock, access, settings, reader),
         metrics=metrics,
         schedules=schedules,
         statuses=statuses,
         alarms=Alarms(
             database, clock, random_bytes, access, schedules, _alarm_urls(settings), pages
         ),
-        ticker=ticker,
-        usage=Usage(database, of_person),
+        ticker=ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses),
+        usage=Usage(database, settings),
         provider=_provider(settings),
     )
 

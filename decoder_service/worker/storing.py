@@ -23,7 +23,7 @@ from decoder_service.jobs.specs import (
 from decoder_service.lists.rows import load_content, load_versions
 from decoder_service.people.access import person_of_id
 from decoder_service.people.permissions import Role
-from decoder_service.people.quotas import check_held, limits_of
+from decoder_service.people.quotas import check_held
 from decoder_service.results.rows import (
     ResultRow,
     latest_of_inputs,
@@ -171,7 +171,7 @@ def give(connection: Connection, job: JobRow, result_id: str, settings: ServiceS
     since = now(connection) - settings.oidc_role_days * 86_400.0
     owner = person_of_id(connection, job.owner, since)
     role = Role.ANALYST if owner is None else owner.role
-    check_held(connection, limits_of(settings), job.owner, role)
+    check_held(connection, settings, job.owner, role)
     return result_id
 
 

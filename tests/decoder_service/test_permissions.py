@@ -13,6 +13,7 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rows import load_results
 from decoder_service.schedules.rows import ScheduleRow, save_schedule
 from decoder_service.shell.models import results
+from decoder_service.shell.versions import decoder_version
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,
@@ -52,7 +53,7 @@ def _store(served: Running, name: str, released: bool, sha: str) -> str:
     spec = {"source": {"files": ["f"]}}
     row = result_row(
         name.encode().hex()[:16].ljust(16, "0"),
-        version=served.service.jobs.limits.version,
+        version=decoder_version(),
         manifest=json.dumps({"spec": spec, "inputs": {"aggregates": [[sha]]}}),
         released=released,
     )
