@@ -6,9 +6,9 @@ and its key is unique; a window is ended by one guarded UPDATE, with the events 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date
 
 from sqlalchemy import Connection
 
@@ -23,10 +23,9 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.metrics.rules import NO_COLLECTOR
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
+from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows, series_window
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
     NO_OWNER,
@@ -52,7 +51,6 @@ from rappor_core.aggregate import Aggregate
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
-SERIES_DAYS = 90  # of a series, at most
 
 
 @dataclass(slots=True)
@@ -139,7 +137,7 @@ class ScheduleRunner:
             }
             if spec.operation == "series":
                 if row["state"] == "current":
-                    window = _series_window(schedule, served, spec_digest, row["params_id"])
+                    window = series_window(schedule, served, spec_digest, row["params_id"])
                     ticked.queued += self._insert_series(
                         schedule, person, resolved.spec, window, list(done.values())
                     )
@@ -305,23 +303,6 @@ class ScheduleRunner:
             ticked.problems["refusals"] = str(error)
             return
         self.window_events.store_refusals(accepted, refused)
-
-
-def _series_window(
-    schedule: ScheduleRow, served: Mapping[str, str], spec_digest: str, params_id: object
-) -> WindowRow:
-    """The days of a series: at most `SERIES_DAYS`, up to the end of the last sealed period."""
-    every, last = Every(schedule.every), date.fromisoformat(served["last_day"])
-    if period_end(every, last) != last:
-        last = period_start(every, last) - DAY
-    first = max(
-        date.fromisoformat(served["first_day"]),
-        date.fromisoformat(schedule.first_day or "0001-01-01"),
-        last - timedelta(days=SERIES_DAYS - 1),
-    )
-    ends = period_start(every, first).isoformat(), last.isoformat()
-    state = WindowState.WAITING
-    return WindowRow(schedule.id, spec_digest, str(params_id), *ends, 0, state)
 
 
 def _series(window: WindowRow) -> tuple[str, str]:

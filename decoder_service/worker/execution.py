@@ -6,7 +6,7 @@ version they have the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -27,29 +27,28 @@ from rappor_core.aggregate import Aggregate
 
 
 @dataclass(frozen=True)
+class ListFile:
+    """A list that a job reads: values a line, CSV or GeoJSON. sha256: of its content."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Task:
     """The message that starts a job: its specification and the files that it reads.
 
     counts: of each source of the specification the aggregate files, None where the
-    collector is to be asked.  candidates: file of the values, one a line, if a list was named.
-    candidates_sha256: of that list.  weights, weights_sha256: the same of weights, a CSV; known,
-    known_sha256: of known flows; areas, areas_sha256: of areas, GeoJSON.
+    collector is to be asked.  lists: by the members of the specification that name one.
     folder: for what is written; `out` in it for the result.  collector, collector_key: where to
     ask.  memory, file_size: bounds in bytes.
     """
 
     spec: JobSpec
     counts: tuple[tuple[Path, ...] | None, ...]
-    candidates: Path | None
-    candidates_sha256: str | None
+    lists: Mapping[str, ListFile]
     folder: Path
     version: str
-    weights: Path | None = None
-    weights_sha256: str | None = None
-    known: Path | None = None
-    known_sha256: str | None = None
-    areas: Path | None = None
-    areas_sha256: str | None = None
     collector: str | None = None
     collector_key: str | None = None
     memory: int = 2 << 30
@@ -148,26 +147,21 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 def _question(task: Task) -> Question:
     """The question of a job's specification."""
     spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
-    if task.weights is not None:
-        options = replace(options, weights=read_weights(task.weights))
+    files = {name: one.path for name, one in task.lists.items()}
+    if "weights" in files:
+        options = replace(options, weights=read_weights(files["weights"]))
     return Question(
-        CandidateChoice(task.candidates, numbers=given.numbers, dates=given.dates),
+        CandidateChoice(files.get("candidates"), numbers=given.numbers, dates=given.dates),
         options,
-        MapOptions(spec.map.method, spec.map.slots, areas=task.areas, every_window=True),
+        MapOptions(spec.map.method, spec.map.slots, areas=files.get("areas"), every_window=True),
         spec.crowd,
-        FlowOptions(spec.flows.min_km, spec.flows.top, known=task.known),
+        FlowOptions(spec.flows.min_km, spec.flows.top, known=files.get("known")),
     )
 
 
 def _digests(task: Task) -> dict[str, str | None]:
     """Those of a job's lists; of the rarer lists where there are any."""
-    more = {
-        "weights": task.weights_sha256,
-        "known": task.known_sha256,
-        "areas": task.areas_sha256,
-    }
-    given = {name: sha for name, sha in more.items() if sha is not None}
-    return {"candidates": task.candidates_sha256, **given}
+    return {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
