@@ -127,8 +127,8 @@ def one(request: Request, person: Reader, name: str) -> Response:
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
-    if _has_parts(views):
-        versions = _of_places(versions, results)
+    if any("/" in view.name for view in views):  # slots and levels of places: those with results
+        versions = [one for one in versions if one.results] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
     return render(
         request,
@@ -181,11 +181,6 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
     )
 
 
-def _has_parts(views: Sequence[MetricView]) -> bool:
-    """Whether a metric is reported in parts, as a location is by slot and level."""
-    return any("/" in view.name for view in views)
-
-
 def _matches(row: Health, q: str) -> bool:
     text = f"{row.name} {row.description} {row.kind}".casefold()
     return all(word in text for word in q.casefold().split())
@@ -198,9 +193,21 @@ def _version(
     views: Sequence[MetricView],
     results: Sequence[ResultRow],
 ) -> Version:
+    """A version with panels of its newest series, or else of the decodings of single windows."""
     own = tuple(row for row in results if row.params_id == params_id)
-    windows = windows_of(own)
-    panels, names, reports, source, level, alpha = _panels(request, person, own, windows)
+    series = next((row for row in own if row.operation == "series"), None)
+    alpha: float | None = None
+    if series is not None:
+        found = json.loads(service_of(request).results.file(person, series.id, RESULTS))
+        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
+        panels, names = value_panels(found, values), window_names(found)
+        reports, level, alpha = window_reports(found), found["level"], found["alpha"]
+    else:
+        windows = windows_of(own)
+        panels = tuple(_panels_of_windows(windows))
+        names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
+        reports = tuple(int(summary["num_reports"]) for _, summary in windows)
+        level = _same_level([row for row, _ in windows])
     return Version(
         params_id=params_id,
         listed=tuple(view.listed for view in views if view.params_id == params_id and view.listed),
@@ -209,16 +216,10 @@ def _version(
         names=names,
         volume=count_plot(reports) if reports else None,
         reports=reports,
-        source=source,
+        source="" if series is None else series.id,
         level=level,
         alpha=alpha,
     )
-
-
-def _of_places(versions: Sequence[Version], results: Sequence[ResultRow]) -> list[Version]:
-    """Of a location, whose slots and levels have a params_id each: those with results."""
-    del results
-    return [version for version in versions if version.results] or list(versions[:1])
 
 
 def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, Any]]]:
@@ -233,33 +234,6 @@ def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, 
         ):
             newest.setdefault((row.first_day, row.last_day), row)
     return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
-
-
-def _panels(
-    request: Request,
-    person: Person,
-    results: Sequence[ResultRow],
-    windows: Sequence[tuple[ResultRow, dict[str, Any]]],
-) -> tuple[
-    tuple[ValuePanel, ...], tuple[str, ...], tuple[int, ...], str, float | None, float | None
-]:
-    """Of the newest series; where there is none, of the decodings of single windows.
-
-    Returns the panels, names and reports of the windows, the id of the series or "", and the
-    levels of intervals and of tests; None where decodings differ in them.
-    """
-    series = next((row for row in results if row.operation == "series"), None)
-    if series is not None:
-        content = service_of(request).results.file(person, series.id, RESULTS)
-        found = json.loads(content)
-        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
-        panels = value_panels(found, values)
-        levels = found["level"], found["alpha"]
-        return panels, window_names(found), window_reports(found), series.id, *levels
-    names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
-    reports = tuple(int(summary["num_reports"]) for _, summary in windows)
-    level = _same_level([row for row, _ in windows])
-    return tuple(_panels_of_windows(windows)), names, reports, "", level, None
 
 
 def _same_level(rows: Sequence[ResultRow]) -> float | None:
