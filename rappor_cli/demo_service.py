@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,8 +23,6 @@ from decoder.sources.collector_client import ask
 from decoder.sources.density_windows import SplitName
 from decoder_service.alarms.events import Rules
 from decoder_service.alarms.rows import EventState
-from decoder_service.alarms.rules import Channel
-from decoder_service.daily_series.rules import DailySeriesState
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import (
     CandidateSpec,
@@ -36,8 +34,7 @@ from decoder_service.jobs.specs import (
 )
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.schedules.choices import NewSchedule
-from decoder_service.schedules.periods import Every
+from decoder_service.schedules.choices import Every, NewSchedule
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.window_rows import WindowState
 from decoder_service.shell.server import running_service
@@ -62,11 +59,12 @@ from simulations.experiments.demo_weeks import (
 from simulations.populations.fleet import FleetDelivery, deliver, encode_fleet
 
 JOB_SECONDS = 300.0
-FOLLOWED = ("start_page", "theme")  # metrics with a daily series
+FOLLOWED = ("start_page", "theme")  # metrics with a series by day
 MAX_JOBS = 1000
 TICK_SECONDS = 2.0
 FILE = "decoder.sqlite"
 HOST = "127.0.0.1"
+ALARM_TARGET = "this terminal"
 Say = Callable[[str], None]
 
 
@@ -84,14 +82,13 @@ def check_port(port: int) -> None:
 
 @contextmanager
 def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
-    """Listen on this machine for the demo's alarm and print it; yield the URL for it."""
+    """Listen on this machine for the demo's alarm and print it; yield the Apprise URL for it."""
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            values = ", ".join(map(visible, told.get("values", [])))
-            day = told.get("window", {}).get("first_day", "")
-            say(f"alarm: {told['alarm']}, {day}: {told['text']} ({values})")
+            lines = [visible(line) for line in told["message"].splitlines() if line]
+            say(f"alarm: {told['title']}: {' '.join(lines)}")
             self.send_response(204)
             self.end_headers()
 
@@ -102,7 +99,7 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/alarms"
+            yield f"json://127.0.0.1:{server.server_port}/alarms"
         finally:
             server.shutdown()
 
@@ -137,20 +134,22 @@ def prepared_service(
     """
     for leftover in output.glob(f"{FILE}*"):
         leftover.unlink()
-    settings = load_settings(  # named, so that a shell set up for an operator changes nothing
-        database=f"sqlite:///{output / FILE}",
-        host=HOST,
-        port=port,
-        public_url=None,
-        collector=collector,
-        collector_key=None,
-        aggregate_folder=None,
-        job_slots=2,
-        tick_seconds=TICK_SECONDS,
-        webhook_loopback=True,
-        log_level="error",
-    )
-    with listening_alarms(say) as hook, running_service(settings) as (url, app):
+    with ExitStack() as stack:
+        hook = stack.enter_context(listening_alarms(say))
+        settings = load_settings(  # named, so that a shell set up for an operator changes nothing
+            database=f"sqlite:///{output / FILE}",
+            host=HOST,
+            port=port,
+            public_url=None,
+            collector=collector,
+            collector_key=None,
+            aggregate_folder=None,
+            job_slots=2,
+            tick_seconds=TICK_SECONDS,
+            alarm_urls={ALARM_TARGET: hook},
+            log_level="error",
+        )
+        url, app = stack.enter_context(running_service(settings))
         service: DecoderService = app.state.service
         key, second = (
             service.access.create_key(COMMAND_LINE, name, Role.ADMIN, "made by rappor demo")
@@ -162,8 +161,7 @@ def prepared_service(
             person, "start pages", text.encode(), source="made by rappor demo", shared=True
         )
         listed = CandidateSpec(list=pages.id)
-        service.daily_series.choose(person, FOLLOWED[0], True, pages.id)
-        schedule = _follow(service, person, listed, hook)
+        schedule = _follow(service, person, listed)
         for spec in _specs(service, person, today, rng, listed):
             service.jobs.submit(person, spec)
         _await_jobs(service, person, schedule, say)
@@ -264,18 +262,18 @@ def filled_collector(
         yield url
 
 
-def _follow(
-    service: DecoderService, person: Person, listed: CandidateSpec, hook: str
-) -> ScheduleRow:
-    """A schedule that decodes each closed day, with an alarm."""
+def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> ScheduleRow:
+    """A schedule that decodes each closed day, with an alarm, and one that makes a series."""
     asked = NewSchedule(
         name="start pages by day", metric="start_page", every=Every.DAY, candidates=listed,
         options=Choices(correction="bonferroni"),
     )  # fmt: skip
     schedule = service.schedules.create(person, asked)
+    series = {"name": "start pages over time", "operation": "series", "options": Choices()}
+    service.schedules.create(person, asked.model_copy(update=series))
     rules = Rules(change=0.03, new_value=True)
     service.alarms.create(
-        person, schedule.id, "a page that moves", Channel.WEBHOOK, hook, rules, show_values=True
+        person, schedule.id, "a page that moves", ALARM_TARGET, rules, show_values=True
     )
     return schedule
 
@@ -330,15 +328,13 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
     """Whether the schedule has decoded each closed day and its alarm has told all of it, and
-    the daily series of two metrics are there."""
-    listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
-    daily = service.daily_series.all(person, listed).values()
+    the series by day of two metrics are there."""
+    series = service.results.all(person, operation="series")
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)
     return (
         len(windows) == DAYS
         and all(one.state == WindowState.DONE for one in windows)
         and all(one.state == EventState.SENT for one in events)
-        and len(daily) == len(FOLLOWED)
-        and all(one.state == DailySeriesState.DONE for one in daily)
+        and {row.metric for row in series} == set(FOLLOWED)
     )

@@ -14,6 +14,7 @@ from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, QuotaError
 from decoder_service.shell.models import aggregates as table
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
@@ -27,7 +28,7 @@ class Aggregates:
     database: ServiceDatabase
     clock: Clock
     access: Access
-    max_bytes_of_person: int
+    settings: ServiceSettings
     reader: Reader
 
     def upload(self, person: Person, content: bytes) -> AggregateRow:
@@ -37,10 +38,9 @@ class Aggregates:
         row, text = self.reader.read(described, content, self.clock().timestamp())
         with self.database.change() as connection:
             held = rows.aggregate_bytes_of(connection, person.id) + len(text)
-            if held > self.max_bytes_of_person:
-                raise QuotaError(
-                    f"your aggregates would hold {held:,} bytes, above {self.max_bytes_of_person:,}"
-                )
+            most = self.settings.max_stored_bytes_of_person
+            if held > most:
+                raise QuotaError(f"your aggregates would hold {held:,} bytes, above {most:,}")
             rows.save_aggregate(connection, row, text, person.id)
             self.access.note(connection, person, "upload-aggregate", sha256=row.sha256)
         return row

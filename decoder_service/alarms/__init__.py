@@ -1,1 +1,1 @@
-"""Alarms of schedules: their rules, their messages (events), mail and webhooks."""
+"""Alarms of schedules: their rules, their messages (events), and delivery by Apprise."""

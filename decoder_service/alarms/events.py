@@ -20,10 +20,9 @@ from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
 from decoder_service.alarms.rows import AlarmRow, EventRow, EventState, load_alarms, save_event
 from decoder_service.jobs.specs import StrictModel, canonical
-from decoder_service.schedules.multiplicity import Family, WindowTests, decided
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import Schedules, spec_of_schedule
-from decoder_service.schedules.series import load_tests
+from decoder_service.schedules.series import Family, WindowTests, decided, load_tests
 from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,

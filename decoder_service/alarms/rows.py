@@ -21,14 +21,12 @@ class EventState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlarmRow:
-    """An alarm of a schedule. channel: webhook or email.  rules: JSON.  secret: of webhooks."""
+    """An alarm of a schedule. target: a name of the setting `alarm_urls`.  rules: JSON."""
 
     id: str
     schedule_id: str
     name: str
-    channel: str
     target: str
-    secret: str
     rules: str
     show_values: bool
     created: float

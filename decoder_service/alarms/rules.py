@@ -6,13 +6,11 @@ At least once: an event is due again unless its sending was stored. Its id is th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from decoder_service.alarms import mail, rows, webhooks
+from decoder_service.alarms import delivery, rows
 from decoder_service.alarms.events import Rules
-from decoder_service.alarms.mail import MailServer
 from decoder_service.alarms.rows import AlarmRow, EventRow, EventState
 from decoder_service.people.access import MAX_NAME, Access
 from decoder_service.people.permissions import Act, Person, require
@@ -34,52 +32,37 @@ HOLD_SECONDS = 120.0  # longer than any try takes
 PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
 
 
-class Channel(StrEnum):
-    """The channels of an alarm: webhook or e-mail."""
-
-    WEBHOOK = "webhook"
-    EMAIL = "email"
-
-
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """What is needed to send messages. mail: None where no mail server is set up. pages: the
-    service's URL."""
-
-    allow_loopback: bool
-    mail: MailServer | None
-    pages: str
-
-
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """Operations on the alarms of a person's schedules. Each checks the person's role."""
+    """Operations on the alarms of a person's schedules. Each checks the person's role.
+
+    urls: the Apprise URL of each target that an operator set up.  pages: the service's URL.
+    """
 
     database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access
     schedules: Schedules
-    sending: Sending
+    urls: Mapping[str, str]
+    pages: str
 
     def create(
         self,
         person: Person,
         schedule_id: str,
         name: str,
-        channel: Channel,
         target: str,
         rules: Rules,
         show_values: bool = False,
     ) -> AlarmRow:
-        """Set an alarm; its secret is shown by this answer alone.
+        """Set an alarm.
 
         Args:
             person: owner of the schedule.
             schedule_id: whose windows are looked at.
             name: of the alarm.
-            channel: webhook or email.
-            target: URL or address.
+            target: a name of `urls`.
             rules: which findings send a message.
             show_values: whether values, which are sensitive, leave the service.
 
@@ -89,19 +72,16 @@ class Alarms:
         require(person, Act.ANALYSE)
         if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
-        if channel is Channel.WEBHOOK:
-            webhooks.check_target(target, allow_loopback=self.sending.allow_loopback)
-        else:
-            mail.check_address(target)
-            if self.sending.mail is None:
-                raise RequestError("no mail server is set up here; an operator sets `smtp_host`")
+        if target not in self.urls:
+            names = ", ".join(sorted(self.urls)) or "none yet"
+            raise RequestError(
+                f"target {target[:60]!a} is not set up here ({names}); an operator sets alarm_urls"
+            )
         row = AlarmRow(
             id=self.random_bytes(8).hex(),
             schedule_id=schedule_id,
             name=name,
-            channel=channel,
             target=target,
-            secret=self.random_bytes(32).hex(),
             rules=rules.model_dump_json(),
             show_values=show_values,
             created=self.clock().timestamp(),
@@ -111,7 +91,7 @@ class Alarms:
             if len(rows.load_alarms(connection, [schedule_id])) >= MAX_ALARMS:
                 raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
             rows.save_alarm(connection, row)
-            self.access.note(connection, person, "create-alarm", alarm=row.id, channel=channel)
+            self.access.note(connection, person, "create-alarm", alarm=row.id, target=target)
         return row
 
     def all(self, person: Person, schedule_id: str) -> list[AlarmRow]:
@@ -170,20 +150,13 @@ class Alarms:
         return True
 
     def _send(self, event: EventRow, alarm: AlarmRow) -> None:
-        if alarm.channel == Channel.WEBHOOK:
-            webhooks.post(
-                alarm.target,
-                event.body.encode(),
-                event=event.id,
-                secret=alarm.secret,
-                at=int(self.clock().timestamp()),
-                allow_loopback=self.sending.allow_loopback,
+        url = self.urls.get(alarm.target)
+        if url is None:
+            raise UnavailableError(
+                f"target {alarm.target[:60]!a} is not set up; an operator sets alarm_urls"
             )
-            return
-        if self.sending.mail is None:
-            raise UnavailableError("no mail server is set up here")
-        mail.send(self.sending.mail, alarm.target, event.body, self._link(event))
+        delivery.send(url, event.body, self._link(event))
 
     def _link(self, event: EventRow) -> str:
         found = json.loads(event.body).get("window", {}).get("result_id")
-        return f"{self.sending.pages}/results/{found}" if found and self.sending.pages else ""
+        return f"{self.pages}/results/{found}" if found and self.pages else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from decoder_service.jobs.specs import AreaSpec, CandidateSpec, JobSpec, KnownSpec, WeightSpec
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec
 from decoder_service.lists.rows import ListKind, ListVersionRow, load_lists, load_versions
 from decoder_service.people.permissions import Person, visible_lists
 from decoder_service.shell.errors import NotFoundError, RequestError
@@ -20,24 +21,29 @@ _HOLDS = {
 }
 
 
+LISTS = {  # members of a specification that name a list, and what that holds
+    "candidates": ListKind.CANDIDATES,
+    "weights": ListKind.WEIGHTS,
+    "known": ListKind.FLOWS,
+    "areas": ListKind.AREAS,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedSpec:
     """A specification whose lists have the numbers of their versions.
 
-    candidates, weights, known, areas: SHA-256 of their contents, None where no list is named.
+    sha256: of their contents, by the members that name a list.
     """
 
     spec: JobSpec
-    candidates: str | None
-    weights: str | None
-    known: str | None = None
-    areas: str | None = None
+    sha256: Mapping[str, str]
 
     @property
     def digests(self) -> tuple[str | None, ...]:
         """Digests of the lists' versions, as they enter the digest of a specification."""
-        more = (one for one in (self.weights, self.known, self.areas) if one is not None)
-        return (self.candidates, *more)
+        more = (self.sha256[name] for name in LISTS if name in self.sha256)
+        return tuple(more) if "candidates" in self.sha256 else (None, *more)
 
 
 def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
@@ -47,28 +53,15 @@ def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> Reso
     another kind.
     """
     changes: dict[str, CandidateSpec | WeightSpec] = {}
-    candidates = weights = known = areas = None
-    if spec.candidates.list is not None:
-        asked = spec.candidates.list, spec.candidates.version
-        found = _version(connection, person, *asked, ListKind.CANDIDATES)
-        changes["candidates"] = CandidateSpec(list=found.list_id, version=found.number)
-        candidates = found.sha256
-    if spec.weights is not None:
-        asked = spec.weights.list, spec.weights.version
-        found = _version(connection, person, *asked, ListKind.WEIGHTS)
-        changes["weights"] = WeightSpec(list=found.list_id, version=found.number)
-        weights = found.sha256
-    if spec.known is not None:
-        asked = spec.known.list, spec.known.version
-        found = _version(connection, person, *asked, ListKind.FLOWS)
-        changes["known"] = KnownSpec(list=found.list_id, version=found.number)
-        known = found.sha256
-    if spec.areas is not None:
-        asked = spec.areas.list, spec.areas.version
-        found = _version(connection, person, *asked, ListKind.AREAS)
-        changes["areas"] = AreaSpec(list=found.list_id, version=found.number)
-        areas = found.sha256
-    return ResolvedSpec(spec.model_copy(update=changes), candidates, weights, known, areas)
+    sha256: dict[str, str] = {}
+    for member, kind in LISTS.items():
+        named: CandidateSpec | WeightSpec | None = getattr(spec, member)
+        if named is None or named.list is None:
+            continue
+        found = _version(connection, person, named.list, named.version, kind)
+        changes[member] = named.model_copy(update={"version": found.number})
+        sha256[member] = found.sha256
+    return ResolvedSpec(spec.model_copy(update=changes), sha256)
 
 
 def _version(

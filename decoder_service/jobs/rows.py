@@ -43,23 +43,23 @@ class JobRow:
     spec: str
     spec_digest: str
     state: str
-    stage: str
-    done: int
-    total: int
-    attempt: int
     max_attempts: int
     owner: str
-    worker: str | None
-    token: str | None
-    lease: float | None
     priority: int
-    reason: str
     created: float
-    started: float | None  # of the last attempt
-    ended: float | None
-    result_id: str | None
-    checks: str | None
-    check_key: str
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    attempt: int = 0
+    worker: str | None = None
+    token: str | None = None
+    lease: float | None = None
+    reason: str = ""
+    started: float | None = None  # of the last attempt
+    ended: float | None = None
+    result_id: str | None = None
+    checks: str | None = None
+    check_key: str = ""
     owner_name: str = ""
 
 

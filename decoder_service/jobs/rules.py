@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, true
 
@@ -31,26 +30,17 @@ from decoder_service.people.permissions import (
     visible_aggregates,
     visible_jobs,
 )
-from decoder_service.people.quotas import PersonLimits, check_room
+from decoder_service.people.quotas import check_room, max_jobs
 from decoder_service.results.rows import load_results
 from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder_service.shell.models import aggregates, results
 from decoder_service.shell.models import jobs as table
+from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.versions import decoder_version
 
 MAX_SHOWN = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class JobLimits:
-    """What a job may take, and what a person may have."""
-
-    attempts: int
-    of_person: PersonLimits
-    has_collector: bool
-    folder: Path | None
-    version: str  # of the decoder: part of the digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,7 @@ class Jobs:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access
-    limits: JobLimits
+    settings: ServiceSettings
     metrics: Metrics
 
     def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
@@ -83,14 +73,14 @@ class Jobs:
         try:
             return self._submit(person, spec, priority, fresh=False)
         except RequestError:
-            if not self.limits.has_collector or not any(one.collector for one in spec.sources):
+            if self.settings.collector is None or not any(one.collector for one in spec.sources):
                 raise
         return self._submit(person, spec, priority, fresh=True)  # a day may be closed just now
 
     def _submit(self, person: Person, spec: JobSpec, priority: int, *, fresh: bool) -> JobRow:
         """As `submit`; the collector is asked first, which no transaction waits for."""
         served: list[Known | None] = [None] * len(spec.sources)
-        if self.limits.has_collector:
+        if self.settings.collector is not None:
             served = [
                 counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
             ]
@@ -112,12 +102,12 @@ class Jobs:
         require(person, Act.ANALYSE)
         if not -10 <= priority <= 10:
             raise RequestError(f"priority = {priority} is not from -10 to 10")
-        check_room(connection, self.limits.of_person, person.id, person.role)
+        check_room(connection, self.settings, person.id, person.role)
         resolved = self.resolve(connection, person, spec)
         uploaded = [_uploaded(connection, source) for source in spec.sources]
         counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
         check_job(spec, [known or window for known, window in counts])
-        spec_digest = digest(resolved.spec.to_json(), *resolved.digests, self.limits.version)
+        spec_digest = digest(resolved.spec.to_json(), *resolved.digests, decoder_version())
         row = self._new(person, resolved.spec, spec_digest, priority=priority)
         return self._queue(connection, person, row, "submit-job")
 
@@ -134,9 +124,9 @@ class Jobs:
                     f"there is no result {result_id[:40]!a} that you may check; "
                     "GET /v1/results has yours"
                 )
-            if found[0].version != self.limits.version:
+            if found[0].version != decoder_version():
                 raise RequestError(
-                    f"the result was made by {found[0].version}, this is {self.limits.version}; "
+                    f"the result was made by {found[0].version}, this is {decoder_version()}; "
                     "start the job again: its result supersedes this one"
                 )
             spec = JobSpec.model_validate(json.loads(found[0].manifest)["spec"])
@@ -187,10 +177,10 @@ class Jobs:
         return resolve_lists(connection, person, spec)
 
     def _check_source(self, connection: Connection, person: Person, source: CountSource) -> None:
-        if source.collector is not None and not self.limits.has_collector:
+        if source.collector is not None and self.settings.collector is None:
             raise UnavailableError("no collector is set up here; an operator sets `collector`")
         if source.files:
-            folder = self.limits.folder
+            folder = self.settings.aggregate_folder
             for name in source.files:
                 if folder is None or not (folder / name).is_file():
                     raise NotFoundError(
@@ -219,21 +209,10 @@ class Jobs:
             spec=spec.to_json(),
             spec_digest=spec_digest,
             state=JobState.QUEUED,
-            stage="",
-            done=0,
-            total=0,
-            attempt=0,
-            max_attempts=self.limits.attempts,
+            max_attempts=self.settings.job_attempts,
             owner=person.id,
-            worker=None,
-            token=None,
-            lease=None,
             priority=priority,
-            reason="",
             created=self.clock().timestamp(),
-            started=None,
-            ended=None,
-            result_id=None,
             checks=checks,
             check_key=checks or "",
         )
@@ -242,7 +221,7 @@ class Jobs:
         twin = rows.live_twin(connection, person.id, row.spec_digest, row.check_key)
         if twin is not None:
             return self._visible(connection, person, twin)
-        most = self.limits.of_person.jobs(person.role)
+        most = max_jobs(self.settings, person.role)
         if rows.count_live(connection, person.id) >= most:
             raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
         rows.save_job(connection, row)

@@ -23,6 +23,7 @@ from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
 from decoder_service.shell.models import lists as table
+from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 
 MAX_SOURCE = 1000
@@ -37,8 +38,7 @@ class Lists:
     clock: Clock
     random_bytes: Callable[[int], bytes]
     access: Access
-    max_entries: int
-    max_bytes_of_person: int
+    settings: ServiceSettings
     reader: Reader
 
     def all(self, person: Person) -> list[ListRow]:
@@ -178,7 +178,9 @@ class Lists:
     def _read(
         self, content: bytes, kind: ListKind, suffix: str, column: str | None
     ) -> tuple[bytes, int]:
-        return self.reader.read(content_of, content, kind, suffix, column, self.max_entries)
+        return self.reader.read(
+            content_of, content, kind, suffix, column, self.settings.max_list_entries
+        )
 
     def _own(self, connection: Connection, person: Person, list_id: str) -> ListRow:
         found = rows.load_lists(connection, own_lists(person) & (table.c.id == list_id))
@@ -196,11 +198,9 @@ class Lists:
         entries: int,
     ) -> ListVersionRow:
         held = rows.bytes_of_owner(connection, person.id) + len(values)
-        if held > self.max_bytes_of_person:
-            raise QuotaError(
-                f"your lists would hold {held:,} bytes, above {self.max_bytes_of_person:,}; "
-                "delete one"
-            )
+        most = self.settings.max_stored_bytes_of_person
+        if held > most:
+            raise QuotaError(f"your lists would hold {held:,} bytes, above {most:,}; delete one")
         at = self.clock().timestamp()
         name = sha256(values).hexdigest()
         row = ListVersionRow(list_id, number, name, entries, len(values), at)

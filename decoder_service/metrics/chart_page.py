@@ -1,9 +1,9 @@
-"""The chart on a metric's page: what its address asks for, its downloads, and its daily series."""
+"""The chart on a metric's page: what its address asks for, and its downloads."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -22,12 +22,11 @@ from decoder.output.series_chart import (
     values_by_share,
     windows_between,
 )
-from decoder_service.daily_series.rules import DailySeriesView
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import HEADERS, Form, Reader, address, environment, redirect
+from decoder_service.shell.web import HEADERS, Reader, address, environment
 from decoder_service.shell.web import router as new_router
 from rappor_core.text import visible
 
@@ -126,13 +125,6 @@ def _day(text: str) -> str:
         raise RequestError(f"day {text[:20]!a} is not one such as 2026-11-02") from None
 
 
-def newest_series(daily: DailySeriesView | None, results: Sequence[ResultRow]) -> ResultRow | None:
-    """The series that a metric's chart shows: the daily one, or else the newest of a job."""
-    if daily is not None and daily.result is not None:
-        return daily.result
-    return next((row for row in results if row.operation == "series"), None)
-
-
 def chart_of(request: Request, person: Person, row: ResultRow | None) -> MetricChart | None:
     """The chart of a series; None without one, or where nothing was found in it."""
     if row is None:
@@ -172,14 +164,10 @@ def _content(request: Request, person: Person, row: ResultRow) -> dict[str, Any]
 
 
 def _series_of(request: Request, person: Person, name: str) -> ResultRow:
-    service = service_of(request)
-    listed = [view.listed for view in service.metrics.all(person).metrics if view.listed]
-    daily = service.daily_series.all(person, listed).get(name)
-    results = service.results.all(person, metric=name, operation="series", limit=1)
-    row = newest_series(daily, results)
-    if row is None:
+    results = service_of(request).results.all(person, metric=name, operation="series", limit=1)
+    if not results:
         raise NotFoundError(f"there is no series of metric {name[:80]!a} that you may see")
-    return row
+    return results[0]
 
 
 @router.get("/metrics/{name}/chart.svg")
@@ -201,12 +189,3 @@ def numbers(request: Request, person: Reader, name: str) -> Response:
     query = query_of(request).of(content)
     text = chart_csv(content, query.values, query.first, query.last)
     return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")
-
-
-@router.post("/metrics/{name}/daily")
-def choose(request: Request, person: Reader, name: str, form: Form) -> Response:
-    """Switch the daily series of a metric on or off, and choose its list."""
-    enabled = form.text("enabled", "1") == "1"
-    chosen = form.text("list") or None
-    service_of(request).daily_series.choose(person, name, enabled, chosen)
-    return redirect(f"/metrics/{name}")

@@ -23,11 +23,9 @@ from decoder.output.series_view import (
 )
 from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
 from decoder.tables.format import days
-from decoder_service.daily_series.rules import DailySeriesView
-from decoder_service.lists.page import lists_by_kind
-from decoder_service.metrics.chart_page import RANGES, chart_of, newest_series
+from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
-from decoder_service.people.permissions import Act, Person
+from decoder_service.people.permissions import Person
 from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError
 from decoder_service.shell.requests import service_of
@@ -64,7 +62,7 @@ class Health:
 
 @dataclass(frozen=True)
 class LastChange:
-    """The largest value of a metric's daily series: its sparkline, share and last change.
+    """The largest value of a metric's newest series: its sparkline, share and last change.
 
     change: difference, low, high and p_adjusted, or empty.
     """
@@ -103,9 +101,10 @@ def index(request: Request, person: Reader, q: str = "") -> Response:
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
-    daily = _daily(request, person, found.metrics)
+    stored = service_of(request).results.all(person, operation="series", limit=MOST_RESULTS)
+    newest = {row.metric: row for row in reversed(stored)}
     rows = [
-        replace(_health(name, views), last=_last_change(daily.get(name)))
+        replace(_health(name, views), last=_last_change(newest.get(name)))
         for name, views in sorted(by_name.items())
     ]
     shown = [row for row in rows if _matches(row, q)]
@@ -128,16 +127,14 @@ def one(request: Request, person: Reader, name: str) -> Response:
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
-    if _has_parts(views):
-        versions = _of_places(versions, results)
-    daily = _daily(request, person, views).get(name)
+    if any("/" in view.name for view in views):  # slots and levels of places: those with results
+        versions = [one for one in versions if one.results] or versions[:1]
+    series = next((row for row in results if row.operation == "series"), None)
     return render(
         request,
         "metric.html.j2",
         person,
-        daily=daily,
-        chart=chart_of(request, person, newest_series(daily, results)),
-        lists=lists_by_kind(service.lists.all(person))["lists"] if person.may(Act.ANALYSE) else [],
+        chart=chart_of(request, person, series),
         colours=THEMES["light"],
         ranges=RANGES,
         health=_health(name, views, results),
@@ -146,18 +143,11 @@ def one(request: Request, person: Reader, name: str) -> Response:
     )
 
 
-def _daily(
-    request: Request, person: Person, views: Sequence[MetricView]
-) -> dict[str, DailySeriesView]:
-    listed = [view.listed for view in views if view.listed]
-    return service_of(request).daily_series.all(person, listed)
-
-
-def _last_change(daily: DailySeriesView | None) -> LastChange | None:
-    """The summary that the job of a daily series has stored."""
-    if daily is None or daily.result is None:
+def _last_change(series: ResultRow | None) -> LastChange | None:
+    """The change that the summary of a series has."""
+    if series is None:
         return None
-    found = json.loads(daily.result.summary).get("latest")
+    found = json.loads(series.summary).get("latest")
     if not found:
         return None
     return LastChange(
@@ -191,11 +181,6 @@ def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] 
     )
 
 
-def _has_parts(views: Sequence[MetricView]) -> bool:
-    """Whether a metric is reported in parts, as a location is by slot and level."""
-    return any("/" in view.name for view in views)
-
-
 def _matches(row: Health, q: str) -> bool:
     text = f"{row.name} {row.description} {row.kind}".casefold()
     return all(word in text for word in q.casefold().split())
@@ -208,9 +193,21 @@ def _version(
     views: Sequence[MetricView],
     results: Sequence[ResultRow],
 ) -> Version:
+    """A version with panels of its newest series, or else of the decodings of single windows."""
     own = tuple(row for row in results if row.params_id == params_id)
-    windows = windows_of(own)
-    panels, names, reports, source, level, alpha = _panels(request, person, own, windows)
+    series = next((row for row in own if row.operation == "series"), None)
+    alpha: float | None = None
+    if series is not None:
+        found = json.loads(service_of(request).results.file(person, series.id, RESULTS))
+        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
+        panels, names = value_panels(found, values), window_names(found)
+        reports, level, alpha = window_reports(found), found["level"], found["alpha"]
+    else:
+        windows = windows_of(own)
+        panels = tuple(_panels_of_windows(windows))
+        names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
+        reports = tuple(int(summary["num_reports"]) for _, summary in windows)
+        level = _same_level([row for row, _ in windows])
     return Version(
         params_id=params_id,
         listed=tuple(view.listed for view in views if view.params_id == params_id and view.listed),
@@ -219,16 +216,10 @@ def _version(
         names=names,
         volume=count_plot(reports) if reports else None,
         reports=reports,
-        source=source,
+        source="" if series is None else series.id,
         level=level,
         alpha=alpha,
     )
-
-
-def _of_places(versions: Sequence[Version], results: Sequence[ResultRow]) -> list[Version]:
-    """Of a location, whose slots and levels have a params_id each: those with results."""
-    del results
-    return [version for version in versions if version.results] or list(versions[:1])
 
 
 def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, Any]]]:
@@ -243,33 +234,6 @@ def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, 
         ):
             newest.setdefault((row.first_day, row.last_day), row)
     return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
-
-
-def _panels(
-    request: Request,
-    person: Person,
-    results: Sequence[ResultRow],
-    windows: Sequence[tuple[ResultRow, dict[str, Any]]],
-) -> tuple[
-    tuple[ValuePanel, ...], tuple[str, ...], tuple[int, ...], str, float | None, float | None
-]:
-    """Of the newest series; where there is none, of the decodings of single windows.
-
-    Returns the panels, names and reports of the windows, the id of the series or "", and the
-    levels of intervals and of tests; None where decodings differ in them.
-    """
-    series = next((row for row in results if row.operation == "series"), None)
-    if series is not None:
-        content = service_of(request).results.file(person, series.id, RESULTS)
-        found = json.loads(content)
-        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
-        panels = value_panels(found, values)
-        levels = found["level"], found["alpha"]
-        return panels, window_names(found), window_reports(found), series.id, *levels
-    names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
-    reports = tuple(int(summary["num_reports"]) for _, summary in windows)
-    level = _same_level([row for row, _ in windows])
-    return tuple(_panels_of_windows(windows)), names, reports, "", level, None
 
 
 def _same_level(rows: Sequence[ResultRow]) -> float | None:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
-from types import UnionType
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 from sqlalchemy import func, select
 
 from decoder.errors import RemoteError
+from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import results
+from rappor_core.aggregate import Aggregate
 from rappor_core.text import visible
 
 _KEEP_SECONDS = 30.0
@@ -30,21 +33,48 @@ _UNKNOWN = (
 )
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
-_ROW: dict[str, type | UnionType] = {  # of a version of a metric, as pages show it
-    "name": str,
-    "params_id": str,
-    "state": str,
-    "accepted": int,
-    "closed_through": str | None,
-    "served": dict | None,
-    "waiting": dict | None,
-    "definition": dict,
-}
-_SERVED = {"first_day", "last_day"}
-_WAITING = {"first_day", "reports"}
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
+
+
+def _check_day(text: str) -> str:
+    """A day as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
+    day = date.fromisoformat(text)
+    if day.year not in _YEARS or text != day.isoformat():
+        raise ValueError("not a day")
+    return text
+
+
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]+$")]
+Day = Annotated[str, AfterValidator(_check_day)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Served(_Strict):
+    first_day: Day
+    last_day: Day
+
+
+class _Waiting(_Strict):
+    first_day: Day
+    reports: int
+
+
+class _Listed(_Strict):
+    """A version of a metric, as pages show it."""
+
+    name: str
+    params_id: Word
+    state: Word
+    accepted: int
+    closed_through: Day | None
+    served: _Served | None
+    waiting: _Waiting | None
+    definition: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,49 +225,13 @@ class Metrics:
 
 def checked(listed: Any) -> list[dict[str, Any]]:
     """Check that a collector's answer is a list of metrics, and return it. Raises RemoteError."""
-    rows = _rows(listed, _ROW)
-    for row in rows:
-        waiting, served = row["waiting"] or {}, row["served"] or {}
-        if (waiting and not waiting.keys() >= _WAITING) or (
-            served and not served.keys() >= _SERVED
-        ):
-            raise _stranger(listed)
-        days = [row["closed_through"], waiting.get("first_day"), *map(served.get, _SERVED)]
-        if not all(day is None or _is_day(day) for day in days):
-            raise _stranger(listed)
-        if not isinstance(waiting.get("reports", 0), int):
-            raise _stranger(listed)
-    return rows
-
-
-def _rows(listed: Any, kinds: dict[str, type | UnionType]) -> list[dict[str, Any]]:
     try:
-        if not all(isinstance(row[name], kind) for row in listed for name, kind in kinds.items()):
-            raise TypeError
-        if not all(_is_word(row["state"]) and _is_word(row["params_id"]) for row in listed):
-            raise TypeError
+        TypeAdapter(list[_Listed]).validate_python(listed)
         json.dumps(listed, ensure_ascii=False).encode()  # no lone surrogates, which no page holds
-        return list(listed)
-    except (KeyError, TypeError, ValueError, RecursionError):  # UnicodeEncodeError too
-        raise _stranger(listed) from None
-
-
-def _stranger(listed: Any) -> RemoteError:
-    shown = visible(reprlib.repr(listed)[:60])
-    return RemoteError(f"what answers is not a collector: {shown}; check its address")
-
-
-def _is_word(text: str) -> bool:
-    return text.isascii() and text.isalnum()
-
-
-def _is_day(text: object) -> bool:
-    """Whether it is one as it is compared and shown: 2026-11-01, not 20261101 or 2026-W45-7."""
-    try:
-        day = date.fromisoformat(str(text))
-    except ValueError:
-        return False
-    return day.year in _YEARS and text == day.isoformat()
+    except (ValueError, TypeError, RecursionError):
+        shown = visible(reprlib.repr(listed)[:60])
+        raise RemoteError(f"what answers is not a collector: {shown}; check its address") from None
+    return list(listed)
 
 
 def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
@@ -247,3 +241,32 @@ def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row["definition"] for row in listed if row["state"] == "current"]
+
+
+_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class RemoteCollector:
+    """A collector over HTTP. Every method raises RemoteError. `key`: of scope aggregate."""
+
+    url: str
+    key: str
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """List every version of every metric, with the served days."""
+        return checked(ask_json(self.url, "/v1/metrics", "metrics", key=self.key)["metrics"])
+
+    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
+        """The counts of a window of one version."""
+        return fetch_aggregate(
+            self.url, metric, params_id=params_id, first=first, last=last, key=self.key
+        )
+
+    def counters(self) -> tuple[float, float]:
+        """Numbers of reports accepted and refused since the collector started."""
+        text = ask(self.url, "/metrics", key=self.key).decode("utf-8", "replace")
+        sums = {"accepted": 0.0, "refused": 0.0}
+        for name, value in _COUNT.findall(text):
+            sums[name] += float(value)
+        return sums["accepted"], sums["refused"]

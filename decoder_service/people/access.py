@@ -16,21 +16,24 @@ from typing import Any
 from sqlalchemy import Connection
 
 from decoder_service.people import rows
-from decoder_service.people.identities import (
+from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
+from decoder_service.people.provider_roles import Claimed
+from decoder_service.people.rows import (
+    AuditRow,
     IdentityRow,
+    KeyRow,
+    SessionRow,
     identity_of,
     keep_out,
     load_identities,
     save_identity,
     see_identity,
 )
-from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
-from decoder_service.people.provider_roles import Claimed
-from decoder_service.people.rows import AuditRow, KeyRow, SessionRow
 from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
 from decoder_service.shell.models import identities
+from decoder_service.shell.settings import ServiceSettings
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
@@ -65,8 +68,7 @@ class Access:
     database: ServiceDatabase
     clock: Clock
     random_bytes: Callable[[int], bytes]
-    session_seconds: float
-    role_seconds: float = 30 * 86_400.0  # for which a role from a provider holds without its person
+    settings: ServiceSettings
 
     def person_of_key(self, text: str) -> Person:
         """Raises AuthenticationError without a key that holds. The key is in no message."""
@@ -156,7 +158,7 @@ class Access:
             role=person.role,
             key_id=person.key_id or None,
             created=at,
-            expires=at + self.session_seconds,
+            expires=at + self.settings.session_seconds,
         )
         rows.end_old_sessions(connection, at)
         rows.save_session(connection, row)
@@ -225,7 +227,11 @@ class Access:
 
     def person_of_id(self, connection: Connection, person_id: str) -> Person | None:
         """A person with the highest role that holds in their absence; None without one."""
-        return person_of_id(connection, person_id, self._now() - self.role_seconds)
+        if person_id == SERVICE.id:
+            return SERVICE
+        return person_of_id(
+            connection, person_id, self._now() - self.settings.oidc_role_days * 86_400.0
+        )
 
     def check_holds(self, connection: Connection, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request

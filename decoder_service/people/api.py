@@ -12,9 +12,8 @@ from pydantic import StringConstraints
 from decoder_service.jobs.api import Limit, Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import shown_key
-from decoder_service.people.identities import IdentityRow
 from decoder_service.people.permissions import Role
-from decoder_service.people.rows import AuditRow
+from decoder_service.people.rows import AuditRow, IdentityRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.requests import service_of

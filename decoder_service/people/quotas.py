@@ -18,54 +18,33 @@ from decoder_service.shell.settings import ServiceSettings
 _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
 
 
-@dataclass(frozen=True, slots=True)
-class PersonLimits:
-    """Limits of one person, by role. results: bytes. jobs: that wait or run."""
-
-    results_of_analyst: int
-    results_of_admin: int
-    jobs_of_analyst: int
-    jobs_of_admin: int
-    list_bytes: int
-    aggregate_bytes: int
-
-    def results(self, role: Role) -> int:
-        """The most bytes of results."""
-        return self.results_of_admin if role is Role.ADMIN else self.results_of_analyst
-
-    def jobs(self, role: Role) -> int:
-        """The most jobs that wait or run."""
-        return self.jobs_of_admin if role is Role.ADMIN else self.jobs_of_analyst
+def max_result_bytes(settings: ServiceSettings, role: Role) -> int:
+    """The most bytes of results that a person of a role may hold."""
+    is_admin = role is Role.ADMIN
+    return settings.max_result_bytes_of_admin if is_admin else settings.max_result_bytes_of_analyst
 
 
-def limits_of(settings: ServiceSettings) -> PersonLimits:
-    """The limits of one person, from the settings."""
-    return PersonLimits(
-        results_of_analyst=settings.max_result_bytes_of_analyst,
-        results_of_admin=settings.max_result_bytes_of_admin,
-        jobs_of_analyst=settings.max_jobs_of_analyst,
-        jobs_of_admin=settings.max_jobs_of_admin,
-        list_bytes=settings.max_stored_bytes_of_person,
-        aggregate_bytes=settings.max_stored_bytes_of_person,
-    )
+def max_jobs(settings: ServiceSettings, role: Role) -> int:
+    """The most jobs of a person of a role that wait or run."""
+    return settings.max_jobs_of_admin if role is Role.ADMIN else settings.max_jobs_of_analyst
 
 
-def check_room(connection: Connection, limits: PersonLimits, person: str, role: Role) -> None:
+def check_room(connection: Connection, settings: ServiceSettings, person: str, role: Role) -> None:
     """Raises QuotaError where a person's results fill what the role allows: no job may start."""
-    held, most = result_bytes_of(connection, person), limits.results(role)
+    held, most = result_bytes_of(connection, person), max_result_bytes(settings, role)
     if held >= most:
         raise QuotaError(
             f"your results hold {held:,} bytes; a role of {role} may hold {most:,}: {_WAY_OUT}"
         )
 
 
-def check_held(connection: Connection, limits: PersonLimits, person: str, role: Role) -> None:
+def check_held(connection: Connection, settings: ServiceSettings, person: str, role: Role) -> None:
     """Raises QuotaError where a result that was just given to a person is too much.
 
     Until the transaction ends no other one gives that person a result.
     """
     hold_still(connection, person)
-    held, most = result_bytes_of(connection, person), limits.results(role)
+    held, most = result_bytes_of(connection, person), max_result_bytes(settings, role)
     if held > most:
         raise QuotaError(
             f"with this result yours would hold {held:,} bytes; a role of {role} may hold "
@@ -86,21 +65,20 @@ class Usage:
     """A person's stored bytes and jobs, with their limits."""
 
     database: ServiceDatabase
-    limits: PersonLimits
+    settings: ServiceSettings
 
     def of(self, person: Person) -> dict[str, Amount]:
         """Count a person's bytes of results, lists and aggregates, and jobs that wait or run.
         Raises RoleError."""
         require(person, Act.ANALYSE)
-        limits = self.limits
+        settings = self.settings
+        most = settings.max_stored_bytes_of_person
         with self.database.read() as connection:
             return {
                 "result_bytes": Amount(
-                    result_bytes_of(connection, person.id), limits.results(person.role)
+                    result_bytes_of(connection, person.id), max_result_bytes(settings, person.role)
                 ),
-                "list_bytes": Amount(bytes_of_owner(connection, person.id), limits.list_bytes),
-                "aggregate_bytes": Amount(
-                    aggregate_bytes_of(connection, person.id), limits.aggregate_bytes
-                ),
-                "jobs": Amount(count_live(connection, person.id), limits.jobs(person.role)),
+                "list_bytes": Amount(bytes_of_owner(connection, person.id), most),
+                "aggregate_bytes": Amount(aggregate_bytes_of(connection, person.id), most),
+                "jobs": Amount(count_live(connection, person.id), max_jobs(settings, person.role)),
             }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import Request
 from starlette.responses import Response
 
@@ -25,10 +23,14 @@ def home() -> Response:
 
 @router.get("/sign-in")
 @without_key
-def form(request: Request, next: str = "", left: bool = False) -> Response:
+async def form(request: Request, next: str = "", left: bool = False) -> Response:
     """The page that asks for a key. left: whether somebody just signed out, but not of their
     provider."""
-    return render(request, "sign_in.html.j2", **_context(request, local_address(next), left=left))
+    provider, leave = service_of(request).provider, None
+    if provider is not None and left:
+        public = (service_of(request).settings.public_url or "").rstrip("/")
+        leave = await provider.leave_url(f"{public}/sign-in")
+    return _sign_in_page(request, local_address(next), leave=leave)
 
 
 @router.post("/sign-in")
@@ -40,8 +42,7 @@ def enter(request: Request, form: Form) -> Response:
     try:
         sign_in(request, answer, form.text("key"))
     except AuthenticationError as error:
-        context = _context(request, there, problem=str(error))
-        return render(request, "sign_in.html.j2", None, 401, **context)
+        return _sign_in_page(request, there, 401, problem=str(error))
     return answer
 
 
@@ -61,17 +62,16 @@ def _to(there: str) -> Response:
     return answer
 
 
-def _context(
-    request: Request, there: str, *, problem: str = "", left: bool = False
-) -> dict[str, Any]:
-    """What the form is filled with."""
-    service = service_of(request)
-    provider, leave = service.provider, None
-    if provider is not None and left:
-        public = (service.settings.public_url or "").rstrip("/")
-        leave = provider.leave_url(f"{public}/sign-in")
-    name = "" if provider is None else provider.name
-    return {"next": there, "problem": problem, "provider": name, "leave": leave or ""}
+def _sign_in_page(
+    request: Request, there: str, status: int = 200, *, problem: str = "", leave: str | None = None
+) -> Response:
+    """The form to sign in. there: the page to go to then. leave: where to sign out, too."""
+    provider = service_of(request).provider
+    host = "" if provider is None else provider.host
+    return render(
+        request, "sign_in.html.j2", None, status,
+        next=there, problem=problem, provider=host, leave=leave or "",
+    )  # fmt: skip
 
 
 def local_address(address: str) -> str:

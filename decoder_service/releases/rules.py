@@ -49,6 +49,7 @@ from decoder_service.shell.errors import (
     UnavailableError,
 )
 from decoder_service.shell.models import releases as table
+from decoder_service.shell.settings import ServiceSettings
 from rappor_core.text import visible
 
 MAX_REASON = 1000
@@ -66,8 +67,7 @@ class Releases:
     random_bytes: Callable[[int], bytes]
     access: Access
     publisher: ReleasePublisher
-    max_bytes: int  # of a release
-    max_bytes_of_person: int  # of those that are not approved
+    settings: ServiceSettings
     building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
 
     def all(
@@ -195,8 +195,9 @@ class Releases:
         content = {"policy": dict(changes.policy), "changes": list(changes.rows)}
         text = json.dumps(content).encode()
         size = sum(map(len, built.files.values())) + len(text)
-        if size > self.max_bytes:
-            raise QuotaError(f"the release would have {size:,} bytes, above {self.max_bytes:,}")
+        most = self.settings.max_result_bytes
+        if size > most:
+            raise QuotaError(f"the release would have {size:,} bytes, above {most:,}")
         row = ReleaseRow(
             id=self.random_bytes(8).hex(),
             name=asked.name,
@@ -276,10 +277,11 @@ class Releases:
         waiting, held = rows.held_by(connection, person.id)
         if waiting >= MAX_WAITING:
             raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
-        if held + size > self.max_bytes_of_person:
+        most = self.settings.max_stored_bytes_of_person
+        if held + size > most:
             raise QuotaError(
                 f"your releases that are not approved would hold {held + size:,} bytes, above "
-                f"{self.max_bytes_of_person:,}; withdraw one (files of rejected ones are deleted "
+                f"{most:,}; withdraw one (files of rejected ones are deleted "
                 "after keep_rejected_days)"
             )
 

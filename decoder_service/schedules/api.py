@@ -11,7 +11,6 @@ from pydantic import StringConstraints
 
 from decoder_service.alarms.events import Rules, shown_event
 from decoder_service.alarms.rows import AlarmRow
-from decoder_service.alarms.rules import Channel
 from decoder_service.jobs.api import Limit, Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.schedules.choices import Name, NewSchedule, ScheduleChoices
@@ -33,10 +32,9 @@ class Enabled(StrictModel):
 
 
 class NewAlarm(StrictModel):
-    """The request for an alarm on a schedule: its rules, and where its messages go."""
+    """The request for an alarm on a schedule: its rules, and the target of its messages."""
 
     name: Name
-    channel: Channel
     target: Annotated[str, StringConstraints(max_length=1000)]
     rules: Rules = Rules()
     show_values: bool = False
@@ -114,11 +112,11 @@ def delete(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
 
 @router.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
 def create_alarm(request: Request, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
-    """Set an alarm; only this answer shows the secret that signs its webhooks."""
+    """Set an alarm; its target is one that an operator set up."""
     row = service_of(request).alarms.create(
-        person, schedule_id, body.name, body.channel, body.target, body.rules, body.show_values
+        person, schedule_id, body.name, body.target, body.rules, body.show_values
     )
-    return shown_alarm(row) | {"secret": row.secret}
+    return shown_alarm(row)
 
 
 @router.get("/{schedule_id}/alarms", operation_id="listAlarms")
@@ -157,11 +155,10 @@ def shown_window(row: WindowRow) -> dict[str, Any]:
 
 
 def shown_alarm(row: AlarmRow) -> dict[str, Any]:
-    """The public properties of an alarm, without its secret."""
+    """The public properties of an alarm."""
     return {
         "id": row.id,
         "name": row.name,
-        "channel": row.channel,
         "target": row.target,
         "rules": json.loads(row.rules),
         "show_values": row.show_values,

@@ -1,15 +1,15 @@
-"""What a person chooses of a schedule, as it comes in."""
+"""What a person chooses of a schedule, as it comes in, and its days, weeks and months."""
 
 from __future__ import annotations
 
-from datetime import date
-from typing import Annotated
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Annotated, Literal
 
 from pydantic import StringConstraints
 
 from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, StrictModel, WeightSpec
-from decoder_service.schedules.multiplicity import Family
-from decoder_service.schedules.periods import Every
+from decoder_service.schedules.series import Family
 
 Name = Annotated[str, StringConstraints(max_length=200)]
 
@@ -31,7 +31,38 @@ class ScheduleChoices(StrictModel):
 
 
 class NewSchedule(ScheduleChoices):
-    """The request for a schedule: a metric, decoded in every sealed window."""
+    """The request for a schedule: a metric, decoded in every sealed window.
+
+    operation: `decode` each window for good, or make a `series` of the last ones anew.
+    """
 
     metric: MetricName
     every: Every
+    operation: Literal["decode", "series"] = "decode"
+
+
+DAY = timedelta(days=1)
+
+
+class Every(StrEnum):
+    """Length of the windows of a schedule; weeks are Monday to Sunday."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+def period_start(every: Every, day: date) -> date:
+    """The first day of the period that a day is in."""
+    if every is Every.WEEK:
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if every is Every.MONTH else day
+
+
+def period_end(every: Every, day: date) -> date:
+    """The last day of the period that a day is in."""
+    if every is Every.WEEK:
+        return day + timedelta(days=6 - day.weekday())
+    if every is Every.MONTH:
+        return (day.replace(day=28) + timedelta(days=4)).replace(day=1) - DAY
+    return day

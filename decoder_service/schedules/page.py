@@ -10,10 +10,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
-from decoder.kinds.interface import has_candidates
+from decoder.kinds.interface import kinds_with
 from decoder_service.alarms.events import shown_event
-from decoder_service.alarms.rows import AlarmRow
-from decoder_service.alarms.rules import Channel
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
@@ -22,16 +20,12 @@ from decoder_service.jobs.form import (
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
-from decoder_service.lists.names import as_ids, as_names, unique_names
-from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
 from decoder_service.people.permissions import Act, Person, require
-from decoder_service.schedules.alarm_form import alarm_of_form
-from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.multiplicity import Family
-from decoder_service.schedules.periods import Every
+from decoder_service.schedules.choices import Every, NewSchedule, ScheduleChoices
 from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.series import SeriesView
-from decoder_service.schedules.view import RULES, found_values, rules_in_words
+from decoder_service.schedules.series import Family, SeriesView
+from decoder_service.schedules.view import RULES, alarm_of_form, found_values, rules_in_words
 from decoder_service.shell.errors import FieldError, QuotaError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
@@ -57,10 +51,20 @@ def index(request: Request, person: Reader) -> Response:
 
 
 @router.get("/schedules/new")
-def new(request: Request, person: Reader, metric: str = "") -> Response:
+def new(
+    request: Request, person: Reader, metric: str = "", operation: str = "", every: str = ""
+) -> Response:
     """The page with the form for a new schedule."""
     require(person, Act.ANALYSE)
-    return _form(request, person, None, Posted({"metric": [metric]}, {}))
+    return _form(
+        request,
+        person,
+        None,
+        Posted(
+            {"metric": [metric], "operation": [operation or "decode"], "every": [every or "week"]},
+            {},
+        ),
+    )
 
 
 @router.post("/schedules")
@@ -70,6 +74,7 @@ def create(request: Request, person: Reader, form: Form) -> Response:
         given = _choices(_with_ids(request, person, form)) | {
             "metric": form.text("metric"),
             "every": form.text("every"),
+            "operation": form.text("operation", "decode"),
         }
         asked = in_labels(lambda: parsed(NewSchedule, given))
         row = service_of(request).schedules.create(person, asked)
@@ -127,22 +132,20 @@ def delete(request: Request, person: Reader, schedule_id: str, form: Form) -> Re
 
 @router.post("/schedules/{schedule_id}/alarms")
 def create_alarm(request: Request, person: Reader, schedule_id: str, form: Form) -> Response:
-    """Set an alarm; only this page shows the secret of a webhook. One that is refused keeps its
-    form."""
+    """Set an alarm. One that is refused keeps its form."""
     try:
         asked = alarm_of_form(form)
-        made = service_of(request).alarms.create(
+        service_of(request).alarms.create(
             person,
             schedule_id,
             asked.name,
-            asked.channel,
             asked.target,
             asked.rules,
             asked.show_values,
         )
     except RequestError as error:
         return _shown(request, person, schedule_id, form=form, error=error)
-    return _shown(request, person, schedule_id, made)
+    return redirect(f"/schedules/{schedule_id}")
 
 
 @router.post("/schedules/{schedule_id}/alarms/{alarm_id}/delete")
@@ -160,7 +163,6 @@ def _shown(
     request: Request,
     person: Person,
     schedule_id: str,
-    made: AlarmRow | None = None,
     form: Posted | None = None,
     error: RequestError | None = None,
 ) -> Response:
@@ -177,7 +179,7 @@ def _shown(
         request,
         "schedule.html.j2",
         person,
-        201 if made else 200 if error is None else status_of(error)[0],
+        200 if error is None else status_of(error)[0],
         row=row,
         schedule_status=service.statuses.of_row(row),
         chosen=chosen(
@@ -188,13 +190,11 @@ def _shown(
         problem=problem,
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
         events=[(names[event.alarm_id], shown_event(event)) for event in events],
-        made=made,
         rules=RULES,
         given=form or Posted({"failed": ["1"]}, {}),
         refused=str(error or ""),
         wrong=error.field if isinstance(error, FieldError) else "",
-        channels=list(Channel),
-        has_mail=service.alarms.sending.mail is not None,
+        targets=sorted(service.alarms.urls),
     )
 
 
@@ -271,8 +271,7 @@ def _form(
     service = service_of(request)
     lists = service.lists.all(person)
     listed = [view for view in service.metrics.all(person).metrics if view.listed]
-    own = {one.name for one in listed if not has_candidates(_kind(one.listed))}
-    names = {view.name for view in listed if "/" not in view.name} - own
+    names = {view.name for view in listed if _kind(view.listed) in kinds_with("series")}
     return render(
         request,
         "schedule_form.html.j2",

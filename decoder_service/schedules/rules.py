@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, true
 
-from decoder.kinds.interface import has_candidates
+from decoder.kinds.interface import has_candidates, kinds_with
+from decoder.options import Operation
+from decoder.sources.windows import Each
 from decoder_service.jobs.checks import (
     Known,
     check_job,
@@ -27,16 +29,21 @@ from decoder_service.jobs.specs import (
 )
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import MAX_NAME, Access
-from decoder_service.people.permissions import Act, Person, require, visible_schedules
+from decoder_service.people.permissions import (
+    SERVICE_ID,
+    Act,
+    Person,
+    require,
+    visible_schedules,
+)
 from decoder_service.schedules import rows
 from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.multiplicity import Family
 from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.series import SeriesView, groups_of, view_of
+from decoder_service.schedules.series import Family, SeriesView, groups_of, view_of
 from decoder_service.schedules.window_rows import WindowRow, load_windows
 from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError
+from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
 from decoder_service.shell.models import schedules as table
 
 MAX_SCHEDULES = 200  # of a person
@@ -65,7 +72,7 @@ class Schedules:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
         require(person, Act.ANALYSE)
-        spec = self._spec(asked, asked.metric)
+        spec = self._spec(asked, asked.metric, asked.every, asked.operation)
         counts = self._known(asked.metric)  # asks the collector, which no transaction waits for
         row = ScheduleRow(
             id=self.random_bytes(8).hex(),
@@ -96,10 +103,11 @@ class Schedules:
         counts = self._known(self.get(person, schedule_id).metric)
         with self.database.change() as connection:
             before = self.one(connection, person, schedule_id)
+            operation = spec_of_schedule(before).operation
             row = replace(
                 before,
                 name=asked.name,
-                spec=self._spec(asked, before.metric).to_json(),
+                spec=self._spec(asked, before.metric, before.every, operation).to_json(),
                 family=asked.family,
                 first_day=None if asked.first_day is None else asked.first_day.isoformat(),
             )
@@ -108,14 +116,20 @@ class Schedules:
             self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
         return row
 
-    def _spec(self, asked: ScheduleChoices, metric: str) -> JobSpec:
+    def _spec(
+        self, asked: ScheduleChoices, metric: str, every: str, operation: Operation
+    ) -> JobSpec:
         """What is decoded in each window. Raises RequestError."""
         name = asked.name
         if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
             raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
-        if not self.jobs.limits.has_collector:
+        if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
+        if operation == "series" and every not in list(Each):
+            raise RequestError(f"every: a series has windows of a {' or '.join(Each)}")
         return JobSpec(
+            operation=operation,
+            each=Each(every) if operation == "series" else Each.DAY,
             source=CountSource(collector=WindowSpec(metric=metric)),
             candidates=asked.candidates,
             weights=asked.weights,
@@ -137,10 +151,10 @@ class Schedules:
         spec = spec_of_schedule(row)
         check_spec(spec)
         for one in counts or ():
-            if not has_candidates(one.kind or "string"):
+            if spec.operation == "decode" and not has_candidates(one.kind or "string"):
                 raise RequestError(
                     f"metric {one.metric!a} is of kind {one.kind}, and a schedule decodes strings, "
-                    "categories and booleans; start jobs for it"
+                    "categories and booleans; make a series of it, or start jobs"
                 )
         check_job(spec, [counts])
         self.jobs.resolve(connection, person, spec)
@@ -181,7 +195,8 @@ class Schedules:
         """Delete a schedule with its alarms; its results stay. Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.change() as connection:
-            self.one(connection, person, schedule_id)
+            if self.one(connection, person, schedule_id).owner == SERVICE_ID:
+                raise RequestError("the service makes this schedule again; pause it")
             rows.delete_schedule(connection, schedule_id)
             self.access.note(connection, person, "delete-schedule", schedule=schedule_id)
 
@@ -206,15 +221,57 @@ class Schedules:
         with self.database.read() as connection:
             groups = groups_of(load_windows(connection, schedule_id))
             family, options = Family(row.family), spec_of_schedule(row).options
+            if spec_of_schedule(row).operation == "series":
+                groups = []  # the tests are those of its result
             found = [view_of(connection, family, options, windows) for windows in groups]
         with self.database.change() as connection:
             self.access.note(connection, person, "read-schedule", schedule=schedule_id)
         return found
 
+    def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
+        """Make the default schedules: the series by day of each metric whose values are declared.
+
+        listed: versions of metrics, as the collector lists them.
+        """
+        wanted = {str(version["name"]) for version in listed if _has_default(version)}
+        own = table.c.owner == SERVICE_ID
+        with self.database.read() as connection:
+            missing = wanted - {row.metric for row in rows.load_schedules(connection, own)}
+        if not missing:
+            return
+        try:
+            with self.database.change() as connection:
+                self.access.know_service(connection)
+                for metric in sorted(missing):
+                    rows.save_schedule(connection, self._default(metric))
+        except ConflictError:  # another process was first
+            return
+
+    def _default(self, metric: str) -> ScheduleRow:
+        source = CountSource(collector=WindowSpec(metric=metric))
+        return ScheduleRow(
+            id=self.random_bytes(8).hex(),
+            name=f"{metric[: MAX_NAME - 7]} by day",
+            owner=SERVICE_ID,
+            metric=metric,
+            every=Each.DAY,
+            spec=JobSpec(operation="series", source=source).to_json(),
+            enabled=True,
+            created=self.clock().timestamp(),
+        )
+
     def every_enabled(self) -> list[ScheduleRow]:
         """The schedules of all people that are switched on."""
         with self.database.read() as connection:
             return rows.load_schedules(connection, true() & table.c.enabled.is_(True))
+
+
+def _has_default(version: Mapping[str, Any]) -> bool:
+    """Whether the service follows a version by itself: no list has to name its values."""
+    known, name = counts_of_version(version), str(version["name"])
+    if version["state"] != "current" or "/" in name or known.kind not in kinds_with("series"):
+        return False
+    return known.own_values or not has_candidates(known.kind)
 
 
 def spec_of_schedule(row: ScheduleRow) -> JobSpec:
@@ -238,6 +295,7 @@ def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
         "name": row.name,
         "metric": row.metric,
         "every": row.every,
+        "operation": spec["operation"],
         "family": row.family,
         "first_day": row.first_day,
         "enabled": row.enabled,

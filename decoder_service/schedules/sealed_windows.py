@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Protocol
 
 from decoder.errors import RemoteError
-from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.window_rows import WindowRow, WindowState
 from rappor_core.aggregate import Aggregate
 
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
 
+SERIES_DAYS = 90  # of a series, at most
+
 
 class AskCollector(Protocol):
     """The requests of a tick to the collector, which
-    `decoder_service.metrics.collector.Collector` sends."""
+    `decoder_service.metrics.rules.Collector` sends."""
 
     def metrics(self) -> list[dict[str, object]]:
         """List every version of every metric."""
@@ -75,6 +77,23 @@ def sealed_windows(
             yield _window(schedule, spec_digest, params_id, (first, last), asked), asked
         first = last + DAY
         last = period_end(every, first)
+
+
+def series_window(
+    schedule: ScheduleRow, served: Mapping[str, str], spec_digest: str, params_id: object
+) -> WindowRow:
+    """The days of a series: at most `SERIES_DAYS`, up to the end of the last sealed period."""
+    every, last = Every(schedule.every), _day(served["last_day"])
+    if period_end(every, last) != last:
+        last = period_start(every, last) - DAY
+    first = max(
+        _day(served["first_day"]),
+        _day(schedule.first_day or date.min),
+        last - timedelta(days=SERIES_DAYS - 1),
+    )
+    ends = period_start(every, first).isoformat(), last.isoformat()
+    state = WindowState.WAITING
+    return WindowRow(schedule.id, spec_digest, str(params_id), *ends, 0, state)
 
 
 def _asked(

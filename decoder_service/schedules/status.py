@@ -16,7 +16,7 @@ from decoder_service.jobs.known_counts import days_held
 from decoder_service.jobs.list_versions import resolve_lists
 from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
 from decoder_service.people.permissions import Person
-from decoder_service.schedules.periods import DAY, Every, period_end, period_start
+from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
 from decoder_service.schedules.window_rows import WindowRow, load_windows
@@ -24,6 +24,7 @@ from decoder_service.shell.clock import Clock, text_of
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError, ServiceError
 from decoder_service.shell.models import schedule_statuses as table
+from decoder_service.shell.settings import ServiceSettings
 from rappor_core.errors import RapporError
 
 
@@ -102,18 +103,13 @@ class ScheduleStatus:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatuses:
-    """Works out and stores the state of each schedule; every process reads what is stored.
-
-    has_collector, has_key: whether the settings of this process have a collector, and a key for
-    it.
-    """
+    """Works out and stores the state of each schedule; every process reads what is stored."""
 
     database: ServiceDatabase
     clock: Clock
     schedules: Schedules
     metrics: Metrics
-    has_collector: bool
-    has_key: bool
+    settings: ServiceSettings
 
     def of(self, person: Person, schedule_id: str) -> ScheduleStatus:
         """The state of a schedule that a person may see. Raises as `Schedules.get`."""
@@ -159,7 +155,7 @@ class ScheduleStatuses:
         return self.of_row(row)
 
     def _checked(self, row: ScheduleRow) -> ScheduleStatus:
-        if not self.has_collector:
+        if self.settings.collector is None:
             return ScheduleStatus(ScheduleState.BLOCKED, NO_COLLECTOR)
         versions, others, unreached = self.metrics.versions_of(row.metric)
         if unreached:
@@ -174,7 +170,8 @@ class ScheduleStatuses:
     def failed(self, error: RapporError) -> ScheduleStatus:
         """The state of a schedule whose check met an error."""
         about_key = ""
-        if isinstance(error, RemoteError) and self.has_collector and not self.has_key:
+        has = self.settings.collector is not None, self.settings.collector_key is not None
+        if isinstance(error, RemoteError) and has == (True, False):
             about_key = (
                 "; this service has no key for the collector: an operator sets "
                 "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
@@ -235,6 +232,8 @@ def _waits(
     key = (spec_digest, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
     first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
+    if not mine and spec_of_schedule(row).operation == "series":
+        last = period_end(Every(row.every), last + DAY)  # it begins with two windows
     if last.isoformat() <= str(served["last_day"]):
         return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
     return ScheduleStatus(

@@ -6,7 +6,9 @@ and its key is unique; a window is ended by one guarded UPDATE, with the events 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from sqlalchemy import Connection
 
@@ -17,12 +19,13 @@ from decoder_service.alarms.events import WindowEvents
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.rows import LIVE, JobRow, JobState, load_jobs
 from decoder_service.jobs.rules import Jobs
-from decoder_service.jobs.specs import CountSource, JobSpec
+from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.metrics.rules import NO_COLLECTOR
 from decoder_service.people.permissions import Person
+from decoder_service.results.rows import give_up
 from decoder_service.schedules.rows import ScheduleRow, load_schedules
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows
+from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows, series_window
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
     NO_OWNER,
@@ -32,6 +35,7 @@ from decoder_service.schedules.status import (
 from decoder_service.schedules.window_rows import (
     WindowRow,
     WindowState,
+    delete_window,
     end_window,
     load_windows,
     save_window,
@@ -75,11 +79,13 @@ class ScheduleRunner:
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
         ticked = TickResult()
-        listed: list[dict[str, object]] | None = None
+        listed, unreached = self._listed()
+        self.schedules.add_defaults(listed)
         found: list[tuple[ScheduleRow, ScheduleStatus]] = []
         for schedule in self.schedules.every_enabled():
             try:
-                listed = self._listed() if listed is None else listed
+                if unreached is not None:
+                    raise unreached
                 self._queue(schedule, listed, ticked)
                 found.append((schedule, self.statuses.by_list(schedule, listed)))
             except (RemoteError, ServiceError) as error:
@@ -92,10 +98,14 @@ class ScheduleRunner:
         self._look_at_refusals(ticked)
         return ticked
 
-    def _listed(self) -> list[dict[str, object]]:
+    def _listed(self) -> tuple[list[dict[str, object]], RemoteError | None]:
+        """The metrics of the collector, or why there are none."""
         if self.collector is None:
-            raise RemoteError(NO_COLLECTOR)
-        return self.collector.metrics()
+            return [], RemoteError(NO_COLLECTOR)
+        try:
+            return self.collector.metrics(), None
+        except RemoteError as error:
+            return [], error
 
     def _owner(self, connection: Connection, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(connection, schedule.owner)
@@ -117,13 +127,21 @@ class ScheduleRunner:
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
         for row in listed:
-            if row["name"] != schedule.metric or not isinstance(row.get("served"), dict):
+            served = row.get("served")
+            if row["name"] != schedule.metric or not isinstance(served, dict):
                 continue
             done = {
                 one.first_day: one
                 for one in known
                 if (one.digest, one.params_id) == (spec_digest, row["params_id"])
             }
+            if spec.operation == "series":
+                if row["state"] == "current":
+                    window = series_window(schedule, served, spec_digest, row["params_id"])
+                    ticked.queued += self._insert_series(
+                        schedule, person, resolved.spec, window, list(done.values())
+                    )
+                continue
             for window, aggregate in sealed_windows(
                 self.collector, schedule, row, spec_digest, done
             ):
@@ -165,6 +183,41 @@ class ScheduleRunner:
             return 0
         return 0 if aggregate is None else 1
 
+    def _insert_series(
+        self,
+        schedule: ScheduleRow,
+        person: Person,
+        spec: JobSpec,
+        window: WindowRow,
+        before: Sequence[WindowRow],
+    ) -> int:
+        """Put the window of a series in place of the one before, which ended earlier, with a job;
+        return 0 where nothing is new.
+
+        The result of the one before is shown until there is another.
+        """
+        if window.first_day >= window.last_day:
+            return 0
+        if any(one.state == WindowState.WAITING or one.last_day == window.last_day
+               for one in before):  # fmt: skip
+            return 0
+        first, last = (date.fromisoformat(day) for day in (window.first_day, window.last_day))
+        source = CountSource(collector=WindowSpec(metric=schedule.metric, first=first, last=last))
+        try:
+            with self.database.change() as connection:
+                if load_schedules(connection, schedule_table.c.id == schedule.id) != [schedule]:
+                    return 0
+                if not all(delete_window(connection, one) for one in before):
+                    return 0
+                job = self.jobs.submit_in(
+                    connection, person, spec.model_copy(update={"source": source})
+                )
+                shown = next((one.result_id for one in before if one.result_id), None)
+                save_window(connection, replace(window, job_id=job.id, result_id=shown))
+        except ConflictError:
+            return 0
+        return 1
+
     def _end_windows(self, schedule: ScheduleRow) -> int:
         """End the windows whose jobs are over, the oldest first; return how many."""
         with self.database.read() as connection:
@@ -200,14 +253,24 @@ class ScheduleRunner:
     ) -> WindowRow:
         """End a window whose job is over; return the window as it is then."""
         if job is not None and job.state == JobState.DONE and job.result_id is not None:
+            if spec_of_schedule(schedule).operation == "series":
+                return self._end_series(schedule, window, job.result_id)
             return self.window_events.complete(schedule, before, window, job.result_id)
         state = WindowState.FAILED
         if job is not None and job.state == JobState.CANCELLED:
             state = WindowState.CANCELLED
         with self.database.change() as connection:
-            if end_window(connection, window, state):
+            if end_window(connection, window, state, window.result_id):
                 self.window_events.store_failed(connection, schedule, window, state)
         return replace(window, state=state)
+
+    def _end_series(self, schedule: ScheduleRow, window: WindowRow, result_id: str) -> WindowRow:
+        """End the window of a series, whose result replaces the one before."""
+        with self.database.change() as connection:
+            ended = end_window(connection, window, WindowState.DONE, result_id)
+            if ended and window.result_id not in (None, result_id):
+                give_up(connection, str(window.result_id), schedule.owner)
+        return replace(window, state=WindowState.DONE, result_id=result_id)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
         """Queue a job that failed again, after a pause; False for one that is over for good."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
 from decoder_service.shell.models import readings, schedule_values, schedule_windows
 
@@ -63,6 +63,12 @@ def load_windows(connection: Connection, schedule_id: str) -> list[WindowRow]:
     statement = select(*_COLUMNS).where(columns.schedule_id == schedule_id)
     ordered = statement.order_by(columns.digest, columns.params_id, columns.first_day)
     return [WindowRow(*row) for row in connection.execute(ordered)]
+
+
+def delete_window(connection: Connection, row: WindowRow) -> bool:
+    """Delete a window that is as it was read; False where another process changed it."""
+    same = row.where() & (schedule_windows.c.last_day == row.last_day)
+    return connection.execute(delete(schedule_windows).where(same)).rowcount == 1
 
 
 def end_window(

@@ -7,16 +7,19 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
+from hashlib import sha256
 from typing import cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from decoder_service.dictionary.page import Dictionary
+from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.errors import RequestError, StorageError
@@ -37,8 +40,8 @@ from rappor_server.schema import prepare
 from rappor_server.validation import request_problem
 
 API_VERSION = "1"
+SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 HEADERS = {  # of every answer that does not set its own
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",
@@ -77,8 +80,25 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     app.openapi = made_once  # type: ignore[method-assign]
     add_features(app)
     _add_error_handlers(app, log)
+    if settings.oidc_issuer is not None:
+        _add_sign_in_cookie(app, settings)
     app.add_middleware(SafeHeaders)
     return app
+
+
+def _add_sign_in_cookie(app: FastAPI, settings: ServiceSettings) -> None:
+    """The cookie of browsers that are signing in at the provider, which every process reads."""
+    secret = settings.oidc_client_secret
+    text = f"{settings.database} {secret.get_secret_value() if secret else ''}"
+    is_https = app.state.public_origin.startswith("https://")
+    app.add_middleware(
+        SessionMiddleware,
+        secret_key=sha256(text.encode()).hexdigest(),
+        session_cookie=f"__Host-{SIGN_IN_COOKIE}" if is_https else SIGN_IN_COOKIE,
+        max_age=PENDING_SECONDS,
+        same_site="lax",  # the way back begins at the provider
+        https_only=is_https,
+    )
 
 
 def _lifespan(

@@ -282,9 +282,7 @@ alarms = Table(
     Column("id", String(16), primary_key=True),
     Column("schedule_id", String(16), ForeignKey("schedules.id"), nullable=False, index=True),
     Column("name", String(200), nullable=False),
-    Column("channel", String(16), nullable=False),  # webhook, email
-    Column("target", String(1000), nullable=False),
-    Column("secret", String(64), nullable=False),  # signs what a webhook gets
+    Column("target", String(1000), nullable=False),  # a name of the setting alarm_urls
     Column("rules", Text, nullable=False),
     Column("show_values", Boolean, nullable=False),
     Column("created", Double, nullable=False),
@@ -307,20 +305,6 @@ alarm_events = Table(
     UniqueConstraint("alarm_id", "cause"),
 )
 Index("alarm_events_due", alarm_events.c.state, alarm_events.c.due)
-
-# One row a metric, made when its first series is queued or a person chooses otherwise.
-daily_series = Table(
-    "daily_series",
-    metadata,
-    Column("metric", String(256), primary_key=True),
-    Column("enabled", Boolean, nullable=False),
-    Column("list_id", String(16)),  # of the values to look for; NULL: the metric's own
-    Column("asked", String(64), nullable=False),  # digest of what was queued last, or ""
-    Column("job_id", String(16)),  # that waits or runs
-    Column("result_id", String(16)),  # the newest series
-    Column("problem", Text, nullable=False),  # why the last job gave none, or ""
-)
-
 
 # A state is changed once, by one UPDATE that asks for `proposed`.
 releases = Table(

@@ -81,7 +81,8 @@ def own_origin(request: Request) -> str:
 def origin_of(url: str) -> str:
     """The origin of a URL as browsers write it: lower case, without the port of the scheme.
 
-    Raises SettingsError for a URL without a host, or with a port that is none.
+    Raises SettingsError for a URL without a host, with an invalid port, or with a path: pages and
+    cookies are those of a whole host.
     """
     try:
         parts = urlsplit(url)
@@ -90,6 +91,8 @@ def origin_of(url: str) -> str:
         host, port = "", None
     if not host:
         raise SettingsError(f"setting public_url: {url!r} is not the address of a host")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise SettingsError(f"setting public_url: {url!r} has a path; give a host of its own")
     place = f"[{host}]" if ":" in host else host
     usual = {"http": 80, "https": 443}[parts.scheme]
     return f"{parts.scheme}://{place}" + ("" if port in (None, usual) else f":{port}")
@@ -100,9 +103,9 @@ def is_https(request: Request) -> bool:
     return own_origin(request).startswith("https://")
 
 
-def cookie_name(request: Request, name: str = COOKIE) -> str:
-    """The name of a cookie; over https with the prefix that binds it to this host and path."""
-    return f"__Host-{name}" if is_https(request) else name
+def cookie_name(request: Request) -> str:
+    """The session's cookie; over https with the prefix that binds it to this host and path."""
+    return f"__Host-{COOKIE}" if is_https(request) else COOKIE
 
 
 def sign_in(request: Request, response: Response, key: str) -> Person:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import socket
 import threading
@@ -11,7 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
+import truststore
 import uvicorn
 from fastapi import FastAPI
 
@@ -19,8 +22,8 @@ from decoder_service.shell.app import create_app
 from decoder_service.shell.database import ServiceDatabase, check_is_there, make_engine
 from decoder_service.shell.errors import ServiceError, SettingsError
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.worker.platform import check_platform
-from decoder_service.worker.process_limits import die_with_parent
+from decoder_service.worker.folders import lock_file
+from decoder_service.worker.process_limits import check_platform, die_with_parent
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
@@ -45,6 +48,8 @@ def serve(settings: ServiceSettings) -> None:
     """
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
+    _set_up_process()
+    drain_at_hangup()
     _warn_of_key(settings, log)
     with _listening(settings) as listener, _with_worker(settings):
         host, port = listener.getsockname()[:2]
@@ -69,13 +74,47 @@ def work(settings: ServiceSettings) -> None:
     if multiprocessing.parent_process() is None:  # the web has said it of a worker beside it
         _warn_of_key(settings, log)
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
     database = _database(settings)
     try:
-        Worker(database, settings, log).run(stopping.is_set)
+        with _only_worker(database):
+            _set_up_process()
+            Worker(database, settings, log).run(stopping.is_set)
     finally:
         database.close()
+
+
+def _set_up_process() -> None:
+    """Trust the system's certificates, and let processes import nothing from the folder that
+    this one was started in."""
+    truststore.inject_into_ssl()
+    os.environ["PYTHONSAFEPATH"] = "1"
+
+
+def drain_at_hangup() -> None:
+    """Take SIGHUP, of a terminal that closes, as SIGTERM: requests that have begun are answered."""
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
+@contextmanager
+def _only_worker(database: ServiceDatabase) -> Iterator[None]:
+    """Raises SettingsError if an SQLite database has a worker already."""
+    if database.is_postgresql:
+        yield
+        return
+    try:
+        lock = lock_file(Path(f"{database.engine.url.database}.worker"), wait=False)
+    except OSError:
+        raise SettingsError(
+            "another worker runs on this SQLite database, which takes one; move to PostgreSQL for "
+            "more, or set job_slots"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:

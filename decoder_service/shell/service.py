@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
 from decoder_service.aggregates.rows import delete_unused_aggregates
 from decoder_service.aggregates.rules import Aggregates
+from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.mail import MailServer
-from decoder_service.alarms.rules import Alarms, Sending
-from decoder_service.daily_series.rules import DailySeries
+from decoder_service.alarms.rules import Alarms
 from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
-from decoder_service.jobs.rows import count_states, delete_old_jobs
-from decoder_service.jobs.rules import JobLimits, Jobs
+from decoder_service.jobs.rows import delete_old_jobs
+from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Lists
-from decoder_service.metrics.collector import RemoteCollector
-from decoder_service.metrics.rules import Metrics
+from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access
+from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import ProviderRoles
-from decoder_service.people.quotas import Usage, limits_of
+from decoder_service.people.quotas import Usage
 from decoder_service.people.rows import end_old_sessions
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.releases.rows import delete_rejected
@@ -37,14 +34,10 @@ from decoder_service.schedules.status import ScheduleStatuses
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.database import ServiceDatabase, make_engine
-from decoder_service.shell.errors import SettingsError, UnavailableError
+from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import list_contents
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.shell.versions import decoder_version
 from decoder_service.worker.uploads import Reader
-
-if TYPE_CHECKING:
-    from decoder_service.people.oidc import Provider
 
 _DAY = 86_400.0
 BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
@@ -68,7 +61,6 @@ class DecoderService:
     statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
-    daily_series: DailySeries
     usage: Usage
     provider: Provider | None
 
@@ -92,19 +84,13 @@ class DecoderService:
         self.database.try_to_write(list_contents, {"sha256": os.urandom(32).hex()}, "content")
 
     def tick(self) -> TickResult:
-        """Queue and end daily series and the windows of schedules, and send what is due.
+        """Queue and end the windows of schedules, and send the messages of alarms that are due.
 
         Raises StorageError.
         """
         ticked = self.ticker.tick()
-        ticked.problems |= self.daily_series.tick()
         self.alarms.send_due()
         return ticked
-
-    def job_states(self) -> dict[str, int]:
-        """Number of jobs in each state."""
-        with self.database.read() as connection:
-            return count_states(connection)
 
     def keep_house(self) -> None:
         """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
@@ -161,27 +147,16 @@ def make_service(
         timeout=settings.database_seconds,
     )
     database = ServiceDatabase(engine)
-    role_seconds = settings.oidc_role_days * _DAY
-    access = Access(database, clock, random_bytes, settings.session_seconds, role_seconds)
-    of_person = limits_of(settings)
-    limits = JobLimits(
-        attempts=settings.job_attempts,
-        of_person=of_person,
-        has_collector=settings.collector is not None,
-        folder=settings.aggregate_folder,
-        version=decoder_version(),
-    )
-    most = settings.max_stored_bytes_of_person
+    access = Access(database, clock, random_bytes, settings)
     reader = Reader(settings.job_memory_bytes)
     collector = _collector(settings)
     metrics = Metrics(database, collector.metrics if collector else None)
-    jobs = Jobs(database, clock, random_bytes, access, limits, metrics)
+    jobs = Jobs(database, clock, random_bytes, access, settings, metrics)
     schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
     window_events = WindowEvents(database, clock, random_bytes, schedules)
-    has = collector is not None, settings.collector_key is not None
-    statuses = ScheduleStatuses(database, clock, schedules, metrics, *has)
-    ticker = ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses)
-    sending = _sending(settings)
+    statuses = ScheduleStatuses(database, clock, schedules, metrics, settings)
+    pages = (settings.public_url or "").rstrip("/")
+    publisher = publisher or ReleasePublisher()
     return DecoderService(
         settings=settings,
         database=database,
@@ -189,25 +164,18 @@ def make_service(
         access=access,
         jobs=jobs,
         results=Results(database, access),
-        releases=Releases(
-            database,
-            clock,
-            random_bytes,
-            access,
-            publisher or ReleasePublisher(),
-            settings.max_result_bytes,
-            most,
-        ),
-        lists=Lists(database, clock, random_bytes, access, settings.max_list_entries, most, reader),
-        aggregates=Aggregates(database, clock, access, most, reader),
+        releases=Releases(database, clock, random_bytes, access, publisher, settings),
+        lists=Lists(database, clock, random_bytes, access, settings, reader),
+        aggregates=Aggregates(database, clock, access, settings, reader),
         metrics=metrics,
         schedules=schedules,
         statuses=statuses,
-        alarms=Alarms(database, clock, random_bytes, access, schedules, sending),
-        ticker=ticker,
-        daily_series=DailySeries(database, access, jobs, collector),
-        usage=Usage(database, of_person),
-        provider=_provider(settings, clock),
+        alarms=Alarms(
+            database, clock, random_bytes, access, schedules, _alarm_urls(settings), pages
+        ),
+        ticker=ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses),
+        usage=Usage(database, settings),
+        provider=_provider(settings),
     )
 
 
@@ -219,45 +187,30 @@ def _collector(settings: ServiceSettings) -> RemoteCollector | None:
     return RemoteCollector(settings.collector, key.get_secret_value() if key else "")
 
 
-def _provider(settings: ServiceSettings, clock: Clock) -> Provider | None:
-    """Where people sign in, beside keys. Raises SettingsError where Authlib is not installed."""
+def _provider(settings: ServiceSettings) -> Provider | None:
+    """Where people sign in, in addition to keys."""
     if settings.oidc_issuer is None:
         return None
-    try:
-        oidc = import_module("decoder_service.people.oidc")
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"oidc_issuer needs {error.name}: pip install 'rappor-telemetry[oidc]'"
-        ) from error
-    secret, public = settings.oidc_client_secret, (settings.public_url or "").rstrip("/")
-    client = oidc.RegisteredClient(
-        issuer=settings.oidc_issuer,
-        client_id=settings.oidc_client_id,
-        secret=None if secret is None else secret.get_secret_value(),
-        scopes=settings.oidc_scopes,
-        back=f"{public}{BACK}",
-    )
     groups = {
         Role.VIEWER: frozenset(settings.oidc_viewers),
         Role.ANALYST: frozenset(settings.oidc_analysts),
         Role.ADMIN: frozenset(settings.oidc_admins),
     }
     default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
-    roles = ProviderRoles(settings.oidc_role_claim, groups, default)
-    provider: Provider = oidc.Provider(client, roles, clock)
-    return provider
+    secret = settings.oidc_client_secret
+    return Provider(
+        settings.oidc_issuer,
+        settings.oidc_client_id,
+        None if secret is None else secret.get_secret_value(),
+        settings.oidc_scopes,
+        (settings.public_url or "").rstrip("/") + BACK,
+        ProviderRoles(settings.oidc_role_claim, groups, default),
+    )
 
 
-def _sending(settings: ServiceSettings) -> Sending:
-    """How alarms leave."""
-    server = None
-    if settings.smtp_host is not None:
-        server = MailServer(
-            host=settings.smtp_host,
-            port=settings.smtp_port,
-            sender=settings.smtp_from,
-            user=settings.smtp_user,
-            password=settings.smtp_password.get_secret_value(),
-            security=settings.smtp_security,
-        )
-    return Sending(settings.webhook_loopback, server, (settings.public_url or "").rstrip("/"))
+def _alarm_urls(settings: ServiceSettings) -> dict[str, str]:
+    """Where alarms go. Raises SettingsError for a URL that Apprise cannot use."""
+    urls = {name: url.get_secret_value() for name, url in settings.alarm_urls.items()}
+    for name, url in urls.items():
+        check_url(name, url)
+    return urls

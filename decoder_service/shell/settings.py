@@ -27,7 +27,6 @@ _ENVIRONMENT = Environment(
     others=(FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE),
     choices={
         "log_level": ", ".join(LEVELS),
-        "smtp_security": "starttls, tls, none",
         "oidc_everyone": "viewer, analyst",
     },
     help="docs/service.md",
@@ -90,13 +89,7 @@ class ServiceSettings(ServerSettings):
     keep_superseded_days: int | None = Field(default=None, ge=1)  # the same, of an older version
 
     tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
-    webhook_loopback: bool = False  # whether alarms may go to this machine
-    smtp_host: str | None = None  # for alarms by e-mail
-    smtp_port: int = Field(default=587, ge=1, le=65535)
-    smtp_from: str = ""
-    smtp_user: str = ""
-    smtp_password: SecretStr = SecretStr("")
-    smtp_security: str = Field(default="starttls", pattern="^(starttls|tls|none)$")
+    alarm_urls: dict[str, SecretStr] = Field(default={})  # Apprise URLs by the names shown
     protect_metrics: bool = False  # /telemetry for admins only
 
     database_connections: int = Field(default=5, ge=2)
@@ -108,10 +101,6 @@ class ServiceSettings(ServerSettings):
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        if self.smtp_host is not None and "@" not in self.smtp_from:
-            raise ValueError("smtp_host needs smtp_from, the address that alarms come from")
-        if self.smtp_security == "none" and not is_loopback(self.smtp_host or "localhost"):
-            raise ValueError("smtp_security = 'none' is for a mail server on this machine only")
         self._check_provider()
         if self.aggregate_folder is not None and not self.aggregate_folder.is_dir():
             raise ValueError(

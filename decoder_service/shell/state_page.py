@@ -12,7 +12,6 @@ from pathlib import Path
 from fastapi import Request
 from starlette.responses import Response
 
-from decoder_service.daily_series.rules import DailySeriesState, DailySeriesView
 from decoder_service.metrics.rules import NO_COLLECTOR, MetricViews
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.rows import ScheduleRow
@@ -48,24 +47,21 @@ class DatabaseSize:
 
 @router.get("/state")
 def state(request: Request, person: Reader) -> Response:
-    """The page of the state of workers, jobs, schedules, daily series, collector and database."""
+    """The page of the state of workers, jobs, schedules, collector and database."""
     require(person, Act.ADMINISTER)
     service = service_of(request)
     counts = counts_of(service)
     metrics = service.metrics.all(person)
     rows = service.schedules.all(person)
     schedules = list(zip(rows, service.statuses.of_rows(rows), strict=True))
-    listed = [view.listed for view in metrics.metrics if view.listed]
-    daily = service.daily_series.all(person, listed)
     size = database_size(service)
     return render(
         request,
         "state.html.j2",
         person,
-        findings=list(_findings(service, counts, metrics, schedules, daily, size)),
+        findings=list(_findings(service, counts, metrics, schedules, size)),
         counts=counts,
         schedule_states=Counter(one.state.value for _, one in schedules),
-        daily_states=Counter(one.state.value for one in daily.values()),
         collector=service.settings.collector,
         metrics=len({view.name.partition("/")[0] for view in metrics.metrics if view.listed}),
         size=size,
@@ -79,7 +75,6 @@ def _findings(
     counts: ServiceCounts,
     metrics: MetricViews,
     schedules: list[tuple[ScheduleRow, ScheduleStatus]],
-    daily: dict[str, DailySeriesView],
     size: DatabaseSize | None,
 ) -> Iterator[StateWarning]:
     """What does not go on, the worst first."""
@@ -99,9 +94,6 @@ def _findings(
     for row, status in schedules:
         if status.state is ScheduleState.BLOCKED:
             yield StateWarning(f"schedule {row.name}: {status.reason}", f"/schedules/{row.id}")
-    for name, view in daily.items():
-        if view.state in (DailySeriesState.FAILED, DailySeriesState.NEEDS_LIST):
-            yield StateWarning(f"daily series of {name}: {view.reason}", f"/metrics/{name}")
     if counts.events.get("failed"):
         number = counts.events["failed"]
         yield StateWarning(f"{number} messages of alarms were given up", "/schedules")

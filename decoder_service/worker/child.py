@@ -9,9 +9,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from decoder.sources.collector_client import KEY_VARIABLE
-from decoder_service.worker.execution import execute
+from decoder_service.worker.execution import Failed, JobProgress, Keyed, Task, TaskFinished, execute
 from decoder_service.worker.process_limits import die_with_parent, end_with_pipe, limit_resources
-from decoder_service.worker.task import Failed, JobProgress, Keyed, Task, TaskFinished
 from rappor_core.errors import RapporError
 
 _TELL_SECONDS = 0.2  # between two messages of one stage
@@ -20,12 +19,16 @@ _TELL_SECONDS = 0.2  # between two messages of one stage
 def run(task: Task, pipe: Connection, life: Connection) -> None:
     """The main function of a job's process: do the job and send its outcome.
 
-    pipe: messages of `decoder_service.worker.task`, and the answer to Keyed.
+    pipe: messages of `decoder_service.worker.execution`, and the answer to Keyed.
     life: its other end is held by the worker; this process ends with it.
     """
     die_with_parent()
     end_with_pipe(life)
-    for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal, or of systemd to all at once
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # of a terminal, or of systemd to all at once
         signal.signal(number, signal.SIG_IGN)  # the worker decides
     os.environ.pop(KEY_VARIABLE, None)
     if task.collector_key:

@@ -6,8 +6,8 @@ version they have the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,75 @@ from decoder.progress import Note, Progress
 from decoder.sources.aggregates import window_of
 from decoder.sources.windows import windows_of_files
 from decoder_service.jobs.specs import JobSpec, WindowSpec, check_members, digest
-from decoder_service.worker.task import Keyed, Task, TaskFinished
 from rappor_core.aggregate import Aggregate
+
+
+@dataclass(frozen=True)
+class ListFile:
+    """A list that a job reads: values a line, CSV or GeoJSON. sha256: of its content."""
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """The message that starts a job: its specification and the files that it reads.
+
+    counts: of each source of the specification the aggregate files, None where the
+    collector is to be asked.  lists: by the members of the specification that name one.
+    folder: for what is written; `out` in it for the result.  collector, collector_key: where to
+    ask.  memory, file_size: bounds in bytes.
+    """
+
+    spec: JobSpec
+    counts: tuple[tuple[Path, ...] | None, ...]
+    lists: Mapping[str, ListFile]
+    folder: Path
+    version: str
+    collector: str | None = None
+    collector_key: str | None = None
+    memory: int = 2 << 30
+    file_size: int = 512 << 20
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """The message about progress."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The message that the counts are read, with the key of the result. The process waits for
+    `True` to go on."""
+
+    key: str
+    input_digest: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class TaskFinished:
+    """The result is in the folder. kind: of the metric."""
+
+    kind: str
+    params_id: str
+    first_day: str | None
+    last_day: str | None
+    manifest: dict[str, Any]
+    summary: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The message that the job cannot be done, with the reason in words."""
+
+    reason: str
+
 
 Groups = tuple[tuple[Aggregate, ...], ...]
 Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
@@ -80,26 +147,21 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 def _question(task: Task) -> Question:
     """The question of a job's specification."""
     spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
-    if task.weights is not None:
-        options = replace(options, weights=read_weights(task.weights))
+    files = {name: one.path for name, one in task.lists.items()}
+    if "weights" in files:
+        options = replace(options, weights=read_weights(files["weights"]))
     return Question(
-        CandidateChoice(task.candidates, numbers=given.numbers, dates=given.dates),
+        CandidateChoice(files.get("candidates"), numbers=given.numbers, dates=given.dates),
         options,
-        MapOptions(spec.map.method, spec.map.slots, areas=task.areas, every_window=True),
+        MapOptions(spec.map.method, spec.map.slots, areas=files.get("areas"), every_window=True),
         spec.crowd,
-        FlowOptions(spec.flows.min_km, spec.flows.top, known=task.known),
+        FlowOptions(spec.flows.min_km, spec.flows.top, known=files.get("known")),
     )
 
 
 def _digests(task: Task) -> dict[str, str | None]:
     """Those of a job's lists; of the rarer lists where there are any."""
-    more = {
-        "weights": task.weights_sha256,
-        "known": task.known_sha256,
-        "areas": task.areas_sha256,
-    }
-    given = {name: sha for name, sha in more.items() if sha is not None}
-    return {"candidates": task.candidates_sha256, **given}
+    return {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:

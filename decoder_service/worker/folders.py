@@ -37,9 +37,8 @@ def make_folder(work: Path, job_id: str) -> JobFolder:
     while True:  # until one is locked before another worker deletes it as left over
         path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{job_id}-", dir=work))
         with suppress(FileNotFoundError):
-            lock = _open(path)
+            lock = lock_file(path / _LOCK)
             try:
-                _take_lock(lock)
                 if os.path.samestat(os.fstat(lock), (path / _LOCK).stat()):
                     return JobFolder(path, lock)
             except BaseException:
@@ -57,23 +56,25 @@ def delete_left_folders(work: Path) -> None:
 
 
 def _delete_unless_locked(path: Path) -> None:
-    lock = _open(path)
-    try:
-        _take_lock(lock, wait=False)
-        shutil.rmtree(path, ignore_errors=True)
-    finally:
-        os.close(lock)
+    lock = lock_file(path / _LOCK, wait=False)
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)
 
 
-def _take_lock(file: int, *, wait: bool = True) -> None:
-    """Lock an open file. Raises OSError where another has it and this one does not wait."""
+def lock_file(path: Path, *, wait: bool = True) -> int:
+    """Open a file and lock it until its descriptor is closed, or the process ends.
+
+    Returns the descriptor. Raises OSError where another has it and this one does not wait.
+    """
     import fcntl
 
-    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-
-
-def _open(path: Path) -> int:
-    return os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(file)
+        raise
+    return file
 
 
 def _is_own(path: Path) -> bool:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import signal
 
+import truststore
+
 from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.worker.process_limits import die_with_parent
 from rappor_core.own_packages import prefer_own_packages
@@ -18,8 +20,10 @@ from rappor_core.own_packages import prefer_own_packages
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
     die_with_parent()
     os.register_at_fork(after_in_child=die_with_parent)  # jobs, too, from their first moment
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to all at once: the worker decides
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # sent to all at once: the worker decides
     prefer_own_packages()
+    truststore.inject_into_ssl()
 
 import decoder.kinds.location
 import decoder.kinds.values  # noqa: F401

@@ -1,4 +1,4 @@
-"""Limits of a job's process, and its end with the process that started it."""
+"""Limits of a job's process, what they need of the system, and its end with its parent."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from decoder_service.shell.errors import UnavailableError
 
 _PR_SET_PDEATHSIG = 1
 _ORPHANED = 3  # exit code
@@ -65,3 +67,18 @@ def _address_space(page: int) -> int:
     except (OSError, ValueError):
         return 0
     return pages * page
+
+
+def check_platform(what: str) -> None:
+    """Raises UnavailableError where processes cannot be bounded, as on Windows.
+
+    what: is not done there.
+    """
+    try:
+        import fcntl  # noqa: F401 (here it is asked whether there is one)
+        import resource  # noqa: F401
+    except ImportError:
+        raise UnavailableError(
+            f"{what}: that takes processes with bounds of memory and time, which this system has "
+            "not; use Linux or macOS, or on Windows WSL or a container"
+        ) from None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from decoder_service.jobs.claims import Hold
 from decoder_service.jobs.rows import JobRow
 from decoder_service.worker.child import run
+from decoder_service.worker.execution import Failed, JobProgress, Keyed, Task, TaskFinished
 from decoder_service.worker.folders import JobFolder
-from decoder_service.worker.task import Failed, JobProgress, Keyed, Task, TaskFinished
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from decoder.errors import DecodeError
 from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
 from decoder_service.aggregates.rules import described
+from decoder_service.jobs.list_versions import LISTS
 from decoder_service.jobs.rows import JobRow
 from decoder_service.jobs.specs import (
     CandidateSpec,
@@ -23,7 +24,7 @@ from decoder_service.jobs.specs import (
 from decoder_service.lists.rows import load_content, load_versions
 from decoder_service.people.access import person_of_id
 from decoder_service.people.permissions import Role
-from decoder_service.people.quotas import check_held, limits_of
+from decoder_service.people.quotas import check_held
 from decoder_service.results.rows import (
     ResultRow,
     latest_of_inputs,
@@ -35,8 +36,14 @@ from decoder_service.results.rows import (
 from decoder_service.shell.database import now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
-from decoder_service.worker.task import Keyed, Task, TaskFinished
+from decoder_service.worker.execution import Keyed, ListFile, Task, TaskFinished
 
+_FILES = {  # of the lists that a job reads
+    "candidates": "candidates.txt",
+    "weights": "weights.csv",
+    "known": "known.csv",
+    "areas": "areas.geojson",
+}
 _GONE = "a list of this job was deleted; start it again with another"
 
 
@@ -52,27 +59,19 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
         counts: list[tuple[Path, ...] | None] = [
             _write_counts(connection, shas, folder) for shas in inputs["aggregates"]
         ]
-        candidates, weights, known, areas = (
-            inputs.get(one) for one in ("candidates", "weights", "known", "areas")
-        )
+        named = {name: inputs.get(name) for name in LISTS}
     else:
         counts = [_counts(connection, source, folder, settings) for source in spec.sources]
-        candidates = _list_digest(connection, spec.candidates)
-        weights = _list_digest(connection, spec.weights)
-        known = _list_digest(connection, spec.known)
-        areas = _list_digest(connection, spec.areas)
+        named = {name: _list_digest(connection, getattr(spec, name)) for name in LISTS}
     key = settings.collector_key
     return Task(
         spec=spec,
         counts=tuple(counts),
-        candidates=_write_list(connection, candidates, folder / "candidates.txt"),
-        candidates_sha256=candidates,
-        weights=_write_list(connection, weights, folder / "weights.csv"),
-        weights_sha256=weights,
-        known=_write_list(connection, known, folder / "known.csv"),
-        known_sha256=known,
-        areas=_write_list(connection, areas, folder / "areas.geojson"),
-        areas_sha256=areas,
+        lists={
+            name: ListFile(_write_list(connection, sha, folder / _FILES[name]), sha)
+            for name, sha in named.items()
+            if sha is not None
+        },
         folder=folder,
         version=decoder_version(),
         collector=settings.collector,
@@ -114,9 +113,7 @@ def _list_digest(connection: Connection, wanted: CandidateSpec | WeightSpec | No
     raise DecodeError(_GONE)
 
 
-def _write_list(connection: Connection, sha: str | None, path: Path) -> Path | None:
-    if sha is None:
-        return None
+def _write_list(connection: Connection, sha: str, path: Path) -> Path:
     content = load_content(connection, sha)
     if content is None:
         raise DecodeError(_GONE)
@@ -171,7 +168,7 @@ def give(connection: Connection, job: JobRow, result_id: str, settings: ServiceS
     since = now(connection) - settings.oidc_role_days * 86_400.0
     owner = person_of_id(connection, job.owner, since)
     role = Role.ANALYST if owner is None else owner.role
-    check_held(connection, limits_of(settings), job.owner, role)
+    check_held(connection, settings, job.owner, role)
     return result_id
 
 

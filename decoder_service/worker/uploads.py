@@ -18,20 +18,25 @@ from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 from decoder_service.shell.errors import RequestError, ServiceError, UnavailableError
-from decoder_service.worker.platform import check_platform
 from decoder_service.worker.process_limits import (
+    check_platform,
     die_with_parent,
     limit_processor,
     limit_resources,
 )
 from rappor_core.errors import RapporError
-from rappor_core.own_packages import prefer_own_packages
+from rappor_core.own_packages import FOLDER, prefer_own_packages
 
 SMALL_BYTES = 256 << 10  # read in the process of the service
 SECONDS = 60  # of processor time
 _FILE_BYTES = 1 << 30
 _WALL_SECONDS = 600
 _NICE = 5  # less of the processor for those that read, where there is too little
+# as -m, but for the folder in which the service was started: that may hold any `json.py`
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from decoder_service.worker.uploads import main; main()"
+)
 MOST_WAITING = 16  # large files that are read or wait: each has a thread of the service's 40
 Read = TypeVar("Read")
 
@@ -80,7 +85,7 @@ class Reader:
         return answer
 
     def _run(self, asked: bytes) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "decoder_service.worker.uploads"]
+        command = [sys.executable, "-P", "-c", _PROGRAM, FOLDER]
         try:
             return subprocess.run(  # noqa: S603 (this module)
                 command, input=asked, stdout=subprocess.PIPE, check=False, timeout=_WALL_SECONDS
@@ -123,7 +128,3 @@ def main() -> None:
     limit_resources(memory, _FILE_BYTES)
     limit_processor(seconds)
     sys.stdout.buffer.write(pickle.dumps(_answer(memory, function, given)))
-
-
-if __name__ == "__main__":
-    main()

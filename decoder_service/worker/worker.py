@@ -27,10 +27,10 @@ from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.shell.errors import ConflictError, StorageError
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
+from decoder_service.worker.execution import Failed, TaskFinished
 from decoder_service.worker.folders import delete_left_folders, make_folder
 from decoder_service.worker.running import Running
 from decoder_service.worker.storing import differences, give, make_task, store_result
-from decoder_service.worker.task import Failed, TaskFinished
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0

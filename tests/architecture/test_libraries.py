@@ -16,7 +16,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka", "relay", "archive"),
     "decoder": ("", "decoder", "notebook"),
-    "decoder_service": ("service", "oidc", "notebook"),
+    "decoder_service": ("service", "notebook"),
     "metric_design": ("", "decoder"),
     "disclosure": ("publication", "signing", "archive"),
     "simulations": ("simulations",),

@@ -14,7 +14,7 @@ from disclosure.release import make_keys
 from rappor_server.schema import prepare
 from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
 from tests.decoder_service.live_collector import MONDAY, LiveCollector, live_collector
-from tests.decoder_service.support import Running, as_listed, running, set_metrics
+from tests.decoder_service.support import ALARM_URLS, Running, as_listed, running, set_metrics
 
 __all__ = ["databases", "new_postgresql", "postgresql", "postgresql_server"]
 
@@ -44,7 +44,7 @@ def database(database_url: str) -> Iterator[ServiceDatabase]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service on SQLite without a worker, for all tests of a module."""
     folder = tmp_path_factory.mktemp("service")
-    with running(f"sqlite:///{folder}/decoder.sqlite") as one:
+    with running(f"sqlite:///{folder}/decoder.sqlite", alarm_urls=ALARM_URLS) as one:
         yield one
 
 

@@ -16,9 +16,8 @@ from decoder_service.jobs import claims
 from decoder_service.jobs.rows import JobState
 from decoder_service.results.rows import let_read, result_of_key
 from decoder_service.shell.service import DecoderService
-from decoder_service.worker.execution import execute
+from decoder_service.worker.execution import Keyed, execute
 from decoder_service.worker.storing import make_task, store_result
-from decoder_service.worker.task import Keyed
 from rappor_core.errors import RapporError
 from tests.decoder_service.support import Running
 

@@ -34,6 +34,7 @@ PLACES = [path.read_bytes() for path in sorted((GOLDEN / "aggregates").glob("pla
 WORDS = (GOLDEN / "candidates.txt").read_bytes()
 # in `make test`, too, where two processes meet in a database
 BOTH_DATABASES = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+ALARM_URLS = {"ops": "json://127.0.0.1:9/"}  # where nothing listens
 SLOW = {"numbers": [0, 3_000_000]}  # candidates that take many seconds and hundreds of MiB
 
 

@@ -1,15 +1,17 @@
-"""Webhooks against real servers: signed, at least once; mail is encrypted."""
+"""Messages of alarms against real servers: sent at least once, with a reason where they fail."""
 
 from __future__ import annotations
 
-import hmac
 import json
+import os
+import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import mail, webhooks
+from decoder_service.alarms import delivery
 from decoder_service.alarms.rows import take_event
 from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
 from decoder_service.shell.clock import utc_now
-from decoder_service.shell.errors import RequestError, SettingsError
+from decoder_service.shell.errors import SettingsError
 from decoder_service.shell.models import alarm_events, alarms, schedules
-from decoder_service.shell.service import DecoderService
+from decoder_service.shell.service import DecoderService, make_service
+from tests.decoder_service.private_authority import private_authority
 from tests.decoder_service.support import running, settings_of
 from tests.http_server import serving
 
@@ -47,7 +50,7 @@ class Hook(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/hook?x=1"
+        return f"json://127.0.0.1:{self.server_address[1]}/hook"
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -63,6 +66,16 @@ class Receiver(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
+    def do_GET(self) -> None:
+        """What a provider of OpenID Connect says of itself."""
+        url = f"https://localhost:{self.server.server_address[1]}"
+        names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        body = json.dumps({"issuer": url} | {name: f"{url}/{name}" for name in names}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def log_message(self, *_: Any) -> None:
         pass
 
@@ -74,20 +87,18 @@ def hook() -> Iterator[Hook]:
 
 
 @contextmanager
-def waiting(
-    database: str, channel: str, target: str, number: int = 1, **changes: Any
-) -> Iterator[DecoderService]:
+def waiting(database: str, url: str, number: int = 1) -> Iterator[DecoderService]:
     """A service with events of one alarm that wait to be sent."""
-    with running(database, tick_seconds=0, **changes) as served:
+    with running(database, tick_seconds=0, alarm_urls={"ops": url}) as served:
         service = served.service
         row = {"id": "s" * 16, "name": "s", "owner": served.people["ana"].id, "metric": "homepage"}
         schedule = {"every": "day", "spec": "{}", "enabled": False, "created": 0.0}
-        alarm = {"id": "a" * 16, "schedule_id": "s" * 16, "name": "ops", "channel": channel}
-        more = {"target": target, "secret": "k" * 64, "rules": "{}", "show_values": True}
+        alarm = {"id": "a" * 16, "schedule_id": "s" * 16, "name": "on call", "target": "ops"}
+        more = {"rules": "{}", "show_values": True, "created": 0.0}
         event = {"alarm_id": "a" * 16, "state": "waiting", "tries": 0, "due": 0.0, "reason": ""}
         with service.database.change() as connection:
             connection.execute(insert(schedules).values(row | schedule))
-            connection.execute(insert(alarms).values(alarm | more | {"created": 0.0}))
+            connection.execute(insert(alarms).values(alarm | more))
             for n in range(number):
                 made = {"id": f"{n:016x}", "cause": f"c{n}", "created": 0.0}
                 body = json.dumps(BODY | {"event": f"{n:016x}"})
@@ -105,23 +116,23 @@ def later(alarms: Alarms, seconds: float) -> Alarms:
     return replace(alarms, clock=lambda: utc_now() + timedelta(seconds=seconds))
 
 
-def test_a_webhook_is_signed_and_sent_once(database_url: str, hook: Hook) -> None:
-    with waiting(database_url, "webhook", hook.url, 3, webhook_loopback=True) as service:
+def test_an_event_is_sent_once(database_url: str, hook: Hook) -> None:
+    with waiting(database_url, hook.url, 3) as service:
         assert service.alarms.send_due() == (3, 0)
         assert service.alarms.send_due() == (0, 0)
         assert later(service.alarms, 1e6).send_due() == (0, 0)
         assert set(states(service)) == {("sent", 1)}
     assert len(hook.got) == 3
-    path, headers, body = hook.got[0]
-    assert path == "/hook?x=1"
-    assert headers["rappor-event"] == json.loads(body)["event"]
-    at, signature = (part.partition("=")[2] for part in headers["rappor-signature"].split(","))
-    expected = hmac.new(b"k" * 64, f"{at}.".encode() + body, sha256).hexdigest()
-    assert hmac.compare_digest(signature, expected)
+    path, _, body = hook.got[0]
+    message = json.loads(body)
+    assert path == "/hook"
+    assert message["title"] == "[rappor] weekly\\u202e: new value"
+    assert "Window: 2026-11-09 to 2026-11-15" in message["message"]
+    assert "Value: evil\\r\\nBcc: all@example.org" in message["message"]
 
 
 def test_two_senders_send_an_event_once(database_url: str, hook: Hook) -> None:
-    with waiting(database_url, "webhook", hook.url, 20, webhook_loopback=True) as service:
+    with waiting(database_url, hook.url, 20) as service:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: service.alarms.send_due(), range(4)))
         service.alarms.send_due()
@@ -131,18 +142,16 @@ def test_two_senders_send_an_event_once(database_url: str, hook: Hook) -> None:
 
 def test_refused_events_are_retried_then_given_up(tmp_path: Path, hook: Hook) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    hook.answers = [(500, {}), (302, {"Location": hook.url}), (404, {})]
-    with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
+    hook.answers = [(500, {}), (404, {})]
+    with waiting(url, hook.url) as service:
         assert service.alarms.send_due() == (0, 1)
         assert service.alarms.send_due() == (0, 0)  # not before its pause
         assert later(service.alarms, PAUSES[0] + 1).send_due() == (0, 1)
-        assert later(service.alarms, 1000).send_due() == (0, 1)
-        assert len(hook.got) == 3  # the redirect led nowhere
         assert later(service.alarms, 10_000).send_due() == (1, 0)
-        assert len({headers["rappor-event"] for _, headers, _ in hook.got}) == 1
+        assert len({json.loads(body)["message"] for _, _, body in hook.got}) == 1
     hook.answers = [(500, {})] * 20
     url = f"sqlite:///{tmp_path}/e.sqlite"
-    with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
+    with waiting(url, hook.url) as service:
         tries = 0
         while later(service.alarms, 1e6 * (tries + 1)).send_due() == (0, 1):
             tries += 1
@@ -152,7 +161,7 @@ def test_refused_events_are_retried_then_given_up(tmp_path: Path, hook: Hook) ->
 
 def test_dead_senders_leave_events_to_others(tmp_path: Path, hook: Hook) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    with waiting(url, "webhook", hook.url, webhook_loopback=True) as service:
+    with waiting(url, hook.url) as service:
         at = utc_now().timestamp()
         with service.database.change() as connection:  # taken; then its process is gone
             assert take_event(connection, at, at + HOLD_SECONDS) is not None
@@ -160,23 +169,67 @@ def test_dead_senders_leave_events_to_others(tmp_path: Path, hook: Hook) -> None
         assert later(service.alarms, HOLD_SECONDS + 1).send_due() == (1, 0)
 
 
-@pytest.mark.parametrize("address", ["10.1.2.3", "127.0.0.1", "::1", "fe80::1%eth0", "100.64.0.1"])
-def test_internal_names_are_refused_when_sent(address: str, hook: Hook) -> None:
-    given = {"event": "e", "secret": "k", "at": 1, "allow_loopback": False}
-    for addresses in ([address], ["93.184.216.34", address]):
-        with pytest.raises(RequestError, match="not public"):
-            webhooks.post(
-                "https://example.org/", b"{}", resolver=lambda *_, found=addresses: found, **given
-            )
-    assert hook.got == []
+def test_a_failure_names_its_reason_and_no_secret(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secret = "json://ann:s3cr3t-word@127.0.0.1:9/hook-t0ken?+x=head3r"
+    with waiting(f"sqlite:///{tmp_path}/d.sqlite", secret) as service:
+        assert service.alarms.send_due() == (0, 1)
+        with service.database.read() as connection:
+            reason = connection.execute(select(alarm_events.c.reason)).scalar_one()
+    assert "Connection refused" in reason
+    for text in (reason, *capfd.readouterr()):
+        assert not any(part in text for part in ("s3cr3t", "t0ken", "head3r"))
 
 
-def test_mail_leaves_the_machine_encrypted_alone(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    with pytest.raises(SettingsError, match="this machine only"):
-        settings_of(url, smtp_host="mail.example", smtp_from="a@b.c", smtp_security="none")
-    with pytest.raises(SettingsError, match="smtp_from"):
-        settings_of(url, smtp_host="mail.example")
-    for address in ("a", "a@b\r\nBcc: c@d.e", "a b@c.d", "<a@b.c>", "a@b.c, d@e.f"):
-        with pytest.raises(RequestError):
-            mail.check_address(address)
+def test_an_alarm_whose_target_is_gone_says_so(tmp_path: Path, hook: Hook) -> None:
+    with waiting(f"sqlite:///{tmp_path}/d.sqlite", hook.url) as service:
+        assert replace(service.alarms, urls={}).send_due() == (0, 1)
+        with service.database.read() as connection:
+            reason = connection.execute(select(alarm_events.c.reason)).scalar_one()
+    assert reason == "target 'ops' is not set up; an operator sets alarm_urls"
+
+
+def test_urls_are_checked_when_the_service_starts(tmp_path: Path) -> None:
+    settings = settings_of(f"sqlite:///{tmp_path}/d.sqlite", alarm_urls={"ops": "s3cr3t"})
+    with pytest.raises(SettingsError, match="the URL of 'ops' is not one of Apprise") as caught:
+        make_service(settings)
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_mail_has_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 5322 (3.6) requires it; filters bounce or score mail without."""
+    sent: list[str] = []
+    monkeypatch.setattr("smtplib.SMTP.connect", lambda *_: (220, b""))
+    monkeypatch.setattr("smtplib.SMTP.login", lambda *_, **__: None)
+    monkeypatch.setattr("smtplib.SMTP.sendmail", lambda _self, _from, _to, body: sent.append(body))
+    monkeypatch.setattr("smtplib.SMTP.quit", lambda *_: None)
+    delivery.send(
+        "mailto://ann:word@example.org?smtp=127.0.0.1&to=bob@example.org", json.dumps(BODY), ""
+    )
+    assert "\nDate: " in sent[0]
+
+
+def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
+    """As an operator installs it: the system's store, here by SSL_CERT_FILE."""
+    certificate = private_authority(tmp_path)
+    with serving(Hook()) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        place = f"localhost:{server.server_address[1]}"
+        program = (
+            "import asyncio, truststore; truststore.inject_into_ssl()\n"
+            "from decoder_service.alarms import delivery\n"
+            "from decoder_service.people.oidc import Provider\n"
+            f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
+            "asyncio.run(provider.load_server_metadata())\n"
+            f"delivery.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
+        )
+        for variables, status in (({}, 1), ({"SSL_CERT_FILE": str(tmp_path / "ca.pem")}, 0)):
+            done = subprocess.run(
+                [sys.executable, "-c", program], env=os.environ | variables, capture_output=True,
+                text=True, check=False,
+            )  # fmt: skip
+            assert done.returncode == status, done.stderr
+        assert len(server.got) == 1

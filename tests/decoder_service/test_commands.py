@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,8 +24,9 @@ from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
 from rappor_server.schema import prepare
 from tests.collector.support import make_bench
-from tests.decoder_service.support import result_row
+from tests.decoder_service.support import ROOT, result_row, running, workers
 from tests.decoder_service.test_claims import fill, row
+from tests.waiting import until
 
 
 def test_keys_are_made_listed_and_revoked(
@@ -55,6 +59,37 @@ def test_a_worker_makes_no_database(tmp_path: Path, capsys: pytest.CaptureFixtur
     (said,) = capsys.readouterr().err.splitlines()
     assert f"{str(mistyped)!r}: there is no such file; check the path, or make it with" in said
     assert not mistyped.exists()
+
+
+def test_sqlite_takes_one_worker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    with running(url, tick_seconds=0), workers(url, tmp_path) as (first,):
+        until((tmp_path / "d.sqlite.worker").exists, 60)
+        assert main(["decoder", "worker", "--database", url]) == 1
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "another worker runs on this SQLite database, which takes one; move to" in said
+        assert "PostgreSQL" in said
+        first.kill()
+        first.wait()
+    with running(url, tick_seconds=0), workers(url, tmp_path) as (next_one,):  # after a death
+        until(lambda: next_one.poll() is None, 10)
+
+
+def test_nothing_is_imported_from_the_folder_of_the_start(tmp_path: Path) -> None:
+    """A user may have files of any name there; those of ours and of Python are meant."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("json", "pickle", "decoder_service", "random"):
+        (folder / f"{name}.py").write_text("raise SystemExit('imported from the folder')")
+    program = (
+        "import os, sys; sys.path[:] = [one for one in sys.path if one]\n"
+        "from decoder_service.worker.uploads import SMALL_BYTES, Reader\n"
+        "from tests.decoder_service.reading_functions import process_of\n"
+        "os.chdir(sys.argv[1])\n"
+        "assert Reader().read(process_of, b'a' * (SMALL_BYTES + 1)) != os.getpid()\n"
+    )
+    command = [sys.executable, "-c", program, str(folder)]
+    subprocess.run(command, check=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
 
 
 def test_the_collectors_database_is_refused(tmp_path: Path) -> None:

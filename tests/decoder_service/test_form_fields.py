@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from decoder_service.jobs.form import choices_of_form, percent_of_share, share_of_percent
-from decoder_service.lists.names import as_ids, as_names
+from decoder_service.lists.page import as_ids, as_names
 from decoder_service.releases.page import fields_of_toml, policy_of_form, toml_of_fields
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted

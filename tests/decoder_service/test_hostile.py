@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from decoder_service.shell.telemetry import counts_of
 from tests.decoder_service.support import Running, decode_spec, running, submit
 from tests.decoder_service.test_bodies import all_routes
 
@@ -125,7 +126,7 @@ def attack(served: Running, who: str | None, count: int) -> None:
             assert not given.startswith(SESSION) or given.startswith(f'{SESSION}=""'), request
             if who in (None, "ben", "vic"):
                 assert SECRET not in answer.text, request
-    assert served.service.job_states().get("running", 0) == 0
+    assert counts_of(served.service).jobs.get("running", 0) == 0
 
 
 @pytest.mark.parametrize("who", ["root", "ben", None])

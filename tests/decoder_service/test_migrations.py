@@ -9,6 +9,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text, true
 
+from decoder_service.alarms.rows import load_alarms
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.schedules.rows import load_schedules
@@ -33,6 +34,8 @@ SPEC = {
 OLD = (
     "ALTER TABLE jobs RENAME COLUMN operation TO kind",
     "ALTER TABLE results DROP COLUMN operation",
+    "ALTER TABLE alarms ADD COLUMN channel VARCHAR(16) NOT NULL DEFAULT 'webhook'",
+    "ALTER TABLE alarms ADD COLUMN secret VARCHAR(64) NOT NULL DEFAULT ''",
     "UPDATE alembic_version SET version_num = '0013_daily_series'",
     "INSERT INTO results (id, key, input_digest, kind, metric, params_id, version, manifest,"
     " summary, released, created) VALUES ('r', 'k', 'd', 'decode', 'page', 'p', '0.3.0', '{}',"
@@ -40,9 +43,15 @@ OLD = (
     "INSERT INTO result_files VALUES ('r', 'results.json', 's', 1, :content)",
     "INSERT INTO schedules (id, name, owner, metric, every, spec, enabled, created) VALUES"
     " ('s', 'daily', :person, 'page', 'day', :spec, :yes, 1)",
+    "INSERT INTO alarms (id, schedule_id, name, target, rules, show_values, created)"
+    " VALUES ('a', 's', 'ops', 'https://hook.example/', '{}', :no, 1)",
     "INSERT INTO schedule_windows VALUES"
     " ('s', 'd', 'p', '2026-11-02', '2026-11-02', 9, 'done', 1, NULL, 'r')",
-    "INSERT INTO daily_series VALUES ('page', :yes, NULL, 'asked', NULL, 'r', '')",
+    "CREATE TABLE daily_series (metric VARCHAR(256) PRIMARY KEY, enabled BOOLEAN NOT NULL,"
+    " list_id VARCHAR(16), asked VARCHAR(64) NOT NULL, job_id VARCHAR(16), result_id VARCHAR(16),"
+    " problem TEXT NOT NULL)",
+    "INSERT INTO daily_series VALUES ('page', :yes, 'aaaaaaaaaaaaaaaa', 'asked', NULL, 'r', '')",
+    "INSERT INTO daily_series VALUES ('theme', :no, NULL, 'asked', NULL, 'r', '')",
 )
 
 
@@ -60,20 +69,26 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
     database = ServiceDatabase(make_engine(database_url))
     with pytest.raises(SchemaError, match=r"at schema 0013_daily_series.*rappor migrate"):
         prepare(database)
-    assert migrate(database) == ("0013_daily_series", "0014_operations")
+    assert migrate(database) == ("0013_daily_series", "0016_default_schedules")
     prepare(database)
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
-        (schedule,) = load_schedules(connection, true())
+        schedule, *defaults = sorted(load_schedules(connection, true()), key=lambda one: one.name)
+        listed = [spec_of_schedule(one).candidates.list for one in defaults]
+        assert [(one.name, one.enabled) for one in defaults] == [
+            ("page by day", True), ("theme by day", False)
+        ]  # fmt: skip
+        assert listed == ["a" * 16, None]
+        assert {spec_of_schedule(one).operation for one in defaults} == {"series"}
         spec = spec_of_schedule(schedule)
         assert (spec.operation, spec.options.correction, spec.candidates.version) == (
             "decode", "bonferroni", 2
         )  # fmt: skip
+        (alarm,) = load_alarms(connection, ["s"])
+        assert (alarm.name, alarm.target) == ("ops", "https://hook.example/")
         for table in ("results", "result_files", "jobs", "schedule_windows"):
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
-        asked = connection.execute(text("SELECT asked, result_id FROM daily_series")).one()
-        assert tuple(asked) == ("", None)
     database.close()
     again = make_service(ServiceSettings(database=database_url))
     assert again.access.person_of_key(key).name == "ann"

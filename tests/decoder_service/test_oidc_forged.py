@@ -10,19 +10,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
+import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
-from decoder_service.people.oidc import Provider, RegisteredClient
-from decoder_service.people.permissions import Role
-from decoder_service.people.provider_roles import Claimed, ProviderRoles
-from decoder_service.shell.clock import utc_now
-from decoder_service.shell.errors import AuthenticationError, ServiceError, UnavailableError
+from tests.decoder_service.support import Running, running
+from tests.free_ports import free_port
 from tests.http_server import serving_with
 
-CLIENT, SECRET = "decoder", "a-secret-that-the-client-shares-with-the-provider"
+CLIENT, SECRET = "decoder", "a secret: that the client shares/with+the provider %"
 OWN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
 FOREIGN = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
 ADMIN = {"groups": ["decoder-admins"]}
@@ -38,6 +37,9 @@ class Hostile:
     userinfo: tuple[int, bytes] = (200, b"{}")
     metadata: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    more_keys: list[dict[str, str]] = field(default_factory=list)
+    authorization: str = ""
+    form: str = ""
 
     def answer(self, path: str) -> tuple[int, bytes]:
         """Status and body of a request."""
@@ -47,20 +49,22 @@ class Hostile:
             found = {name: f"{self.issuer}/{name}" for name in paths}
             return 200, json.dumps({"issuer": self.issuer, **found, **self.metadata}).encode()
         if path == "/jwks_uri":
-            return 200, json.dumps({"keys": [OWN.as_dict(private=False)]}).encode()
+            return 200, json.dumps({"keys": [*self.more_keys, OWN.as_dict(private=False)]}).encode()
         if path == "/token_endpoint":
             given = {"access_token": "access", "token_type": "Bearer", "id_token": self.id_token}
             return 200, json.dumps(given).encode()
         return self.userinfo
 
 
-@pytest.fixture
-def hostile() -> Iterator[Hostile]:
+@pytest.fixture(scope="module")
+def listening() -> Iterator[Hostile]:
     one = Hostile()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
+            form = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+            if self.path == "/token_endpoint":
+                one.form, one.authorization = form, self.headers.get("authorization", "")
             status, body = one.answer(self.path)
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -77,6 +81,45 @@ def hostile() -> Iterator[Hostile]:
 
     with serving_with(Handler) as one.issuer:
         yield one
+
+
+@pytest.fixture
+def hostile(listening: Hostile) -> Hostile:
+    """The provider as it is without the change of a test."""
+    fresh = Hostile(listening.issuer)
+    listening.__dict__.update(fresh.__dict__)
+    return listening
+
+
+@pytest.fixture(scope="module")
+def service(listening: Hostile, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    port = free_port()
+    given = {
+        "port": port,
+        "public_url": f"http://127.0.0.1:{port}",
+        "oidc_issuer": listening.issuer,
+        "oidc_client_id": CLIENT,
+        "oidc_client_secret": SECRET,
+        "oidc_admins": ("decoder-admins",),
+        "oidc_viewers": ("staff",),
+        "tick_seconds": 0,
+    }
+    database = f"sqlite:///{tmp_path_factory.mktemp('service')}/d.sqlite"
+    with running(database, **given) as one:
+        yield one
+
+
+@pytest.fixture
+def browser(service: Running) -> Iterator[httpx.Client]:
+    """A browser at the service, which asks the provider anew."""
+    ask_anew(service)
+    with httpx.Client(base_url=service.url, timeout=20) as one:
+        yield one
+
+
+def ask_anew(service: Running) -> None:
+    assert service.service.provider is not None
+    service.service.provider.server_metadata = {}
 
 
 def good(hostile: Hostile, nonce: str) -> dict[str, Any]:
@@ -151,33 +194,41 @@ CHANGED: dict[str, dict[str, Any]] = {
 }
 
 
-def provider_of(hostile: Hostile) -> Provider:
-    client = RegisteredClient(hostile.issuer, CLIENT, SECRET, "openid", "http://127.0.0.1/back")
-    groups = {Role.ADMIN: frozenset({"decoder-admins"}), Role.VIEWER: frozenset({"staff"})}
-    return Provider(client, ProviderRoles("groups", groups, None), utc_now)
+def begin(browser: httpx.Client) -> tuple[int, dict[str, str]]:
+    """Begin a sign-in; the status and what the provider is asked."""
+    answer = browser.get("/sign-in/provider?next=/lists")
+    return answer.status_code, dict(parse_qsl(urlsplit(answer.headers.get("location", "")).query))
 
 
-def finish(hostile: Hostile, token: Callable[[dict[str, Any]], Any]) -> Claimed:
-    """A sign-in that the provider ends with this token."""
-    provider = provider_of(hostile)
-    _, pending = provider.begin("/lists")
-    hostile.id_token = token(good(hostile, pending.nonce))
-    return provider.finish(pending, {"state": pending.state, "code": "c"})
+def finish(
+    hostile: Hostile, browser: httpx.Client, token: Callable[[dict[str, Any]], Any]
+) -> tuple[int, dict[str, Any], str]:
+    """The status of a sign-in that the provider ends with this token, who it is, and the page."""
+    status, asked = begin(browser)
+    if status != 303:
+        return status, {}, ""
+    hostile.id_token = token(good(hostile, asked["nonce"]))
+    page = browser.get("/sign-in/provider/back", params={"state": asked["state"], "code": "c"})
+    who = browser.get("/v1/session")
+    return page.status_code, who.json() if who.status_code == 200 else {}, page.text
 
 
-def test_an_honest_token_is_taken(hostile: Hostile) -> None:
+def test_an_honest_token_is_taken(hostile: Hostile, browser: httpx.Client) -> None:
     """So that the refusals below are of what was forged."""
-    assert finish(hostile, signed) == Claimed("olga", "olga", Role.ADMIN)
+    status, who, _ = finish(hostile, browser, signed)
+    assert (status, who["name"], who["role"]) == (200, "olga", "admin")
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_signature_is_refused(hostile: Hostile, name: str) -> None:
-    with pytest.raises(AuthenticationError):
-        finish(hostile, FORGED[name])
+def test_a_forged_signature_is_refused(hostile: Hostile, browser: httpx.Client, name: str) -> None:
+    status, who, _ = finish(hostile, browser, FORGED[name])
+    assert (status in (401, 503), who) == (True, {})
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_claims_of_another_sign_in_are_refused(hostile: Hostile, name: str) -> None:
+def test_claims_of_another_sign_in_are_refused(
+    hostile: Hostile, browser: httpx.Client, name: str
+) -> None:
     def changed(claims: dict[str, Any]) -> str:
         given = dict(CHANGED[name])
         if given.get("iss") == "SLASH":
@@ -188,9 +239,9 @@ def test_claims_of_another_sign_in_are_refused(hostile: Hostile, name: str) -> N
         whole = {**claims, **given}
         return signed({name: value for name, value in whole.items() if value is not None})
 
-    with pytest.raises(AuthenticationError) as refused:
-        finish(hostile, changed)
-    assert "evil" not in str(refused.value)
+    status, who, page = finish(hostile, browser, changed)
+    assert (status, who) == (401, {})
+    assert "evil" not in page
 
 
 def without_groups(claims: dict[str, Any]) -> str:
@@ -198,51 +249,116 @@ def without_groups(claims: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "error"),
+    ("status", "body", "refusal"),
     [
-        (200, {"sub": "mallory", **ADMIN}, AuthenticationError),
-        (200, ADMIN, AuthenticationError),
-        (200, {"sub": ["olga"], **ADMIN}, AuthenticationError),
-        (200, [{"sub": "olga", **ADMIN}], AuthenticationError),
-        (200, {"sub": "olga", "groups": {"decoder-admins": True}}, ServiceError),
-        (200, {"sub": "olga", "groups": [["decoder-admins"], 7, None]}, ServiceError),
-        (200, None, AuthenticationError),
-        (200, b"<html>", UnavailableError),
-        (200, b"\xff\xfe", UnavailableError),
-        (401, {"sub": "olga", **ADMIN}, UnavailableError),
-        (500, {"sub": "olga", **ADMIN}, UnavailableError),
-        (302, {"sub": "olga", **ADMIN}, UnavailableError),
+        (200, {"sub": "mallory", **ADMIN}, 401),
+        (200, ADMIN, 401),
+        (200, {"sub": ["olga"], **ADMIN}, 401),
+        (200, [{"sub": "olga", **ADMIN}], 401),
+        (200, {"sub": "olga", "groups": {"decoder-admins": True}}, 403),
+        (200, {"sub": "olga", "groups": [["decoder-admins"], 7, None]}, 403),
+        (200, None, 503),
+        (200, b"<html>", 503),
+        (200, b"\xff\xfe", 503),
+        (401, {"sub": "olga", **ADMIN}, 503),
+        (500, {"sub": "olga", **ADMIN}, 503),
+        (302, {"sub": "olga", **ADMIN}, 503),
     ],
 )
 def test_a_lie_of_the_userinfo_endpoint_is_refused(
-    hostile: Hostile, status: int, body: Any, error: type[Exception]
+    hostile: Hostile, browser: httpx.Client, status: int, body: Any, refusal: int
 ) -> None:
     """Of another person, of nobody, of no form: no role comes of it."""
     hostile.userinfo = status, body if isinstance(body, bytes) else json.dumps(body).encode()
-    with pytest.raises(error):
-        finish(hostile, without_groups)
+    assert finish(hostile, browser, without_groups)[:2] == (refusal, {})
     assert "/userinfo_endpoint" in hostile.asked
     assert "/elsewhere" not in hostile.asked
 
 
-def test_userinfo_adds_to_the_token_only(hostile: Hostile) -> None:
+def test_userinfo_adds_to_the_token_only(hostile: Hostile, browser: httpx.Client) -> None:
     told = {"sub": "olga", "preferred_username": "someone else", **ADMIN}
     hostile.userinfo = 200, json.dumps(told).encode()
-    found = finish(hostile, lambda claims: without_groups({**claims, "preferred_username": "olga"}))
-    assert found == Claimed("olga", "olga", Role.ADMIN)
-    low = finish(hostile, lambda claims: signed({**claims, "groups": ["staff"]}))
-    assert low.role is Role.VIEWER  # the token told: nobody is asked to raise it
+    named = {"preferred_username": "olga"}
+    _, who, _ = finish(hostile, browser, lambda claims: without_groups({**claims, **named}))
+    assert (who["name"], who["role"]) == ("olga", "admin")
+    _, low, _ = finish(hostile, browser, lambda claims: signed({**claims, "groups": ["staff"]}))
+    assert low["role"] == "viewer"  # the token told: nobody is asked to raise it
 
 
-def test_access_tokens_go_to_safe_addresses_alone(hostile: Hostile) -> None:
-    """Before, any address that the provider gave for userinfo was asked, with the token."""
-    for address in ("http://evil.example/userinfo", "ftp://127.0.0.1/", "//evil.example"):
-        hostile.metadata = {"userinfo_endpoint": address}
-        with pytest.raises(UnavailableError):
-            finish(hostile, without_groups)
+@pytest.mark.parametrize("address", ["http://evil.example/a", "ftp://127.0.0.1/", "//evil.example"])
+@pytest.mark.parametrize("name", ["userinfo_endpoint", "token_endpoint", "jwks_uri"])
+def test_secrets_go_to_safe_addresses_alone(
+    hostile: Hostile, browser: httpx.Client, name: str, address: str
+) -> None:
+    hostile.metadata = {name: address}
+    assert begin(browser)[0] == 503
 
 
-def test_providers_with_another_issuer_are_refused(hostile: Hostile) -> None:
+def test_providers_with_another_issuer_are_refused(hostile: Hostile, browser: httpx.Client) -> None:
     hostile.metadata = {"issuer": "https://id.example"}
-    with pytest.raises(UnavailableError):
-        provider_of(hostile).begin("")
+    assert begin(browser)[0] == 503
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"kty": "OKP", "crv": "Ed25519ph", "x": "AAAA", "kid": "new", "use": "sig"},
+        {"kty": "EC", "crv": "BP-256", "x": "AAAA", "y": "AAAA", "kid": "bp", "use": "sig"},
+        {"kid": "odd"},
+    ],
+)
+def test_keys_that_cannot_be_imported_are_skipped(
+    hostile: Hostile, browser: httpx.Client, key: dict[str, str]
+) -> None:
+    hostile.more_keys = [key]
+    assert finish(hostile, browser, signed)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("methods", "sent"),
+    [
+        (None, "header"),
+        (["client_secret_post"], "form"),
+        (["client_secret_post", "client_secret_basic"], "header"),
+    ],
+)
+def test_the_client_is_authenticated_as_discovery_says(
+    hostile: Hostile, browser: httpx.Client, methods: list[str] | None, sent: str
+) -> None:
+    """The secret is encoded as in a form first (RFC 6749, 2.3.1)."""
+    if methods:
+        hostile.metadata = {"token_endpoint_auth_methods_supported": methods}
+    assert finish(hostile, browser, signed)[0] == 200
+    kind, _, value = hostile.authorization.partition(" ")
+    if sent == "form":
+        assert not kind
+        assert dict(parse_qsl(hostile.form))["client_secret"] == SECRET
+    else:
+        name, _, secret = base64.b64decode(value).decode().partition(":")
+        assert (kind, name, unquote_plus(secret)) == ("Basic", CLIENT, SECRET)
+        assert "client_secret" not in hostile.form
+
+
+def test_each_tab_has_its_state(hostile: Hostile, browser: httpx.Client) -> None:
+    """Two tabs begin, and come back in the order in which they began."""
+    _, first = begin(browser)
+    answer = browser.get("/sign-in/provider?next=/jobs")
+    second = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+    for asked, there in ((first, "/lists"), (second, "/jobs")):
+        hostile.id_token = signed(good(hostile, asked["nonce"]))
+        page = browser.get("/sign-in/provider/back", params={"state": asked["state"], "code": "c"})
+        assert (page.status_code, f"url={there}" in page.text) == (200, True)
+
+
+def test_many_tabs_fit_a_cookie(hostile: Hostile, browser: httpx.Client) -> None:
+    begin(browser)
+    for _ in range(10):
+        cookie = browser.get("/sign-in/provider?next=/lists").headers["set-cookie"]
+        assert len(cookie) < 4096
+    hostile.asked.clear()
+
+
+def test_the_reason_of_a_failure_is_named(hostile: Hostile, browser: httpx.Client) -> None:
+    hostile.metadata = {"token_endpoint": "http://127.0.0.1:9/"}
+    status, _, page = finish(hostile, browser, signed)
+    assert (status, "All connection attempts failed" in page) == (503, True)

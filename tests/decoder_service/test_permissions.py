@@ -13,6 +13,7 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rows import load_results
 from decoder_service.schedules.rows import ScheduleRow, save_schedule
 from decoder_service.shell.models import results
+from decoder_service.shell.versions import decoder_version
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,
@@ -26,7 +27,7 @@ from tests.decoder_service.support import (
 
 NOT_THERE = "0" * 16
 SPEC = JobSpec(source=CountSource(collector=WindowSpec(metric="homepage"))).to_json()
-HOOK = {"name": "n", "channel": "webhook", "target": "https://example.org"}
+HOOK = {"name": "n", "target": "ops"}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def things(served: Running) -> dict[str, str]:
         job = submit(ana, spec)
     found = {"list": listed, "job": job, "aggregate": spec["source"]["aggregates"][0]}
     schedule = ("5" * 16, "s", served.people["ana"].id, "homepage", "day", SPEC, False, 0.0)
-    alarm = ("a" * 16, "5" * 16, "n", "webhook", "https://example.org", "x", "{}", False, 0.0)
+    alarm = ("a" * 16, "5" * 16, "n", "ops", "{}", False, 0.0)
     with served.service.database.change() as connection:
         save_schedule(connection, ScheduleRow(*schedule))
         save_alarm(connection, AlarmRow(*alarm))
@@ -52,7 +53,7 @@ def _store(served: Running, name: str, released: bool, sha: str) -> str:
     spec = {"source": {"files": ["f"]}}
     row = result_row(
         name.encode().hex()[:16].ljust(16, "0"),
-        version=served.service.jobs.limits.version,
+        version=decoder_version(),
         manifest=json.dumps({"spec": spec, "inputs": {"aggregates": [[sha]]}}),
         released=released,
     )

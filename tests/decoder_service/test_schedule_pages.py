@@ -14,7 +14,7 @@ import pytest
 
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, WORDS, live_collector
-from tests.decoder_service.support import Running, running
+from tests.decoder_service.support import ALARM_URLS, Running, running
 from tests.decoder_service.test_pages import INLINE, signed_in
 
 EVIL = "<script>alert(1)</script>"
@@ -32,7 +32,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         running(
             f"sqlite:///{folder}/decoder.sqlite",
             tick_seconds=0,
-            webhook_loopback=True,
+            alarm_urls=ALARM_URLS,
             **collector.settings,
         ) as one,
     ):
@@ -115,7 +115,7 @@ def test_another_person_changes_nothing(served: Running, browser: httpx.Client) 
         f"{path}/edit": {"name": "x"},
         f"{path}/enable": {},
         f"{path}/delete": {"sure": "1"},
-        f"{path}/alarms": {"name": "x", "channel": "webhook", "target": "http://127.0.0.1:9/"},
+        f"{path}/alarms": {"name": "x", "target": "ops"},
         f"{path}/alarms/{'0' * 16}/delete": {"sure": "1"},
     }
     with signed_in(served, "ben") as ben:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +14,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from decoder_service.jobs.specs import Choices
-from decoder_service.schedules.choices import ScheduleChoices
-from decoder_service.schedules.periods import Every, period_end, period_start
+from decoder_service.schedules.choices import Every, ScheduleChoices, period_end, period_start
 from decoder_service.schedules.rules import spec_of_schedule
 from decoder_service.shell.models import alarm_events, alarms, jobs, schedule_windows
 from decoder_service.shell.service import DecoderService, make_service
@@ -28,7 +26,7 @@ from tests.decoder_service.live_collector import (
     days_after,
     live_collector,
 )
-from tests.decoder_service.support import BOTH_DATABASES, Running, running, settings_of
+from tests.decoder_service.support import ALARM_URLS, BOTH_DATABASES, Running, running, settings_of
 
 USUAL = {"word-0": 500, "word-1": 300, "word-2": 200}
 DAYS = dict.fromkeys(days_after(MONDAY, 4), USUAL)
@@ -44,7 +42,7 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCollecto
 
 @pytest.fixture
 def service(collector: LiveCollector, database_url: str) -> Iterator[Running]:
-    options = {"tick_seconds": 0.0, "webhook_loopback": True, **collector.settings}
+    options = {"tick_seconds": 0.0, "alarm_urls": ALARM_URLS, **collector.settings}
     with running(database_url, **options) as one:
         yield one
 
@@ -201,7 +199,7 @@ def test_the_level_holds_over_a_series(service: Running, tmp_path: Path) -> None
 def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     schedule = create(service)
     rules = {"new_value": True, "change": 0.2, "fewer_reports": 0.5, "cohort": True}
-    hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/", "rules": rules}
+    hook = {"name": "ops", "target": "ops", "rules": rules}
     with service.client("ana") as ana:
         made = ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
         assert made.status_code == 201, made.text
@@ -225,7 +223,7 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
 def test_undecodable_windows_are_tried_thrice_and_told(service: Running, tmp_path: Path) -> None:
     schedule = create(service)
     with service.client("ana") as ana:
-        hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/"}
+        hook = {"name": "ops", "target": "ops"}
         ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
     clock = service.service.clock
     ticker = service.service.ticker
@@ -245,7 +243,7 @@ def test_undecodable_windows_are_tried_thrice_and_told(service: Running, tmp_pat
 def test_refused_reports_of_a_day_are_told_once(service: Running) -> None:
     schedule = create(service)
     rules = {"refused": 0.1}
-    hook = {"name": "ops", "channel": "webhook", "target": "http://127.0.0.1:9/", "rules": rules}
+    hook = {"name": "ops", "target": "ops", "rules": rules}
     with service.client("ana") as ana:
         ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
     window_events = service.service.ticker.window_events
@@ -260,11 +258,12 @@ def test_refused_reports_of_a_day_are_told_once(service: Running) -> None:
 def test_deleting_a_schedule_takes_its_alarms(service: Running, tmp_path: Path) -> None:
     schedule = create(service)
     with service.client("ana") as ana, service.client("ben") as ben:
-        hook = {"name": "ops", "channel": "webhook", "target": "https://example.org/h"}
+        hook = {"name": "ops", "target": "ops"}
         made = ana.post(f"/v1/schedules/{schedule}/alarms", json=hook).json()
-        assert len(made["secret"]) == 64
+        assert made["target"] == "ops"
+        unknown = ana.post(f"/v1/schedules/{schedule}/alarms", json=hook | {"target": "else"})
+        assert (unknown.status_code, "(ops)" in unknown.text) == (422, True)
         path = f"/v1/schedules/{schedule}"
-        assert "secret" not in json.dumps(ana.get(f"{path}/alarms").json())
         assert ben.get(f"{path}/alarms").status_code == 404
         assert ben.post(f"{path}/alarms", json=hook).status_code == 404
         assert ben.delete(f"{path}/alarms/{made['id']}").status_code == 404

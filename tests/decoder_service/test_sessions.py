@@ -116,7 +116,10 @@ def test_public_urls_compare_as_browsers_write_them(public: str, origin: str) ->
     assert origin_of(public) == origin
 
 
-@pytest.mark.parametrize("public", ["https://", "https://a:b", "https://:443", "https://[::1"])
+@pytest.mark.parametrize(
+    "public",
+    ["https://", "https://a:b", "https://:443", "https://[::1", "https://a.example/decoder"],
+)
 def test_public_urls_without_a_host_are_refused(public: str) -> None:
     with pytest.raises(SettingsError, match="public_url"):
         create_app(ServiceSettings(public_url=public))

@@ -28,11 +28,9 @@ def test_what_needs_an_admin_is_told(idle: Running) -> None:
     with signed_in(idle, "root") as root:
         text = page(root)
         assert "no worker lives, so that jobs wait" in text
-        assert "daily series of homepage: the values of this metric are not declared" in text
         with signed_in(idle, "ana") as ana:
             listed = ana.post("/v1/lists?name=state", content=WORDS).json()["id"]
-            ana.post("/metrics/homepage/daily", data={"list": listed})
+            given = {"name": "by day", "metric": "homepage", "every": "day", "operation": "series"}
+            ana.post("/schedules", data=given | {"list": listed})
         idle.service.tick()
-        text = page(root)
-        assert "daily series of homepage" not in text
-        assert "<b>1</b><span>jobs wait" in text
+        assert "<b>1</b><span>jobs wait" in page(root)

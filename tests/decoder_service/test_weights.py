@@ -191,8 +191,8 @@ def test_questions_without_weights_are_what_they_were() -> None:
         {"operation": "decode", "source": {"files": ["a"]}, "candidates": {"numbers": [0, 9]}}
     )
     known = "9da6d342aeef5cbbf93a3a0b85da0d18c35178a92c8a2857f3b3711fe0cbeae5"
-    assert spec_digest_of(ResolvedSpec(spec, None, None)) == known
-    assert spec_digest_of(ResolvedSpec(spec, None, "0" * 64)) != known
+    assert spec_digest_of(ResolvedSpec(spec, {})) == known
+    assert spec_digest_of(ResolvedSpec(spec, {"weights": "0" * 64})) != known
 
 
 def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:

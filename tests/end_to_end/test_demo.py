@@ -88,11 +88,17 @@ def test_the_demo_ends_in_a_releasing_service(tmp_path: Path) -> None:
         )  # fmt: skip
         assert not url.endswith((":0", ":8100"))
         mine, other = Service(url, first), Service(url, second)
-        assert "changed by more than 3 points since the window before (https://video" in shown
-        assert Counter(one.row["kind"] for one in mine.results()) == {
-            "compare": 1, "decode": 16, "density": 1, "series": 2,
+        assert "changed by more than 3 points since the window before." in shown
+        assert "Value: https://video" in shown
+        made = Counter((one.row["operation"], one.row["kind"]) for one in mine.results())
+        assert made == {
+            ("compare", "string"): 1, ("decode", "string"): 16, ("decode", "location"): 1,
+            ("series", "string"): 1, ("series", "category"): 1,
         }  # fmt: skip
-        decoded = next(one for one in mine.results() if one.row["kind"] == "decode")
+        decoded = next(
+            one for one in mine.results()
+            if (one.row["operation"], one.row["kind"]) == ("decode", "string")
+        )  # fmt: skip
         policy = POLICY.replace("days = 7", "days = 0")  # one of the weeks ended yesterday
         asked = {"name": "demo", "policy": policy, "sources": [{"result": decoded.id}]}
         release = mine.ask("POST", "/v1/releases", body=asked)

@@ -1,10 +1,9 @@
-"""The daily series of each metric, and the chart on its page, over a live collector."""
+"""Schedules of series, those that the service makes, and the chart on a metric's page."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
@@ -13,22 +12,31 @@ from pathlib import Path
 import httpx
 import pytest
 
-from decoder_service.daily_series.rows import (
-    DailySeriesRow,
-    load_daily_series_of,
-    store_daily_series,
+from decoder_service.people.permissions import SERVICE_ID
+from decoder_service.results.rows import give_up
+from decoder_service.schedules.rows import load_schedules
+from decoder_service.schedules.rules import spec_of_schedule
+from decoder_service.schedules.window_rows import (
+    WindowRow,
+    WindowState,
+    delete_window,
+    load_windows,
+    save_window,
 )
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.models import schedules
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
-from tests.decoder_service.support import BOTH_DATABASES, Running, running
+from tests.decoder_service.support import Running, as_listed, keep_result, result_row, running
 from tests.decoder_service.test_pages import signed_in
 from tests.end_to_end.browser import need_browser, open_browser, sideways, violations
 from tests.waiting import until
 
 
-def row(service: Running) -> DailySeriesRow:
+def window(service: Running) -> WindowRow:
+    """The one window of the schedule of homepage."""
     with service.service.database.read() as connection:
-        return load_daily_series_of(connection, "homepage")
+        (schedule,) = load_schedules(connection, schedules.c.metric == "homepage")
+        (found,) = load_windows(connection, schedule.id)
+    return found
 
 
 def jobs(service: Running) -> list[str]:
@@ -44,32 +52,33 @@ def words(client: httpx.Client, *more: str) -> str:
     return str(answer.json()["id"])
 
 
-def decoded(service: Running) -> DailySeriesRow:
-    """The row once its job is over."""
+def decoded(service: Running) -> WindowRow:
+    """The window once its job is over."""
 
     def is_over() -> bool:
         service.service.tick()
-        found = row(service)
-        return found.job_id is None and bool(found.result_id or found.problem)
+        return window(service).state != WindowState.WAITING
 
     until(is_over, 120, every=0.2)
-    return row(service)
+    return window(service)
 
 
 @pytest.fixture(scope="module")
 def followed(
     collector: LiveCollector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """A service with a worker, where an analyst has chosen the list of a metric of strings."""
+    """A service with a worker, where an analyst has made a series of a metric of strings."""
     settings = {"tick_seconds": 0, "job_slots": 1, **collector.settings}
     url = f"sqlite:///{tmp_path_factory.mktemp('daily')}/d.sqlite"
     with running(url, **settings) as service:
         with signed_in(service, "ana") as ana:
-            assert "needs list" in page(ana)
-            given = {"list": words(ana)}
-            assert ana.post("/metrics/homepage/daily", data=given).status_code == 303
-        found = decoded(service)
-        assert found.problem == ""
+            listed = ana.get("/v1/metrics").json()["metrics"]
+            assert [one["name"] for one in listed] == ["homepage"]
+            form = page(ana, "/schedules/new?metric=homepage&operation=series&every=day")
+            assert "<option selected>series</option>" in form
+            given = {"name": "by day", "metric": "homepage", "every": "day", "operation": "series"}
+            assert ana.post("/schedules", data=given | {"list": words(ana)}).status_code == 303
+        assert decoded(service).state == WindowState.DONE
         yield service
 
 
@@ -86,10 +95,10 @@ def test_a_closed_day_is_decoded_once(followed: Running) -> None:
     assert jobs(followed) == before == ["series"]
 
 
-def test_analysts_see_charts_and_last_changes(followed: Running) -> None:
-    with signed_in(followed, "ben") as ben:
-        shown = page(ben)
-        listed = page(ben, "/metrics")
+def test_its_owner_sees_charts_and_last_changes(followed: Running) -> None:
+    with signed_in(followed, "ana") as ana:
+        shown = page(ana)
+        listed = page(ana, "/metrics")
     assert '<svg class="plot chart wide' in shown
     assert "95 % interval" in shown
     assert 'class="spark"' in listed
@@ -100,8 +109,8 @@ def test_analysts_see_charts_and_last_changes(followed: Running) -> None:
         assert vic.get("/metrics/homepage/chart.csv").status_code == 404
 
 
-def test_viewers_see_daily_series_while_released(followed: Running) -> None:
-    result = row(followed).result_id
+def test_viewers_see_a_series_while_released(followed: Running) -> None:
+    result = window(followed).result_id
     with signed_in(followed, "root") as root, signed_in(followed, "vic") as vic:
         for released in ("1", "", "1", ""):
             root.post(f"/results/{result}/release", data={"released": released})
@@ -114,39 +123,41 @@ def test_viewers_see_daily_series_while_released(followed: Running) -> None:
                 assert vic.get(path).status_code == status, path
 
 
-def test_other_analysts_see_found_values_alone(followed: Running) -> None:
-    """The list stays its owner's; what the daily series found in it is for every analyst."""
-    result = row(followed).result_id
-    with signed_in(followed, "ben") as ben:
-        names = [one["name"] for one in ben.get(f"/v1/results/{result}").json()["files"]]
-        texts = [ben.get(f"/v1/results/{result}/files/{name}").text for name in names
-                 if name.endswith((".json", ".csv", ".html"))]  # fmt: skip
-        texts += [page(ben), page(ben, f"/results/{result}"), page(ben, "/lists")]
-        path = f"/v1/results/{result}/files/results.json"
-        found = {one["string"] for one in ben.get(path).json()["changes"]}
-    hidden = {f"word-{number}" for number in range(12)} - found
-    assert found
-    assert hidden
-    assert "words0" not in texts[-1]
-    for word in hidden:
-        assert not any(re.search(rf"{word}\b", text) for text in texts), word
+def test_a_new_day_replaces_the_series(followed: Running) -> None:
+    """The result of the day before is shown until the new one is there, then it is given up."""
+    with followed.service.database.read() as connection:
+        (schedule,) = load_schedules(connection, schedules.c.metric == "homepage")
+    first, old = window(followed), "e" * 16
+    keep_result(followed, result_row(old, operation="series"), {}, "ana")
+    with followed.service.database.change() as connection:  # as if one day less had been closed
+        assert delete_window(connection, first)
+        save_window(connection, replace(first, last_day=first.first_day, result_id=old))
+    followed.service.tick()
+    assert window(followed).result_id == old
+    found = decoded(followed)
+    assert (found.state, found.last_day) == (WindowState.DONE, first.last_day)
+    assert found.result_id == first.result_id
+    with followed.service.database.read() as connection:
+        assert not give_up(connection, old, schedule.owner)
 
 
-def test_only_an_admin_switches_it_off_and_on(followed: Running) -> None:
-    with signed_in(followed, "ana") as ana:
-        off = {"enabled": "0", "list": row(followed).list_id}
-        assert ana.post("/metrics/homepage/daily", data=off).status_code == 403
-    with signed_in(followed, "root") as root:
-        assert root.post("/metrics/homepage/daily", data=off).status_code == 303
-        assert "an admin switched it off" in page(root)
-        before = jobs(followed)
-        followed.service.tick()
-        assert jobs(followed) == before
-        with signed_in(followed, "ana") as ana:
-            on = {"list": row(followed).list_id}
-            assert ana.post("/metrics/homepage/daily", data=on).status_code == 403
-        assert root.post("/metrics/homepage/daily", data=off | {"enabled": "1"}).status_code == 303
-    assert decoded(followed).enabled
+def test_the_service_follows_metrics_with_declared_values(followed: Running) -> None:
+    service = followed.service
+    (homepage,) = as_listed(followed)
+    definition = {**homepage["definition"], "kind": "number"}
+    listed = [homepage, {**homepage, "name": "theme", "definition": definition}]
+    service.schedules.add_defaults(listed)
+    service.schedules.add_defaults(listed)
+    with service.database.read() as connection:
+        (made,) = load_schedules(connection, schedules.c.owner == SERVICE_ID)
+    assert (made.name, made.every, made.enabled) == ("theme by day", "day", True)
+    assert spec_of_schedule(made).operation == "series"
+    with signed_in(followed, "ana") as ana, signed_in(followed, "root") as root:
+        assert ana.post(f"/schedules/{made.id}/enable").status_code == 404
+        answer = root.post(f"/schedules/{made.id}/delete", data={"sure": "1"})
+        assert (answer.status_code, "pause it" in answer.text) == (422, True)
+        assert root.post(f"/schedules/{made.id}/enable").status_code == 303
+    assert made.id not in {one.id for one in service.schedules.every_enabled()}
 
 
 def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
@@ -188,20 +199,6 @@ def test_charts_are_read_by_keys_and_saved(followed: Running, tmp_path: Path) ->
             tab.wait_for_url("**scale=log**")
             assert problems == []
             context.close()
-
-
-@BOTH_DATABASES
-def test_of_two_processes_one_changes_a_row(database: ServiceDatabase) -> None:
-    first = DailySeriesRow("homepage")
-    queued = replace(first, asked="1" * 64, job_id="2" * 16)
-    with database.change() as connection:
-        assert store_daily_series(connection, first, queued)
-    with database.change() as connection:
-        assert not store_daily_series(connection, first, replace(first, asked="3" * 64))
-        assert store_daily_series(connection, queued, replace(queued, job_id=None))
-    with database.read() as connection:
-        assert load_daily_series_of(connection, "homepage") == replace(queued, job_id=None)
-        assert load_daily_series_of(connection, "other") == DailySeriesRow("other")
 
 
 def test_the_address_says_values_days_and_axis(followed: Running) -> None:
