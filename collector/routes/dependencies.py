@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
 
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.commit_queue import BatchQueue
@@ -88,12 +89,17 @@ def actor(request: Request, *scopes: Scope) -> str:
 def needs(*scopes: Scope) -> Callable[[Request], str]:
     """A dependency of routes that need a key of one of these scopes: the id of the key."""
 
-    def check(request: Request) -> str:
+    described = HTTPBearer(
+        scheme_name=f"{'-or-'.join(scopes)}-key",
+        description=f"A key of scope {' or '.join(scopes)}, which rappor keys create makes",
+        auto_error=False,
+    )
+
+    def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
         _refuse_strange_query(request)
         return who
 
-    check.__doc__ = f"Needs a key of scope {' or '.join(scopes)}."
     return check
 
 
@@ -108,6 +114,7 @@ def _refuse_strange_query(request: Request) -> None:
             raise RequestError(f"query parameter {name} is given twice")
 
 
+Sender = Annotated[str, Depends(needs(Scope.REPORT))]
 Admin = Annotated[str, Depends(needs(Scope.ADMIN))]
 Analyst = Annotated[str, Depends(needs(Scope.AGGREGATE))]
 Reader = Annotated[str, Depends(needs(Scope.AGGREGATE, Scope.ADMIN))]

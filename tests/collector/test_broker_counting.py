@@ -13,9 +13,10 @@ from sqlalchemy import text
 
 from collector.broker.counting import BrokerMessage
 from collector.broker.watermark import GRACE
+from collector.domain.batch_json import decode_batch_json
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
-from collector.domain.submission import Content, decode_groups, read_submission
+from collector.domain.submission import Content, read_submission
 from collector.errors import RequestError, SettingsError, StorageError
 from collector.store.broker import leave, read_state
 from collector.store.database import back_up, restore
@@ -132,7 +133,7 @@ def test_a_full_counter_takes_the_others_reports(
 
 def test_a_defect_costs_its_own_message_alone(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     found = bodies(line, 5)
-    bad, judge = decode_groups(found[2], JSON_CONTENT_TYPE).batch_id, ReportJudge.judge
+    bad, judge = decode_batch_json(found[2]).batch_id, ReportJudge.judge
 
     def fail(self: ReportJudge, batch: Any, *rest: Any) -> Any:
         if batch.batch_id == bad:
