@@ -22,7 +22,7 @@ from collector.broker.front import make_front
 from collector.chores import do_chores, keep_house
 from collector.domain.access import KeyKeeper
 from collector.domain.batch_writer import ReportWriter
-from collector.domain.clock import Clock, utc_now
+from collector.domain.clock import Clock, GuardedClock
 from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
@@ -84,15 +84,15 @@ class App(FastAPI):
         await answer(scope, receive, send)
 
 
-def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
+def create_app(settings: Settings, *, clock: Clock | None = None) -> App:
     """Build the collector's ASGI application for these settings. The database is opened when the
     app starts.
 
-    clock: the current time, UTC.
+    clock: a simulated one, UTC; the system's, guarded, if None.
     """
     log = make_log(settings.log_level)
     redirect_libraries(log)
-    parts = _make_parts(settings, clock, log)
+    parts = _make_parts(settings, clock or GuardedClock(), log)
     refuser = Refuser(log, settings.retry_after_seconds)
     app = App(
         {
@@ -195,7 +195,7 @@ def _database(settings: Settings, connections: int) -> CollectorDatabase:
     return CollectorDatabase(engine)
 
 
-def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:
+def prepare_database(settings: Settings, clock: Clock | None = None) -> tuple[str, ...]:
     """Create the tables in an empty database, check any other, and declare the metrics of the
     settings' file.
 

@@ -7,6 +7,7 @@ from time import monotonic
 
 from starlette.concurrency import run_in_threadpool
 
+from collector.domain.clock import today
 from collector.domain.closing import Closed
 from collector.domain.growth import find_growth
 from collector.domain.raw_blocks import find_damaged, find_expiring
@@ -27,6 +28,7 @@ def do_chores(parts: AppComponents) -> Closed | None:
     parts.telemetry.open_days.set(max(open_days, default=0))
     parts.telemetry.metrics_current.set(len(open_days))
     parts.telemetry.waiting_days.set(parts.collector.waiting_days())
+    parts.telemetry.clock_suspect.set(parts.collector.is_clock_suspect)
     _show_broker(parts)
     _show_relay_keys(parts)
     return closed
@@ -52,11 +54,13 @@ def _show_relay_keys(parts: AppComponents) -> None:
 async def keep_house(parts: AppComponents, log: Log) -> None:
     """Close the days whose time is over, and look for days that grow strangely, now and then."""
     told: set[tuple[str, ...]] = set()
+    _tell_of_clock(parts, log, told)
     next_look = 0.0
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
             closed = await run_in_threadpool(do_chores, parts)
+            _tell_of_clock(parts, log, told)
             await run_in_threadpool(_tell_of_expiry, parts, log, told)
             _tell_of_relay_keys(parts, log, told)
             if monotonic() >= next_look:
@@ -71,6 +75,20 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
             continue
         if closed is not None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
+
+
+def _tell_of_clock(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
+    """Log once that the clock is ahead of what bears it out, and that no day closes by it."""
+    key = ("clock",)
+    if not parts.collector.is_clock_suspect:
+        told.discard(key)
+    elif key not in told:
+        told.add(key)
+        log.notice(
+            "clock_suspect",
+            closing_by=date_of(today(parts.collector.clock)).isoformat(),
+            way_out="correct the system's clock; if it is right: rappor clock --confirm",
+        )
 
 
 def _tell_of_growth(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:

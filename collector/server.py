@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from collector.app import App, create_app, prepare_database
-from collector.domain.clock import Clock, utc_now
+from collector.domain.clock import Clock
 from collector.errors import CollectorError, SettingsError
 from collector.settings import PREFIX, Settings, load_settings
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
@@ -132,7 +132,7 @@ def _lasting(app: App) -> App:
 
 
 @contextmanager
-def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator[str]:
+def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iterator[str]:
     """Run a collector on a thread for the block; yield its URL.
 
     Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does

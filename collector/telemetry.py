@@ -69,6 +69,9 @@ class Telemetry:
         self.open_days = largest(
             "rappor_open_days", "Days that take reports, of the most patient metric"
         )
+        self.clock_suspect = largest(
+            "rappor_clock_suspect", "1 while the clock is ahead of what bears it out: no day closes"
+        )
         self.days_growing = largest(
             "rappor_days_growing",
             "Open days of a series with far more reports than the days before",

@@ -177,7 +177,8 @@ class BrokerQueue:
 
         A batch of which every report is refused is not stored: there is nothing to count.
         """
-        received = Day(today(self._clock), latest_day(self._clock, self._skew))
+        day = today(self._clock)  # of a suspect clock the consumer takes no later days
+        received = Day(day, min(latest_day(self._clock, self._skew), day + 1))
         if submission.batch.num_reports > _LARGE_BATCH:
             receipt = await asyncio.to_thread(self._judged, submission, received)
         else:

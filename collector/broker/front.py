@@ -27,8 +27,9 @@ def make_front(
     """
 
     def mark() -> None:
+        today = collector.today
         with collector.database.change() as connection:
-            begin(connection, collector.today)
+            begin(connection, today)
 
     return BrokerQueue(
         partial(make_producer, settings, log),

@@ -277,8 +277,7 @@ def test_a_restore_counts_all_again_or_nothing(
         url = new_postgresql()
     restore(copy, url)
     bench = make_bench(url, line.bench.clock)
-    if not keep:
-        bench.collector.discard_unserved("test")
+    bench.collector.settle_restore("test", keep_unserved=keep)
     again = Line(line.broker, bench, line.settings, line.rng)
     again.put(*[line.message(body, 3) for body in last])
     again.count_all()
