@@ -37,6 +37,7 @@ from collector.store.database import CollectorDatabase, make_engine, try_to_read
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
+from rappor_server.limits import SenderShares
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, problem, routing_detail
 from rappor_server.readiness import Readiness
@@ -119,7 +120,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
     writing = _database(settings, 1)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew, settings.max_batch_reports)
     telemetry = Telemetry()
     queue, readiness = _make_queue(settings, collector, writer, judge, telemetry, log)
     return AppComponents(
@@ -133,6 +134,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
             settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         ),
         limits=make_limits(settings),
+        shares=SenderShares(),
         writing=writing,
         readiness=readiness,
         relay_keys=_relay_keys(settings),

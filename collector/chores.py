@@ -17,6 +17,7 @@ from collector.store.broker import count_skipped, read_state
 from rappor_core.calendar import date_of
 from rappor_server.logs import Log
 
+_MOST = 0.5  # of all reports: a share of one sender that is logged
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 
 
@@ -61,6 +62,7 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
         try:
             closed = await run_in_threadpool(do_chores, parts)
             _tell_of_clock(parts, log, told)
+            _tell_of_sender(parts, log, told)
             await run_in_threadpool(_tell_of_expiry, parts, log, told)
             _tell_of_relay_keys(parts, log, told)
             if monotonic() >= next_look:
@@ -88,6 +90,21 @@ def _tell_of_clock(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -
             "clock_suspect",
             closing_by=date_of(today(parts.collector.clock)).isoformat(),
             way_out="correct the system's clock; if it is right: rappor clock --confirm",
+        )
+
+
+def _tell_of_sender(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
+    """Log once that most reports come from one sender, which is not named."""
+    share, key = parts.shares.largest(), ("sender",)
+    parts.telemetry.largest_sender.set(share)
+    if share <= _MOST:
+        told.discard(key)
+    elif key not in told:
+        told.add(key)
+        log.notice(
+            "one_sender_takes_most",
+            share=round(share, 2),
+            way_out="bound it at the reverse proxy; if it is the proxy, set sender_header",
         )
 
 

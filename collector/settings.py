@@ -77,12 +77,13 @@ class Settings(ServerSettings):
 
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
-    max_batch_reports: int = Field(default=10_000, ge=1, le=10_000)
+    max_batch_reports: int = Field(default=200, ge=1, le=10_000)
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
     max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
     max_reports_per_key: float = Field(default=10_000, ge=0)
+    sender_header: str | None = None  # by which a trusted proxy tells senders apart, by a hash
     retry_after_seconds: int = Field(default=5, ge=1)
 
     broker: str | None = None  # HOST:PORT,... of Kafka, which stores batches until they are counted

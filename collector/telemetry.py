@@ -69,6 +69,9 @@ class Telemetry:
         self.open_days = largest(
             "rappor_open_days", "Days that take reports, of the most patient metric"
         )
+        self.largest_sender = largest(
+            "rappor_largest_sender_share", "Share of one sender in the reports of the last minute"
+        )
         self.clock_suspect = largest(
             "rappor_clock_suspect", "1 while the clock is ahead of what bears it out: no day closes"
         )

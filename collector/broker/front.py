@@ -39,6 +39,7 @@ def make_front(
         collector.clock,
         settings.clock_skew,
         settings.max_queued_bytes,
+        settings.max_batch_reports,
         before_start=mark,
         on_commit=on_commit,
         on_crash=log.crash,

@@ -39,13 +39,12 @@ class Submission:
 
 
 def read_submission(
-    content: Content, max_reports: int, *, keep: bool = False, received: Day | None = None
+    content: Content, *, keep: bool = False, received: Day | None = None
 ) -> Submission:
     """Decode a body.
 
     Args:
         content: The body and its media type.
-        max_reports: Largest number of reports in it.
         keep: Whether the submission brings its content along.
         received: What the clock allowed when it came; None for now.
 
@@ -57,7 +56,7 @@ def read_submission(
     """
     body = content.body
     decode = decode_batch_json if content.kind == JSON_CONTENT_TYPE else decode_binary
-    batch = decode(body, max_reports=max_reports)
+    batch = decode(body)
     digest = blake2b(body, digest_size=16).digest()
     num_bytes = len(body) + _REPORT_OVERHEAD * batch.num_reports
     return Submission(batch, digest, num_bytes, content if keep else None, received)

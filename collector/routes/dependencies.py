@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.types import Scope as ASGIScope
 
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.commit_queue import BatchQueue
@@ -19,7 +20,7 @@ from collector.settings import Settings
 from collector.store.database import CollectorDatabase
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
-from rappor_server.limits import KeyLimit, sender_of
+from rappor_server.limits import KeyLimit, SenderShares, sender_of
 from rappor_server.readiness import Readiness
 
 if TYPE_CHECKING:
@@ -56,9 +57,14 @@ class AppComponents:
     large_bodies: asyncio.Semaphore  # that are decoded at once
     body_bounds: GzipBounds
     limits: KeyLimits
+    shares: SenderShares
     writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
     readiness: Readiness
     relay_keys: RelayKeys | None  # of requests through a relay, where it is set
+
+    def sender_of(self, scope: ASGIScope) -> str:
+        """The name by which limits know the sender of a request; "" for one through a relay."""
+        return sender_of(scope, self.settings.sender_header if scope.get("client") else None)
 
 
 def parts_of(request: Request) -> AppComponents:
@@ -82,7 +88,7 @@ def actor(request: Request, *scopes: Scope) -> str:
         parts.keys.check(authorization, *scopes)
     parts.keys.refresh()
     who = parts.keys.check(authorization, *scopes)
-    parts.limits.requests.take(who, sender_of(request.scope))
+    parts.limits.requests.take(who, parts.sender_of(request.scope))
     return who
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -16,14 +17,13 @@ from collector.domain.access import MAX_AGE_OF_UNKNOWN
 from collector.domain.access import Scope as KeyScope
 from collector.domain.batch_writer import Receipt
 from collector.domain.report_validation import REASONS, Refusal
-from collector.domain.submission import Content, Submission, read_submission
+from collector.domain.submission import Content, read_submission
 from collector.errors import AuthenticationError
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body
 from collector.routes.dependencies import AppComponents, Sender
 from collector.routes.shapes import Batch, BatchResults
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, WIRE_VERSION
-from rappor_server.limits import sender_of
 
 REPORTS_PATH = "/v1/reports"
 OHTTP_PATH = "/v1/ohttp"
@@ -109,21 +109,24 @@ class DigestingReceive:
 
 
 async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:
-    """Count the reports of a batch; return its receipt when they are on the disk."""
+    """Receive, parse and queue a batch; return its receipt when its reports are on the disk."""
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
-    key = None
+    key, sender = None, parts.sender_of(scope)
     if parts.settings.require_keys:
         key = await _check_key(headers.get(b"authorization"), parts)
-        parts.limits.requests.take(key, sender_of(scope))
+        parts.limits.requests.take(key, sender)
     kind = media_type(headers.get(b"content-type"))
-    body = await read_body(scope, receive, parts.body_bounds)
-    if len(body) > _LARGE_BODY:
+    content = Content(await read_body(scope, receive, parts.body_bounds), kind)
+    read = partial(read_submission, content, keep=parts.queue.keeps_bodies)
+    if len(content.body) > _LARGE_BODY:
         async with parts.large_bodies:  # each takes many times its size while it is decoded
-            submission = await run_in_threadpool(_submission, body, kind, parts)
+            submission = await run_in_threadpool(read)
     else:
-        submission = _submission(body, kind, parts)
+        submission = read()
+    reports = min(submission.batch.num_reports, parts.settings.max_batch_reports)
     if key is not None:
-        parts.limits.reports.take(key, sender_of(scope), submission.batch.num_reports)
+        parts.limits.reports.take(key, sender, reports)
+    parts.shares.count(sender, reports)
     return await parts.queue.submit(submission)
 
 
@@ -140,11 +143,6 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
             raise
         await run_in_threadpool(keys.refresh)
         return keys.check(given, KeyScope.REPORT)
-
-
-def _submission(body: bytes, kind: str, parts: AppComponents) -> Submission:
-    limit, keep = parts.settings.max_batch_reports, parts.queue.keeps_bodies
-    return read_submission(Content(body, kind), limit, keep=keep)
 
 
 def answer(receipt: Receipt) -> bytes:

@@ -175,7 +175,7 @@ class Server:
 def running_server(metrics: list[Metric] | None, clock: Clock, **changes: Any) -> Iterator[Server]:
     """A collector with settings; without keys and limits, on a free port, unless told otherwise."""
     given: dict[str, Any] = {"port": 0, "require_keys": False, "log_level": "error"}
-    given |= {"max_reports_per_key": 0}
+    given |= {"max_reports_per_key": 0, "max_batch_reports": 10_000}
     settings = load_settings(**(given | changes))
     if metrics:
         bench = make_bench(settings.database, clock)

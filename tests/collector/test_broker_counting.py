@@ -61,7 +61,7 @@ def bodies(line: Line, many: int, reports: int = 3) -> list[bytes]:
 
 def by_http(line: Line, body: bytes) -> Any:
     content = Content(body, JSON_CONTENT_TYPE)
-    return line.bench.writer.write([read_submission(content, 100)])[0]
+    return line.bench.writer.write([read_submission(content)])[0]
 
 
 def test_messages_are_counted_once_however_often_they_come(line: Line) -> None:
