@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 API_VERSION = "1"
 LARGE_BODIES = 2
+_ANSWER = 3  # database_seconds that the transaction of a group of batches may last
 _CORS: dict[str, Any] = {  # of POST /v1/reports alone
     "allow_methods": ["POST"],
     "allow_headers": ["Authorization", "Content-Encoding", "Content-Type"],
@@ -118,11 +119,11 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> App:
 
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
-    writing = _database(settings, 1)
+    writing = _database(settings, 1, max_seconds=_ANSWER * settings.database_seconds)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
     writer = ReportWriter(writing, judge, clock, settings.clock_skew, settings.max_batch_reports)
     telemetry = Telemetry()
-    queue, readiness = _make_queue(settings, collector, writer, judge, telemetry, log)
+    queue, readiness = _make_queue(settings, collector, writing, writer, judge, telemetry, log)
     return AppComponents(
         settings=settings,
         collector=collector,
@@ -170,6 +171,7 @@ async def _no_relay(scope: Scope, receive: Receive, send: Send) -> None:
 def _make_queue(
     settings: Settings,
     collector: Collector,
+    writing: CollectorDatabase,
     writer: ReportWriter,
     judge: ReportJudge,
     telemetry: Telemetry,
@@ -185,16 +187,17 @@ def _make_queue(
         on_commit=telemetry.on_commit,
         on_crash=log.crash,
     )
-    read, write = (partial(act, collector.database) for act in (try_to_read, try_to_write))
-    database = collector.database
-    return queue, Readiness(read, write, lambda: queue.is_failing or database.is_failing)
+    read, write = (partial(act, writing) for act in (try_to_read, try_to_write))
+    return queue, Readiness(read, write, lambda: queue.is_failing or writing.is_failing)
 
 
-def _database(settings: Settings, connections: int) -> CollectorDatabase:
+def _database(
+    settings: Settings, connections: int, max_seconds: float = 120.0
+) -> CollectorDatabase:
     engine = make_engine(
         settings.database, pool_size=connections, timeout=settings.database_seconds
     )
-    return CollectorDatabase(engine)
+    return CollectorDatabase(engine, max_seconds=max_seconds)
 
 
 def prepare_database(settings: Settings, clock: Clock | None = None) -> tuple[str, ...]:
