@@ -135,7 +135,9 @@ def main() -> None:
     settings = load_settings()
     app: Any = {"plain": plain, "bare": bare}[sys.argv[1]](settings)
     lifespan = "on" if sys.argv[1] == "plain" else "off"
-    config = uvicorn.Config(app, http="h11", access_log=False, log_level="warning", lifespan=lifespan)
+    config = uvicorn.Config(
+        app, http="h11", access_log=False, log_level="warning", lifespan=lifespan
+    )
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=settings.listen_fd)])
 
 
