@@ -17,7 +17,7 @@ from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, GuardedClock, today
 from collector.domain.raw_blocks import RawBlocks
 from collector.domain.registry import Registry, registry_as_known
-from collector.errors import CollectorError
+from collector.errors import CollectorError, NotServedError
 from collector.store.access import (
     CollectorAuditRow,
     CollectorKeyRow,
@@ -281,6 +281,9 @@ class Collector:
             yield
         except CollectorError as error:
             self._note_alone(actor, act, **detail, refused=error.details.get("reason", "refused"))
+            if isinstance(error, NotServedError) and self.is_clock_suspect:
+                hint = "the clock is suspect, so no day closes by it: see rappor clock"
+                raise NotServedError(f"{error}; {hint}", **error.details) from None
             raise
 
     def _note_alone(self, actor: str, act: str, **detail: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from collector.domain.batch_writer import Receipt
 from collector.domain.clock import GuardedClock, today, utc_now
+from collector.errors import NotServedError
 from rappor_core.calendar import day_of
 from tests.collector.support import (
     NOON,
@@ -109,6 +110,8 @@ def test_a_later_process_starts_at_the_last_day_seen(database_url: str) -> None:
         clocks.wall.now += timedelta(days=60)
         third = bench_with(clocks, database_url)
         assert third.collector.today == DAY + 1
+        with pytest.raises(NotServedError, match="the clock is suspect"):
+            third.collector.read_aggregate("test", METRIC.name)
         assert third.collector.confirm_clock("test") == TODAY + timedelta(days=61)
         assert third.collector.today == DAY + 61
         assert not third.collector.clock.is_suspect  # type: ignore[union-attr]
