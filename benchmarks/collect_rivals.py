@@ -22,12 +22,12 @@ from collector.domain.clock import utc_now
 from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
-from collector.domain.submission import Submission, decode_groups
+from collector.domain.submission import Submission
 from collector.routes.reports import answer
 from collector.settings import Settings, load_settings
 from collector.store.database import CollectorDatabase, make_engine
 from rappor_core.metrics.compiled import load_metrics
-from rappor_core.wire.report import BINARY_CONTENT_TYPE
+from rappor_core.wire.binary import decode_binary
 from rappor_server.schema import prepare
 
 
@@ -119,7 +119,7 @@ def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
                 body += message.get("body", b"")
                 if not message.get("more_body"):
                     break
-            batch = decode_groups(body, BINARY_CONTENT_TYPE)
+            batch = decode_binary(body)
             digest = blake2b(body, digest_size=16).digest()
             body = answer(await queue.submit(Submission(batch, digest, len(body))))
         else:
@@ -135,7 +135,9 @@ def main() -> None:
     settings = load_settings()
     app: Any = {"plain": plain, "bare": bare}[sys.argv[1]](settings)
     lifespan = "on" if sys.argv[1] == "plain" else "off"
-    config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan=lifespan)
+    config = uvicorn.Config(
+        app, http="h11", access_log=False, log_level="warning", lifespan=lifespan
+    )
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=settings.listen_fd)])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,23 +14,22 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.broker.front import make_front
 from collector.chores import do_chores, keep_house
 from collector.domain.access import KeyKeeper
 from collector.domain.batch_writer import ReportWriter
-from collector.domain.clock import Clock, utc_now
+from collector.domain.clock import Clock, GuardedClock
 from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
-from collector.errors import NotFoundError, RequestError, SettingsError
-from collector.openapi import document
+from collector.errors import RequestError, SettingsError
 from collector.problems import Refuser
 from collector.request_body import GzipBounds
-from collector.routes import admin, aggregates
+from collector.routes import admin, aggregates, reports
 from collector.routes.dependencies import AppComponents, make_limits
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
@@ -38,10 +37,11 @@ from collector.store.database import CollectorDatabase, make_engine, try_to_read
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
+from rappor_server.limits import SenderShares
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import problem, routing_detail
+from rappor_server.problems import PROBLEM_RESPONSES, problem, routing_detail
 from rappor_server.readiness import Readiness
-from rappor_server.request_bounds import refuse_head
+from rappor_server.request_bounds import get_for_head, refuse_head
 from rappor_server.schema import check_connections, prepare
 from rappor_server.validation import request_problem
 
@@ -50,72 +50,80 @@ if TYPE_CHECKING:
 
 API_VERSION = "1"
 LARGE_BODIES = 2
-_OHTTP = ("POST", OHTTP_PATH)
+_ANSWER = 3  # database_seconds that the transaction of a group of batches may last
+_CORS: dict[str, Any] = {  # of POST /v1/reports alone
+    "allow_methods": ["POST"],
+    "allow_headers": ["Authorization", "Content-Encoding", "Content-Type"],
+    "expose_headers": ["Retry-After"],
+    "max_age": 7200,  # seconds: the longest that Chromium remembers an answer
+}
 
 
 class App(FastAPI):
-    """The collector's routes; reports go past the layers that the other routes need.
+    """The collector's routes; those of batches take POST past the layers that the others need.
 
-    ohttp: takes reports through a relay; None where no relay is set up.
+    bare: by path, the routes of batches.  origins: of pages that may send reports.
     """
 
-    def __init__(self, reports: ReportsEndpoint, ohttp: ASGIApp | None, **options: Any) -> None:
+    def __init__(self, bare: Mapping[str, ASGIApp], origins: Sequence[str], **options: Any) -> None:
         super().__init__(**options)
-        self.reports = reports
-        self.ohttp = ohttp
-        self.router.routes.append(Route(REPORTS_PATH, reports, methods=["POST"]))
-        self.router.routes.append(Route(OHTTP_PATH, ohttp or _no_relay, methods=["POST"]))
+        self._posts = bare
+        self._bare: dict[str, ASGIApp] = dict.fromkeys(bare, self._post)
+        if origins:
+            self._bare[REPORTS_PATH] = CORSMiddleware(self._post, origins, **_CORS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. (Reports with another method than POST get FastAPI's 405.)"""
+        """Answer one request."""
         if refusal := refuse_head(scope):
             await refusal(scope, receive, send)
             return
-        if self.ohttp is not None and (scope.get("method"), scope.get("path")) == _OHTTP:
-            await self.ohttp(scope, receive, send)
-            return
-        method = scope.get("method") if scope.get("path") == REPORTS_PATH else None
-        if method == "POST":
-            await self.reports(scope, receive, send)
-        elif method != "OPTIONS" or not await self.reports.preflight(scope, send):
-            await super().__call__(scope, receive, send)
+        answer = self._bare.get(scope.get("path", ""), super().__call__)
+        await answer(get_for_head(scope), receive, send)
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a POST by its bare route; another method gets FastAPI's 405."""
+        answer = self._posts[scope["path"]] if scope["method"] == "POST" else super().__call__
+        await answer(scope, receive, send)
 
 
-def create_app(settings: Settings, *, clock: Clock = utc_now) -> App:
+def create_app(settings: Settings, *, clock: Clock | None = None) -> App:
     """Build the collector's ASGI application for these settings. The database is opened when the
     app starts.
 
-    clock: the current time, UTC.
+    clock: a simulated one, UTC; the system's, guarded, if None.
     """
     log = make_log(settings.log_level)
     redirect_libraries(log)
-    parts = _make_parts(settings, clock, log)
+    parts = _make_parts(settings, clock or GuardedClock(), log)
     refuser = Refuser(log, settings.retry_after_seconds)
     app = App(
-        ReportsEndpoint(parts, refuser),
-        _make_ohttp(parts, refuser),
+        {
+            REPORTS_PATH: ReportsEndpoint(parts, refuser),
+            OHTTP_PATH: _make_ohttp(parts, refuser) or _no_relay,
+        },
+        settings.allowed_origins,
         title="rappor-telemetry collector",
         version=API_VERSION,
         lifespan=_lifespan(parts, log),
+        responses=PROBLEM_RESPONSES,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # to an address made of the Host that the client sent, without TLS
     )
     app.state.parts = parts
-    app.include_router(admin.router)
-    app.include_router(aggregates.router)
-    app.openapi = cache(partial(document, app))  # type: ignore[method-assign]
+    for routes in (reports, admin, aggregates):
+        app.include_router(routes.router)
     _add_error_handlers(app, refuser)
     return app
 
 
 def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
     collector = Collector(_database(settings, settings.database_connections), clock=clock)
-    writing = _database(settings, 1)
+    writing = _database(settings, 1, max_seconds=_ANSWER * settings.database_seconds)
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(writing, judge, clock, settings.clock_skew)
+    writer = ReportWriter(writing, judge, clock, settings.clock_skew, settings.max_batch_reports)
     telemetry = Telemetry()
-    queue, readiness = _make_queue(settings, collector, writer, judge, telemetry, log)
+    queue, readiness = _make_queue(settings, collector, writing, writer, judge, telemetry, log)
     return AppComponents(
         settings=settings,
         collector=collector,
@@ -127,6 +135,7 @@ def _make_parts(settings: Settings, clock: Clock, log: Log) -> AppComponents:
             settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
         ),
         limits=make_limits(settings),
+        shares=SenderShares(),
         writing=writing,
         readiness=readiness,
         relay_keys=_relay_keys(settings),
@@ -154,13 +163,15 @@ def _make_ohttp(parts: AppComponents, refuser: Refuser) -> ASGIApp | None:
     return cast(ASGIApp, module.OhttpEndpoint(parts, refuser, parts.relay_keys))
 
 
-async def _no_relay(_request: Request) -> Response:
-    raise NotFoundError("no relay is set up here: the setting ohttp_keys names a file of keys")
+async def _no_relay(scope: Scope, receive: Receive, send: Send) -> None:
+    text = "no relay is set up here: the setting ohttp_keys names a file of keys"
+    await problem(404, "not-found", text)(scope, receive, send)
 
 
 def _make_queue(
     settings: Settings,
     collector: Collector,
+    writing: CollectorDatabase,
     writer: ReportWriter,
     judge: ReportJudge,
     telemetry: Telemetry,
@@ -176,19 +187,20 @@ def _make_queue(
         on_commit=telemetry.on_commit,
         on_crash=log.crash,
     )
-    read, write = (partial(act, collector.database) for act in (try_to_read, try_to_write))
-    database = collector.database
-    return queue, Readiness(read, write, lambda: queue.is_failing or database.is_failing)
+    read, write = (partial(act, writing) for act in (try_to_read, try_to_write))
+    return queue, Readiness(read, write, lambda: queue.is_failing or writing.is_failing)
 
 
-def _database(settings: Settings, connections: int) -> CollectorDatabase:
+def _database(
+    settings: Settings, connections: int, max_seconds: float = 120.0
+) -> CollectorDatabase:
     engine = make_engine(
         settings.database, pool_size=connections, timeout=settings.database_seconds
     )
-    return CollectorDatabase(engine)
+    return CollectorDatabase(engine, max_seconds=max_seconds)
 
 
-def prepare_database(settings: Settings, clock: Clock = utc_now) -> tuple[str, ...]:
+def prepare_database(settings: Settings, clock: Clock | None = None) -> tuple[str, ...]:
     """Create the tables in an empty database, check any other, and declare the metrics of the
     settings' file.
 

@@ -7,6 +7,7 @@ from time import monotonic
 
 from starlette.concurrency import run_in_threadpool
 
+from collector.domain.clock import today
 from collector.domain.closing import Closed
 from collector.domain.growth import find_growth
 from collector.domain.raw_blocks import find_damaged, find_expiring
@@ -16,6 +17,7 @@ from collector.store.broker import count_skipped, read_state
 from rappor_core.calendar import date_of
 from rappor_server.logs import Log
 
+_MOST = 0.5  # of all reports: a share of one sender that is logged
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 
 
@@ -27,6 +29,7 @@ def do_chores(parts: AppComponents) -> Closed | None:
     parts.telemetry.open_days.set(max(open_days, default=0))
     parts.telemetry.metrics_current.set(len(open_days))
     parts.telemetry.waiting_days.set(parts.collector.waiting_days())
+    parts.telemetry.clock_suspect.set(parts.collector.is_clock_suspect)
     _show_broker(parts)
     _show_relay_keys(parts)
     return closed
@@ -49,20 +52,39 @@ def _show_relay_keys(parts: AppComponents) -> None:
             parts.telemetry.ohttp_key_age.labels(str(row.key_id)).set((today - row.created).days)
 
 
+class Notices:
+    """Logs each thing once, until it is over."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._logged: set[tuple[str, ...]] = set()
+
+    def log(self, event: str, *key: str, **fields: str | float) -> None:
+        """Log an event unless it was logged for this key."""
+        if (event, *key) not in self._logged:
+            self._logged.add((event, *key))
+            self._log.notice(event, **fields)
+
+    def end(self, event: str) -> None:
+        """Let an event be logged again."""
+        self._logged.discard((event,))
+
+
 async def keep_house(parts: AppComponents, log: Log) -> None:
-    """Close the days whose time is over, and look for days that grow strangely, now and then."""
-    told: set[tuple[str, ...]] = set()
-    next_look = 0.0
+    """Close the days whose time is over, and look for what an operator should know."""
+    notices, next_look = Notices(log), 0.0
+    _notice_clock(parts, notices)
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
             closed = await run_in_threadpool(do_chores, parts)
-            await run_in_threadpool(_tell_of_expiry, parts, log, told)
-            _tell_of_relay_keys(parts, log, told)
+            _notice_clock(parts, notices)
+            _notice_sender(parts, notices)
+            _notice_relay_keys(parts, notices)
+            await run_in_threadpool(_notice_expiry, parts, notices)
             if monotonic() >= next_look:
                 next_look = monotonic() + _GROWTH_SECONDS
-                await run_in_threadpool(_tell_of_growth, parts, log, told)
-                await run_in_threadpool(_tell_of_damage, parts, log, told)
+                await run_in_threadpool(_notice_growth_and_damage, parts, notices)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
@@ -73,57 +95,68 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
             log.info("days_closed", metrics=len(closed.metrics), days_with_reports=closed.folded)
 
 
-def _tell_of_growth(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
-    """Log each day with far more reports than usual once, and count those that there are."""
-    with parts.collector.database.read() as connection:
-        found = find_growth(connection, parts.collector.registry())
-    parts.telemetry.days_growing.set(len(found))
-    for one in found:
-        key = (one.metric, one.params_id, one.day)
-        if key not in told:
-            told.add(key)
-            log.notice(
-                "reports_grow", metric=one.metric, day=one.day, reports=one.reports, usual=one.usual
-            )
+def _notice_clock(parts: AppComponents, notices: Notices) -> None:
+    """Log that the clock is ahead of what bears it out, so that no day closes by it."""
+    if not parts.collector.is_clock_suspect:
+        notices.end("clock_suspect")
+        return
+    notices.log(
+        "clock_suspect",
+        closing_by=date_of(today(parts.collector.clock)).isoformat(),
+        way_out="correct the system's clock; if it is right: rappor clock --confirm",
+    )
 
 
-def _tell_of_damage(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
-    """Log each metric whose closed days are damaged once: they are neither served nor added to."""
-    registry = parts.collector.registry()
-    with parts.collector.database.read() as connection:
-        found = find_damaged(connection, registry)
-    for metric, params_id, reason in found:
-        key = ("damage", metric, params_id)
-        if key not in told:
-            told.add(key)
-            log.notice("blocks_damaged", metric=metric, params_id=params_id, reason=reason)
+def _notice_sender(parts: AppComponents, notices: Notices) -> None:
+    """Log that most reports come from one sender, which is not named."""
+    share = parts.shares.largest()
+    parts.telemetry.largest_sender.set(share)
+    if share <= _MOST:
+        notices.end("one_sender_takes_most")
+        return
+    notices.log(
+        "one_sender_takes_most",
+        share=round(share, 2),
+        way_out="bound it at the reverse proxy; if it is the proxy, set sender_header",
+    )
 
 
-def _tell_of_relay_keys(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
-    """Log once that the newest key of devices behind a relay is old, or that the file of keys
-    cannot be read."""
+def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
+    """Log that the newest key of devices behind a relay is old, or that the keys are unreadable."""
     if parts.relay_keys is None:
         return
-    today = date_of(parts.collector.today)
-    held = [row.created for row in parts.relay_keys.rows if row.private is not None]
-    newest = max(held, default=today)
-    age = (today - newest).days
-    if age > parts.settings.ohttp_max_age_days and ("relay_key", str(newest)) not in told:
-        told.add(("relay_key", str(newest)))
-        log.notice("relay_key_is_old", days=age, way_out="rappor ohttp-keys create, and ship it")
-    if (trouble := parts.relay_keys.trouble) and ("relay_keys", trouble) not in told:
-        told.add(("relay_keys", trouble))
-        log.notice("relay_keys_not_read", reason=trouble)
+    now = date_of(today(parts.collector.clock))
+    newest = max((row.created for row in parts.relay_keys.rows if row.private), default=now)
+    age = (now - newest).days
+    if age > parts.settings.ohttp_max_age_days:
+        way_out = "rappor ohttp-keys create, and ship it"
+        notices.log("relay_key_is_old", str(newest), days=age, way_out=way_out)
+    if parts.relay_keys.trouble:
+        reason = parts.relay_keys.trouble
+        notices.log("relay_keys_not_read", reason, reason=reason)
 
 
-def _tell_of_expiry(parts: AppComponents, log: Log, told: set[tuple[str, ...]]) -> None:
-    """Log each day whose raw reports are deleted soon, and not moved, once; count them."""
+def _notice_expiry(parts: AppComponents, notices: Notices) -> None:
+    """Log and count the days whose raw reports are deleted soon and were not moved."""
     now = parts.collector.today
     with parts.collector.database.read() as connection:
-        found = find_expiring(connection, parts.collector.registry(), now)
-    parts.telemetry.raw_days_expiring.set(len(found))
-    for one in found:
-        key = ("raw", one.metric, one.params_id, one.day)
-        if key not in told:
-            told.add(key)
-            log.notice("raw_reports_expire", metric=one.metric, day=one.day, last_day=one.last)
+        expiring = find_expiring(connection, parts.collector.registry(), now)
+    parts.telemetry.raw_days_expiring.set(len(expiring))
+    for day in expiring:
+        key = (day.metric, day.params_id, day.day)
+        notices.log("raw_reports_expire", *key, metric=day.metric, day=day.day, last_day=day.last)
+
+
+def _notice_growth_and_damage(parts: AppComponents, notices: Notices) -> None:
+    """Log days with far more reports than usual, and metrics whose closed days are damaged."""
+    registry = parts.collector.registry()
+    with parts.collector.database.read() as connection:
+        growing, damaged = find_growth(connection, registry), find_damaged(connection, registry)
+    parts.telemetry.days_growing.set(len(growing))
+    for day in growing:
+        key = (day.metric, day.params_id, day.day)
+        numbers = {"reports": day.reports, "usual": day.usual}
+        notices.log("reports_grow", *key, metric=day.metric, day=day.day, **numbers)
+    for metric, params_id, reason in damaged:
+        key = (metric, params_id, "")
+        notices.log("blocks_damaged", *key, metric=metric, params_id=params_id, reason=reason)

@@ -19,6 +19,7 @@ RapporError
     |-- SenderShownError       a request behind a relay that carries an address
     |-- RelayKeyError          a request for a relay key that is unknown or retired
     |-- BatchConflictError     a batch id that came before with another body
+    |-- BatchTooLargeError     more reports than a batch may have here; none was counted
     |-- PositionError          a message of the broker was counted by another consumer
     |-- NotFoundError          no such metric, version or key
     |-- NotServedError         an aggregate that would tell too much, or is not there yet
@@ -45,6 +46,7 @@ from rappor_server.errors import ServerError as CollectorError
 __all__ = [
     "AuthenticationError",
     "BatchConflictError",
+    "BatchTooLargeError",
     "BodyTimeoutError",
     "BodyTooLargeError",
     "CollectorError",
@@ -99,6 +101,10 @@ class RelayKeyError(CollectorError):
 
 class BatchConflictError(CollectorError):
     """The batch id came before with another body."""
+
+
+class BatchTooLargeError(CollectorError):
+    """A batch has more reports than this collector accepts in one; none of them was counted."""
 
 
 class NotServedError(CollectorError):

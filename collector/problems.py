@@ -22,6 +22,7 @@ from rappor_server.problems import RETRY_LATER, problem, status_of
 # The first class that an error is an instance of decides.
 STATUS: tuple[tuple[type[RapporError], int, str], ...] = (
     (errors.BodyTooLargeError, 413, "body-too-large"),
+    (errors.BatchTooLargeError, 413, "batch-too-large"),
     (errors.BodyTimeoutError, 408, "body-timeout"),
     (errors.UnsupportedMediaError, 415, "unsupported-media"),
     (errors.RateLimitedError, 429, "rate-limited"),

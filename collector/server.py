@@ -20,10 +20,12 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from collector.app import App, create_app, prepare_database
-from collector.domain.clock import Clock, utc_now
+from collector.domain.clock import Clock
 from collector.errors import CollectorError, SettingsError
 from collector.settings import PREFIX, Settings, load_settings
+from collector.store.database import COLLECTOR
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
+from rappor_server.database import served_alone
 from rappor_server.logs import make_log
 from rappor_server.serving import (
     Server,
@@ -46,7 +48,7 @@ def serve(settings: Settings) -> None:
     if retired:
         way_out = "rappor metrics push FILE --revive collects them again"
         log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
-    with _listening(settings) as listener:
+    with served_alone(settings.database, COLLECTOR), _listening(settings) as listener:
         warn_beyond_loopback(_host(listener), log)
         announce = partial(log.info, "listening", **_address(listener))
         if settings.workers > 1:
@@ -132,7 +134,7 @@ def _lasting(app: App) -> App:
 
 
 @contextmanager
-def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator[str]:
+def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iterator[str]:
     """Run a collector on a thread for the block; yield its URL.
 
     Shut down cleanly on leaving: what was begun is answered. Raises CollectorError when it does
@@ -141,6 +143,7 @@ def running_collector(settings: Settings, *, clock: Clock = utc_now) -> Iterator
     prepare_database(settings, clock)
     server = Server(_config(create_app(settings, clock=clock), settings))
     with (
+        served_alone(settings.database, COLLECTOR),
         _listening(settings) as listener,
         running(server, listener, settings.host, "collector") as url,
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,7 +10,6 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from collector.cross_origin import check_origins
 from collector.store.database import parse_url
 from rappor_server.logs import LEVELS
 from rappor_server.settings import (
@@ -21,6 +21,12 @@ from rappor_server.settings import (
 )
 
 PREFIX = "RAPPOR_"
+_ORIGIN = re.compile(
+    r"(https://([a-z0-9.-]+|\[[0-9a-f:]+\])"
+    r"|http://(localhost|[a-z0-9-]+\.localhost|127\.[0-9.]+|\[::1\])"
+    r"|(chrome|moz|safari-web)-extension://[a-z0-9-]+)"
+    r"(?!:80$|:443$)(:[1-9][0-9]{0,4})?"
+)
 _BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
     "security.protocol",
     "sasl.",
@@ -71,12 +77,13 @@ class Settings(ServerSettings):
 
     max_body_bytes: int = Field(default=1 << 20, ge=1024)
     max_inflated_bytes: int = Field(default=4 << 20, ge=1024)
-    max_batch_reports: int = Field(default=10_000, ge=1, le=10_000)
+    max_batch_reports: int = Field(default=200, ge=1, le=10_000)
     body_seconds: float = Field(default=10.0, gt=0)  # for a whole body to arrive
     max_queued_bytes: int = Field(default=64 << 20, ge=1 << 20)  # of batches that wait for a commit
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
     max_reports_per_key: float = Field(default=10_000, ge=0)
+    sender_header: str | None = None  # by which a trusted proxy tells senders apart, by a hash
     retry_after_seconds: int = Field(default=5, ge=1)
 
     broker: str | None = None  # HOST:PORT,... of Kafka, which stores batches until they are counted
@@ -113,8 +120,14 @@ class Settings(ServerSettings):
     @field_validator("allowed_origins")
     @classmethod
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        """Exact origins only."""
-        return check_origins(origins)
+        """Exact origins only: `*` would let any page read the answers."""
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"origin {origin!a} is not an exact origin as browsers write it: "
+                    "https://app.example.org, an extension's, or http:// of this machine"
+                )
+        return origins
 
     @field_validator("broker_options")
     @classmethod

@@ -51,12 +51,10 @@ class Telemetry:
         self.ohttp_refused = counter(
             "rappor_ohttp_refused", "Requests through a relay not opened, by status", ["status"]
         )
-        self.ohttp_key_age = Gauge(
+        self.ohttp_key_age = largest(
             "rappor_ohttp_key_age_days",
             "Days since a key for requests through a relay was made",
             ["key"],
-            registry=registry,
-            multiprocess_mode="livemax",
         )
         self.commit_seconds = Histogram(
             "rappor_commit_seconds",
@@ -68,6 +66,12 @@ class Telemetry:
         self.queued = total("rappor_queued_reports", "Reports waiting for a commit")
         self.open_days = largest(
             "rappor_open_days", "Days that take reports, of the most patient metric"
+        )
+        self.largest_sender = largest(
+            "rappor_largest_sender_share", "Share of one sender in the reports of the last minute"
+        )
+        self.clock_suspect = largest(
+            "rappor_clock_suspect", "1 while the clock is ahead of what bears it out: no day closes"
         )
         self.days_growing = largest(
             "rappor_days_growing",
@@ -84,17 +88,12 @@ class Telemetry:
         self.metrics_current = largest(
             "rappor_metrics_current", "Versions of metrics that are not retired"
         )
-        self.refused_late = Gauge(
+        self.refused_late = largest(
             "rappor_reports_refused_late",
             "Reports that were acknowledged before a broker, and refused by its consumer",
-            registry=registry,
-            multiprocess_mode="livemax",
         )
-        self.messages_skipped = Gauge(
-            "rappor_messages_skipped",
-            "Messages of a broker that could not be counted",
-            registry=registry,
-            multiprocess_mode="livemax",
+        self.messages_skipped = largest(
+            "rappor_messages_skipped", "Messages of a broker that could not be counted"
         )
         self._counted = self.requests.labels("200")
         for reason in REASONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from rappor_server.program import Program
 from rappor_server.schema import migrate as run_migrations
 from rappor_server.schema import migrated_text
 
+_CONTENTS_BYTES = 1 << 20
 _URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
 _STEMS = {COLLECTOR.name: "rappor-collector", SERVICE.name: "rappor-decoder"}  # of backups' names
 DatabaseOption = Annotated[
@@ -58,22 +60,41 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
     database: Annotated[str, typer.Option("--database", envvar=_URLS, help="A new one.")],
-    keep_open_days: Annotated[
-        bool, typer.Option(help="Only if nothing was served since the backup.")
-    ] = False,
+    keep: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-open-days/--discard-open-days",
+            help="What becomes of days that were not served at the time of a collector's backup; "
+            "asked on a terminal. Keep them only if nothing was served since.",
+        ),
+    ] = None,
 ) -> None:
     """Make the database from FILE. It must not exist yet, and nothing may be running on it.
 
-    A collector's days that were not served at the time of the backup are discarded: they may have
-    been served since, with reports that the backup lacks, and two answers must not differ by those.
+    A collector's days that were not served at the time of the backup may have been served since,
+    with reports that the backup lacks; two answers must not differ by those.
     """
-    put_back(file, database, _owner_of_file(file))
-    if keep_open_days or owner_of(database) is SERVICE:
-        print(f"restored from {file}" + ", open days as well" * keep_open_days)
+    program = _owner_of_file(file)
+    if keep is None and program is COLLECTOR and file.is_file():
+        keep = _ask_for_open_days()
+    put_back(file, database, program)
+    if owner_of(database) is SERVICE:
+        print(f"restored from {file}")
         return
     with opened(database) as service:
-        discarded = service.discard_unserved(COMMAND_LINE)
-    print(f"restored from {file}; {discarded} reports of days not served yet were discarded")
+        kept = service.settle_restore(COMMAND_LINE, keep_unserved=bool(keep))
+    done = "kept" if keep else "discarded"
+    print(f"restored from {file}; {kept} reports of days not served yet were {done}")
+
+
+def _ask_for_open_days() -> bool:
+    """Ask, on a terminal. Elsewhere nobody can answer: wrong usage (exit 2)."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "give --discard-open-days, which is always safe, or --keep-open-days if no day was "
+            "served since the backup"
+        )
+    return typer.confirm("Keep the open days? Only if no day was served since the backup", err=True)
 
 
 def migrate(database: DatabaseOption = None) -> None:
@@ -107,14 +128,23 @@ def owner_of(url: str) -> Program:
 
 
 def _owner_of_file(file: Path) -> Program:
-    """Return whose database a backup of SQLite is; for any other file the collector."""
+    """Return whose database a backup is; the collector for a file that is none."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+    if file.is_file() and _is_in_table_of_contents(file):
+        return SERVICE
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
             (number,) = opened.execute(tables, (SERVICE.table,)).fetchone()
     except sqlite3.Error:
         return COLLECTOR  # a dump of PostgreSQL, or what `restore` refuses by name
     return SERVICE if number else COLLECTOR
+
+
+def _is_in_table_of_contents(file: Path) -> bool:
+    """Return whether a dump of PostgreSQL names the service's table: its contents come first."""
+    with file.open("rb") as dump:
+        start = dump.read(_CONTENTS_BYTES)
+    return start.startswith(b"PGDMP") and SERVICE.table.encode() in start
 
 
 def _database_of_settings() -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -20,6 +22,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
 from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _WAYS_OUT = {  # by SQLite's error code
     sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
@@ -35,6 +42,15 @@ COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit
 _ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
 _POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
 _CLOSE_SECONDS = 10.0
+_RECYCLE_SECONDS = 300  # after which a session is replaced, which may read from an old primary
+_SERVER_BOUNDS = {  # in which a server that is gone is found out: seconds, and milliseconds
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+# Of a session that is of no use any more: read only after a failover, or ended by the server.
+_USELESS_STATES = {"25006", "25P03", "57P01", "57P02", "57P03", "57P05"}
 
 
 def parse_url(database: str, program: Program) -> URL:
@@ -116,7 +132,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
     """Sessions with settings of ours; behind a pooler each transaction brings them along."""
-    given: dict[str, Any] = {"connect_timeout": max(2, int(timeout))}
+    given: dict[str, Any] = {"connect_timeout": max(2, int(timeout)), **_SERVER_BOUNDS}
     settings = _session_settings(timeout)
     more: dict[str, Any] = {}
     if is_pooled(url):
@@ -126,7 +142,13 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
         settings |= {"default_transaction_isolation": _ISOLATION.replace(" ", r"\ ")}
         given |= {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
     engine = create_engine(
-        url, pool_size=pool_size, max_overflow=0, pool_timeout=timeout, connect_args=given, **more
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=timeout,
+        pool_recycle=_RECYCLE_SECONDS,
+        connect_args=given,
+        **more,
     )
     if is_pooled(url):
         _set_each_transaction(engine, settings)
@@ -169,6 +191,10 @@ def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError
 
 
+def _note_age(_connection: object, record: Any) -> None:
+    record.info["made"] = monotonic()
+
+
 def refuse_unsafe_commits(fsync: str, synchronous_commit: str) -> None:
     """Raises StorageError where a commit that returned need not be on PostgreSQL's disk."""
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit)):
@@ -196,10 +222,46 @@ def lock(connection: Connection, number: int) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
 
-class Database:
-    """Transactions on one engine. Every failure of the database itself is a StorageError."""
+@contextmanager
+def served_alone(database: str, program: Program) -> Iterator[None]:
+    """Lock an SQLite database for the block: one process serves it. PostgreSQL takes several.
 
-    def __init__(self, engine: Engine, program: Program) -> None:
+    Raises SettingsError where another process serves it.
+    """
+    url = parse_url(database, program)
+    if url.get_backend_name() != "sqlite" or fcntl is None:
+        yield
+        return
+    with Path(f"{url.database}.lock").open("ab") as lock:  # closing the database's own file would
+        try:  # let SQLite's locks go
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SettingsError(
+                f"another process serves {url.database!r}: SQLite is for one {program.name}; stop "
+                "the other, or use PostgreSQL for several"
+            ) from None
+        yield
+
+
+def _hang_up(connection: Any) -> None:
+    """End the wait of another thread for a server that does not answer."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as own:
+        own.shutdown(socket.SHUT_RDWR)
+
+
+class Database:
+    """Transactions on one engine. Every failure of the database itself is a StorageError.
+
+    Once PostgreSQL says that a session is of no use, all sessions of that time are replaced.
+    """
+
+    def __init__(self, engine: Engine, program: Program, *, max_seconds: float = 120.0) -> None:
+        """Open nothing yet. max_seconds: of a transaction on PostgreSQL, which may not answer."""
+        self._max_seconds = max_seconds
+        self._dropped = float("-inf")
+        if engine.dialect.name == "postgresql":
+            event.listen(engine, "connect", _note_age)
+            event.listen(engine, "checkout", self._refuse_dropped)
         self.engine = engine
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
@@ -254,16 +316,39 @@ class Database:
                     self.engine.dispose()  # under the lock: nobody takes a connection meanwhile
 
     @contextmanager
+    def _bounded(self, connection: Connection) -> Iterator[None]:
+        """Hang up if a transaction lasts too long: no other bound ends the wait for a server that
+        is stopped and whose kernel still answers."""
+        if not self.is_postgresql or self._max_seconds == float("inf"):
+            yield
+            return
+        session = connection.connection.driver_connection
+        timer = threading.Timer(self._max_seconds, _hang_up, (session,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _refuse_dropped(self, _connection: object, record: Any, _proxy: object) -> None:
+        if record.info["made"] <= self._dropped:
+            raise DisconnectionError
+
+    @contextmanager
     def _transaction(self, **options: Any) -> Iterator[Connection]:
         try:
             with (
                 self._counted(),
                 self.engine.connect().execution_options(**options) as connection,
+                self._bounded(connection),
                 connection.begin(),
             ):
                 yield connection
         except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
             reason = describe(error, self.program.migrate)
+            if getattr(_cause(error), "sqlstate", None) in _USELESS_STATES:
+                self._dropped = monotonic()
             if _is_conflict(error):
                 raise ConflictError(f"another process was first: {reason}") from error
             self.is_failing |= bool(options.get("writes"))

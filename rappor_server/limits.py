@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
+from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from rappor_server.errors import RateLimitedError
 
 MAX_REMEMBERED = 100_000
 BURST_SECONDS = 10.0
+MIN_BUSY_RATE = 100.0  # units a second; of less nobody takes most
 RESERVE = 0.01  # of the rate of a key: what each address may always send
 
 
@@ -117,8 +119,37 @@ class KeyLimit:
         self._by_key.take(key, amount)
 
 
-def sender_of(scope: Scope) -> str:
-    """The address that a request came from (of IPv6, its /64); "" if there is none."""
+class SenderShares:
+    """The largest share that one sender has of all that arrives in a minute."""
+
+    def __init__(self, *, seconds: Callable[[], float] = monotonic) -> None:
+        """Count nothing yet. seconds: a clock."""
+        self._seconds = seconds
+        self._counts: Counter[str] = Counter()
+        self._since = seconds()
+
+    def count(self, sender: str, amount: int) -> None:
+        """Count what a sender sent; one without a name is not counted."""
+        if sender and (sender in self._counts or len(self._counts) < MAX_REMEMBERED):
+            self._counts[sender] += amount
+
+    def largest(self) -> float:
+        """The largest share since the last look, from 0 to 1; 0 where too little arrived."""
+        now, counts = self._seconds(), self._counts
+        rate = counts.total() / max(now - self._since, 1.0)
+        self._counts, self._since = Counter(), now
+        return max(counts.values()) / counts.total() if rate >= MIN_BUSY_RATE else 0.0
+
+
+def sender_of(scope: Scope, header: str | None = None) -> str:
+    """The name of a request's sender; "" if there is none.
+
+    Args:
+        scope: Of the request.
+        header: Set by a trusted proxy; None for the address (of IPv6, its /64).
+    """
+    if header is not None:
+        return Headers(scope=scope).get(header, "")[:64]
     return network_of(scope["client"][0]) if scope.get("client") else ""
 
 

@@ -15,6 +15,17 @@ PROBLEM_JSON = "application/problem+json"
 URN = "urn:rappor-telemetry:problem:"
 RETRY_LATER = frozenset({408, 429, 503})  # answers that say when to come back
 
+PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for FastAPI
+    "default": {
+        "description": "A problem document (RFC 9457)",
+        "content": {
+            PROBLEM_JSON: {
+                "schema": {"type": "object", "required": ["type", "title", "status", "detail"]}
+            }
+        },
+    }
+}
+
 # The first class that an error is an instance of decides.
 StatusTable = Sequence[tuple[type[RapporError], int, str]]
 

@@ -37,6 +37,11 @@ def refuse_head(scope: Scope) -> Response | None:
     return None
 
 
+def get_for_head(scope: Scope) -> Scope:
+    """The request as GET if it is HEAD, which FastAPI refuses; uvicorn leaves the body out."""
+    return {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
+
+
 @dataclass(frozen=True, slots=True)
 class BodyBounds:
     """Bounds of a request body. max_bytes: as sent. seconds: until it has arrived whole."""

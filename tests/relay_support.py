@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 
@@ -40,6 +41,16 @@ def new_keys(folder: Path, number: int = 1) -> tuple[Path, list[KeyConfig]]:
     return file, [create_relay_key(file, date(2026, 11, 21)).config for _ in range(number)]
 
 
+def relayed(
+    http: httpx.Client, url: str, body: bytes, headers: Mapping[str, str] = MappingProxyType({})
+) -> httpx.Response:
+    """Post what a relay posts, without what httpx adds to say what it is."""
+    request = http.build_request("POST", url, content=body, headers={**OUTER, **headers})
+    for name in {"accept-encoding", "user-agent"} - headers.keys():
+        del request.headers[name]
+    return http.send(request)
+
+
 @dataclass
 class Behind:
     """Sends requests for one key to a URL, as a relay passes them on."""
@@ -59,7 +70,7 @@ class Behind:
         return encapsulate(self.config, encode_request(request, SIZE_STEP))
 
     def pass_on(self, sealed: bytes, **headers: str) -> httpx.Response:
-        return self.http.post(self.url, content=sealed, headers={**OUTER, **headers})
+        return relayed(self.http, self.url, sealed, headers)
 
     def post(
         self,
@@ -138,7 +149,7 @@ class PassingRelay(ThreadingHTTPServer):
 
     def pass_on(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         """What the collector answers."""
-        answer = self.http.post("/v1/ohttp", content=body, headers=OUTER)
+        answer = relayed(self.http, "/v1/ohttp", body)
         return answer.status_code, answer.headers, answer.content
 
     def handle_error(self, request: object, client_address: object) -> None: ...

@@ -7,7 +7,7 @@ import type { Options } from "./options.js";
 
 const RANGES: Record<keyof Delivery, readonly [number, number]> = {
   meanDelay: [0, 604_800],
-  batchReports: [1, 10_000],
+  batchReports: [1, 200],
   padTo: [0, 32_768],
   timeout: [0.01, 600],
   maxQueued: [1, 10_000_000],

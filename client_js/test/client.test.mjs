@@ -125,6 +125,12 @@ test("a batch that the collector refuses is dropped and counted; one too large i
   for (let i = 0; i < 5; i++) await client.record("homepage", "x");
   assert.ok(await client.flush(5));
   assert.deepEqual([...collector.batches.values()].map((b) => b.length).sort(), [2, 3]);
+  collector.answers = [problem(503)];
+  for (let i = 0; i < 4; i++) await client.record("homepage", "x");
+  assert.equal(await client.flush(0), false);
+  collector.answers = [problem(413)]; // it may be counted by now, but the collector says of these bytes that it is not
+  assert.ok(await client.flush(5));
+  assert.deepEqual([...collector.batches.values()].map((b) => b.length).sort(), [2, 2, 2, 3]);
   collector.answers = [problem(413)];
   await client.record("homepage", "x");
   assert.equal(await client.flush(0), false); // one report waits: 413 comes before the body is read

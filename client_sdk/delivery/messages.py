@@ -134,12 +134,13 @@ def failure(
     """
     problem = _problem(status, answer, content_type)
     said, who = ascii(answer[:80]), "the collector, or something before it,"
-    reason, is_final = f"http_{status}", False
+    is_final = is_other = False
     if problem is not None:
         said, who = ascii(problem.get("detail"))[:200], "the collector"
         digest = problem.get("body_sha256")
         is_final = status in FINAL and digest == sha256(body).hexdigest()
-        reason = TOO_LARGE if status == 413 and (digest is None or is_final) else reason
+        is_other = digest is not None and not is_final
+    reason = TOO_LARGE if status == 413 and not is_other else f"http_{status}"
     wait = _seconds(retry_after) if status in TRANSIENT or status >= 500 else None
     return TransportError(
         f"{who} answered {status}: {said}", reason=reason, retry=not is_final, retry_after=wait

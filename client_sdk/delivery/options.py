@@ -19,7 +19,7 @@ class Delivery(Frozen):
 
     mean_delay: seconds from the first waiting report to sending, on average; geometric, so that the
         time of sending does not tell the time of use. 0 sends at once.
-    batch_reports: most reports in a batch, 1 to 10,000.
+    batch_reports: most reports in a batch, 1 to 200 (what a collector accepts by default).
     pad_to: bodies are padded to a multiple of so many bytes, so that their size does not tell the
         number of reports; 0 leaves them as they are.
     timeout: seconds for one exchange.
@@ -68,7 +68,7 @@ class Delivery(Frozen):
 
 RANGES = {
     "mean_delay": (0, 7 * 86_400),
-    "batch_reports": (1, 10_000),
+    "batch_reports": (1, 200),
     "pad_to": (0, 32_768),
     "timeout": (0.01, 600),
     "max_queued": (1, 10_000_000),

@@ -18,6 +18,8 @@ from rappor_core.calendar import SECONDS_A_DAY, date_of, day_of
 from rappor_core.wire.report import Report
 
 BATCH_ID_BYTES = 16
+COHORT_BYTES = 2
+MAX_BODY_BYTES = 58_000  # of reports in a batch: proxies pass bodies of 64 KiB
 REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
 
 INSERT = "INSERT INTO batches (batch_id, reports, last_day, body) VALUES (?, ?, ?, ?)"
@@ -58,7 +60,9 @@ class ReportQueue:
 
     def compose(self) -> None:
         """Turn all that is queued into batches: random members, each batch fixed and stored."""
-        query = "SELECT metric, queue.id FROM queue JOIN sources ON sources.id = source"
+        query = (
+            "SELECT metric, queue.id, length(bits) FROM queue JOIN sources ON sources.id = source"
+        )
         for numbers in self._partition(self._state.rows(query)):
             self._compose_one(numbers)
 
@@ -150,14 +154,16 @@ class ReportQueue:
             if dropped:
                 self._count("dropped:too_old", dropped)
 
-    def _partition(self, rows: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
+    def _partition(self, rows: Sequence[tuple[str, int, int]]) -> Iterator[list[int]]:
         """Numbers of queued reports, shuffled and cut into batches of one metric each.
 
         The cohorts of several metrics, side by side, would be a fingerprint of the device.
         """
-        most = self._delivery.batch_reports
         for _, group in groupby(sorted(rows), lambda row: row[0]):
-            order = shuffled([number for _, number in group], self._randomness)
+            numbers, sizes = zip(*[row[1:] for row in group], strict=True)
+            fitting = MAX_BODY_BYTES // (max(sizes) + COHORT_BYTES)
+            most = max(1, min(self._delivery.batch_reports, fitting))
+            order = shuffled(numbers, self._randomness)
             yield from (order[start : start + most] for start in range(0, len(order), most))
 
     def _compose_one(self, numbers: list[int]) -> None:

@@ -156,7 +156,9 @@ class SendLoop:
             answer = self._transport.post(batch.body, batch.batch_id, batch.reports)
         except TransportError as error:
             is_new = batch.batch_id not in self._tried
-            if error.reason == TOO_LARGE and is_new and self._outbox.split(batch):
+            # A batch that was tried may be counted, unless the collector has read it and says no.
+            may_split = error.reason == TOO_LARGE and (is_new or not error.retry)
+            if may_split and self._outbox.split(batch):
                 return
             self._tried.add(batch.batch_id)
             if error.retry:

@@ -18,7 +18,7 @@ from typing import Any
 
 from collector.broker.client import load_library, partitions_of, reason_of
 from collector.broker.message import encode_message
-from collector.domain.batch_writer import Receipt, receipt_of
+from collector.domain.batch_writer import Receipt, receipt_of, too_large
 from collector.domain.clock import Clock, latest_day, today
 from collector.domain.commit_queue import Backlog, answer_on_loop
 from collector.domain.registry import Registry
@@ -109,12 +109,15 @@ class BrokerQueue:
         clock: Clock,
         skew: timedelta,
         max_queued_bytes: int,
+        max_reports: int,
         *,
         before_start: Callable[[], None],
         on_commit: Callable[[float, bool], None],
         on_crash: Callable[[Exception], None],
     ) -> None:
-        """skew: how far a device's clock may be ahead.  before_start: called by `start`."""
+        """skew: how far a device's clock may be ahead.  max_reports: of a batch.  before_start:
+        called by `start`."""
+        self._max_reports = max_reports
         self._make_producer, self._topic = make_producer, topic
         self._judge, self._registry = judge, registry
         self._clock, self._skew = clock, skew
@@ -177,7 +180,10 @@ class BrokerQueue:
 
         A batch of which every report is refused is not stored: there is nothing to count.
         """
-        received = Day(today(self._clock), latest_day(self._clock, self._skew))
+        if submission.batch.num_reports > self._max_reports:
+            raise too_large(submission.batch, self._max_reports)
+        day = today(self._clock)  # of a suspect clock the consumer takes no later days
+        received = Day(day, min(latest_day(self._clock, self._skew), day + 1))
         if submission.batch.num_reports > _LARGE_BATCH:
             receipt = await asyncio.to_thread(self._judged, submission, received)
         else:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from collector.broker.message import Message, UnreadableError, decode_message
-from collector.domain.batch_writer import Outcome, ReportWriter
+from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
 from collector.domain.clock import Clock, today
-from collector.errors import BatchConflictError, CollectorError, CounterFullError
+from collector.errors import CollectorError, CounterFullError
 from collector.store.broker import Move, Skipped, add_refused, move, note_skipped
 from collector.store.database import CollectorDatabase
 from rappor_server.logs import Log
@@ -66,12 +66,10 @@ class MessageCounter:
         database: CollectorDatabase,
         clock: Clock,
         topic: str,
-        max_reports: int,
         log: Log,
     ) -> None:
         self._writer, self._database, self._clock = writer, database, clock
-        self._topic, self._max_reports = topic, max_reports
-        self._log = log
+        self._topic, self._log = topic, log
         self.ignored_before = -1
 
     def count(self, fetched: Sequence[BrokerMessage], starts: dict[int, int]) -> CountedMessages:
@@ -110,7 +108,7 @@ class MessageCounter:
         group, day = _Group(), today(self._clock)
         for one in fetched:
             try:
-                message = decode_message(one.value, self._max_reports)
+                message = decode_message(one.value)
             except UnreadableError:
                 group.skipped.append((one, UNREADABLE))
                 continue
@@ -156,14 +154,14 @@ def _conflicts(group: _Group, outcomes: Sequence[Outcome]) -> list[tuple[BrokerM
     return [
         (fetched, OTHER_BODY)
         for (fetched, _), outcome in zip(group.read, outcomes, strict=True)
-        if isinstance(outcome, BatchConflictError)
+        if not isinstance(outcome, Receipt)
     ]
 
 
 def _summed(group: _Group, outcomes: Sequence[Outcome]) -> CountedMessages:
     counted = CountedMessages(messages=len(group.read), skipped=len(group.skipped))
     for (_, message), outcome in zip(group.read, outcomes, strict=True):
-        if isinstance(outcome, BatchConflictError):
+        if not isinstance(outcome, Receipt):
             counted.skipped += 1
         elif outcome.duplicate:
             counted.duplicates += 1

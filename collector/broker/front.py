@@ -27,8 +27,9 @@ def make_front(
     """
 
     def mark() -> None:
+        today = collector.today
         with collector.database.change() as connection:
-            begin(connection, collector.today)
+            begin(connection, today)
 
     return BrokerQueue(
         partial(make_producer, settings, log),
@@ -38,6 +39,7 @@ def make_front(
         collector.clock,
         settings.clock_skew,
         settings.max_queued_bytes,
+        settings.max_batch_reports,
         before_start=mark,
         on_commit=on_commit,
         on_crash=log.crash,

@@ -41,7 +41,7 @@ def encode_message(content: Content, received: Day, accepted: int) -> bytes:
     return _HEAD.pack(VERSION, kind, received.today, received.latest, accepted) + content.body
 
 
-def decode_message(value: bytes, max_reports: int) -> Message:
+def decode_message(value: bytes) -> Message:
     """Read a message. Raises UnreadableError, whose text repeats nothing of the body."""
     if len(value) < HEAD_BYTES:
         raise UnreadableError(f"a message of {len(value)} bytes")
@@ -52,7 +52,7 @@ def decode_message(value: bytes, max_reports: int) -> Message:
         raise UnreadableError(f"a message of day {today}")
     content = Content(value[HEAD_BYTES:], _KINDS[kind])
     try:
-        submission = read_submission(content, max_reports, received=Day(today, latest))
+        submission = read_submission(content, received=Day(today, latest))
     except RapporError as error:
         raise UnreadableError("a message without a batch") from error
     if accepted > submission.batch.num_reports:

@@ -72,8 +72,7 @@ def make_one(
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
     writer = ReportWriter(database, judge, clock, settings.clock_skew)
     topic = settings.broker_topic
-    most = settings.max_batch_reports
-    counter = MessageCounter(writer, database, clock, topic, most, log)
+    counter = MessageCounter(writer, database, clock, topic, log)
     return Consumer(
         client, topic, counter, Watermark(database, clock, topic), database, log, bounds
     )

@@ -21,13 +21,13 @@ from collector.domain.report_validation import (
     encode_results,
 )
 from collector.domain.submission import Submission
-from collector.errors import BatchConflictError, ConflictError
+from collector.errors import BatchConflictError, BatchTooLargeError, ConflictError
 from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
 from collector.store.counters import CounterCache
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
-from rappor_core.wire.report import GroupedBatch
+from rappor_core.wire.report import MAX_REPORTS, GroupedBatch
 
 _ATTEMPTS = 5
 
@@ -47,7 +47,7 @@ class Receipt:
     implausible: int = 0
 
 
-Outcome = Receipt | BatchConflictError
+Outcome = Receipt | BatchConflictError | BatchTooLargeError
 Beside = Callable[[Connection, Sequence[Outcome]], None]
 
 
@@ -64,8 +64,19 @@ class ReportWriter:
         judge: ReportJudge,
         clock: Clock,
         skew: timedelta,
+        max_reports: int = MAX_REPORTS,
     ) -> None:
+        """Count nothing yet.
+
+        Args:
+            database: Of one connection.
+            judge: Decides on single reports.
+            clock: The time, UTC.
+            skew: How far the clock of a device may be ahead.
+            max_reports: Of a batch that was not counted before.
+        """
         self._database = database
+        self._max_reports = max_reports
         self._judge = judge
         self._clock = clock
         self._skew = skew
@@ -102,6 +113,9 @@ class ReportWriter:
                 before = known.get(hashed) or fresh.get(hashed)
                 if before is not None:
                     outcomes.append(_answer_again(one, digest, before))
+                    continue
+                if one.batch.num_reports > self._max_reports:
+                    outcomes.append(too_large(one.batch, self._max_reports))
                     continue
                 verdict = self._judge.judge(one.batch, registry, one.received or now, tally)
                 if verdict.accepted:
@@ -147,6 +161,15 @@ def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
         results=verdict.results,
         accepted=verdict.accepted,
         implausible=verdict.implausible,
+    )
+
+
+def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
+    """The refusal of a batch that was not counted before, so that its sender may split it."""
+    return BatchTooLargeError(
+        f"{batch.num_reports} reports in a batch; at most {max_reports} are accepted here, and "
+        "none was counted: send it in parts",
+        max_reports=max_reports,
     )
 
 

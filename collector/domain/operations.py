@@ -14,10 +14,10 @@ from sqlalchemy import Connection
 from collector.domain import access, aggregates, closing, export
 from collector.domain import metric_changes as changes
 from collector.domain.access import KeyRing, NewCollectorKey, Scope
-from collector.domain.clock import Clock, today, utc_now
+from collector.domain.clock import Clock, GuardedClock, today
 from collector.domain.raw_blocks import RawBlocks
 from collector.domain.registry import Registry, registry_as_known
-from collector.errors import CollectorError
+from collector.errors import CollectorError, NotServedError
 from collector.store.access import (
     CollectorAuditRow,
     CollectorKeyRow,
@@ -25,8 +25,9 @@ from collector.store.access import (
     read_audit,
     write_audit,
 )
-from collector.store.blocks import load_possible
+from collector.store.blocks import count_unserved, load_possible
 from collector.store.database import CollectorDatabase
+from collector.store.registry import read_last_day, save_last_day
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.metrics.metric import Metric
@@ -55,43 +56,77 @@ class Collector:
         self,
         database: CollectorDatabase,
         *,
-        clock: Clock = utc_now,
+        clock: Clock | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
+        """Do nothing yet. clock: the system's, guarded, if None; a simulated one is trusted."""
         self.database = database
-        self.clock = clock
+        self.clock: Clock = GuardedClock() if clock is None else clock
         self._random_bytes = random_bytes
         self._registry: Registry | None = None
         self._cleaned = (-1, -1)  # `today` and `now` of when what is out of time was last deleted
 
     @property
     def today(self) -> int:
-        """The current day, UTC, as a number."""
+        """The current day, UTC, as a number: the last one that is borne out (`GuardedClock`)."""
+        if isinstance(self.clock, GuardedClock):
+            self._check(self.clock)
         return today(self.clock)
+
+    @property
+    def is_clock_suspect(self) -> bool:
+        """Whether the clock is ahead of what bears it out, so that no day closes by it."""
+        return isinstance(self.clock, GuardedClock) and self.clock.is_suspect
+
+    def _check(self, clock: GuardedClock) -> None:
+        with self.database.read() as connection:
+            seen, database_time = read_last_day(connection)
+        clock.check(seen, database_time)
+        if seen is None or today(clock) > seen:
+            with self.database.add() as connection:
+                save_last_day(connection, today(clock), forward=True)
+
+    def confirm_clock(self, actor: str) -> date:
+        """Record that this machine's clock is right; return its day. Days close by it again."""
+        clock = self.clock.unguarded if isinstance(self.clock, GuardedClock) else self.clock
+        day = today(clock)
+        with self.database.change() as connection:
+            save_last_day(connection, day)
+            self._note(connection, actor, "confirm-clock", day=date_of(day).isoformat())
+        return date_of(day)
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
         """Close a day and all earlier ones for good."""
-        known = self.registry()
+        known, today = self.registry(), self.today
         with self.database.change() as connection:
             registry = registry_as_known(connection, known)
             closing.refuse_fed(connection)
-            metrics = closing.close_day(connection, registry, day_of(day), self.today, metric)
+            metrics = closing.close_day(connection, registry, day_of(day), today, metric)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
         return closing.Closed(metrics, closing.fold_closed(self.database, known))
 
     def would_close(self, day: date, metric: str | None = None) -> closing.Closed:
         """Report what `close_day` would do, without changing anything."""
+        today = self.today
         with self.database.read() as connection:
             closing.refuse_fed(connection)
-            return closing.would_close(connection, day_of(day), self.today, metric)
+            return closing.would_close(connection, day_of(day), today, metric)
 
-    def discard_unserved(self, actor: str) -> int:
-        """Delete every day that is not served yet, after a restore; return the number of
-        reports."""
+    def settle_restore(self, actor: str, *, keep_unserved: bool) -> int:
+        """Keep or delete every day that is not served yet, after a restore; return the number of
+        reports of these days.
+
+        The clock is taken as it is: the last day seen was that of the backup.
+        """
+        today = self.confirm_clock(actor)
         with self.database.change() as connection:
-            discarded = closing.discard_unserved(connection, self.today)
-            self._note(connection, actor, "discard", reports=discarded)
-        return discarded
+            if keep_unserved:
+                reports = count_unserved(connection)
+            else:
+                reports = closing.discard_unserved(connection, day_of(today))
+            act = "keep" if keep_unserved else "discard"
+            self._note(connection, actor, act, reports=reports)
+        return reports
 
     def close_due(self, *, daily: bool = False) -> closing.Closed | None:
         """Close what the clock has closed, and delete what is no longer needed; None if nothing.
@@ -160,8 +195,9 @@ class Collector:
     def list_metrics(self) -> list[dict[str, Any]]:
         """List every version of every metric, with totals."""
         self.close_due()
+        today = date_of(self.today)
         with self.database.read() as connection:
-            return aggregates.list_metrics(connection, date_of(self.today))
+            return aggregates.list_metrics(connection, today)
 
     def push_metrics(
         self,
@@ -172,9 +208,10 @@ class Collector:
         revive: bool = False,
     ) -> changes.Push:
         """Declare metrics, or new versions; what is retired only with `revive`."""
+        today = self.today
         with self.database.change() as connection:
             push = changes.push_metrics(
-                connection, list(metrics), self.today, weaken=weaken, revive=revive
+                connection, list(metrics), today, weaken=weaken, revive=revive
             )
             if push.added or push.changed:
                 self._note(
@@ -204,15 +241,17 @@ class Collector:
 
     def create_key(self, scope: Scope, label: str, actor: str) -> NewCollectorKey:
         """Make a key. The audit log holds its id, scope and label."""
+        today = self.today
         with self.database.change() as connection:
-            key = access.create_key(connection, scope, label, self.today, self._random_bytes)
+            key = access.create_key(connection, scope, label, today, self._random_bytes)
             self._note(connection, actor, "create-key", key=key.key_id, scope=scope, label=label)
         return key
 
     def revoke_key(self, key_id: str, actor: str) -> None:
         """Revoke a key for good."""
+        today = self.today
         with self.database.change() as connection:
-            access.revoke(connection, key_id, self.today)
+            access.revoke(connection, key_id, today)
             self._note(connection, actor, "revoke-key", key=key_id)
 
     def list_keys(self) -> list[CollectorKeyRow]:
@@ -242,6 +281,9 @@ class Collector:
             yield
         except CollectorError as error:
             self._note_alone(actor, act, **detail, refused=error.details.get("reason", "refused"))
+            if isinstance(error, NotServedError) and self.is_clock_suspect:
+                hint = "the clock is suspect, so no day closes by it: see rappor clock"
+                raise NotServedError(f"{error}; {hint}", **error.details) from None
             raise
 
     def _note_alone(self, actor: str, act: str, **detail: Any) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+from starlette.types import Scope as ASGIScope
 
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.commit_queue import BatchQueue
@@ -18,7 +20,7 @@ from collector.settings import Settings
 from collector.store.database import CollectorDatabase
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
-from rappor_server.limits import KeyLimit, sender_of
+from rappor_server.limits import KeyLimit, SenderShares, sender_of
 from rappor_server.readiness import Readiness
 
 if TYPE_CHECKING:
@@ -55,9 +57,14 @@ class AppComponents:
     large_bodies: asyncio.Semaphore  # that are decoded at once
     body_bounds: GzipBounds
     limits: KeyLimits
+    shares: SenderShares
     writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
     readiness: Readiness
     relay_keys: RelayKeys | None  # of requests through a relay, where it is set
+
+    def sender_of(self, scope: ASGIScope) -> str:
+        """The name by which limits know the sender of a request; "" for one through a relay."""
+        return sender_of(scope, self.settings.sender_header if scope.get("client") else None)
 
 
 def parts_of(request: Request) -> AppComponents:
@@ -81,19 +88,24 @@ def actor(request: Request, *scopes: Scope) -> str:
         parts.keys.check(authorization, *scopes)
     parts.keys.refresh()
     who = parts.keys.check(authorization, *scopes)
-    parts.limits.requests.take(who, sender_of(request.scope))
+    parts.limits.requests.take(who, parts.sender_of(request.scope))
     return who
 
 
 def needs(*scopes: Scope) -> Callable[[Request], str]:
     """A dependency of routes that need a key of one of these scopes: the id of the key."""
 
-    def check(request: Request) -> str:
+    described = HTTPBearer(
+        scheme_name=f"{'-or-'.join(scopes)}-key",
+        description=f"A key of scope {' or '.join(scopes)}, which rappor keys create makes",
+        auto_error=False,
+    )
+
+    def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
         _refuse_strange_query(request)
         return who
 
-    check.__doc__ = f"Needs a key of scope {' or '.join(scopes)}."
     return check
 
 
@@ -108,6 +120,7 @@ def _refuse_strange_query(request: Request) -> None:
             raise RequestError(f"query parameter {name} is given twice")
 
 
+Sender = Annotated[str, Depends(needs(Scope.REPORT))]
 Admin = Annotated[str, Depends(needs(Scope.ADMIN))]
 Analyst = Annotated[str, Depends(needs(Scope.AGGREGATE))]
 Reader = Annotated[str, Depends(needs(Scope.AGGREGATE, Scope.ADMIN))]

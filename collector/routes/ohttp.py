@@ -40,27 +40,12 @@ from rappor_core.ohttp.encapsulation import (
 )
 from rappor_server.request_bounds import BodyBounds, receive_body
 
-SHOWING = frozenset(  # headers by which whoever passed a request on would show its sender
-    {
-        b"cf-connecting-ip",
-        b"cf-connecting-ipv6",
-        b"client-ip",
-        b"cookie",
-        b"fastly-client-ip",
-        b"forwarded",
-        b"true-client-ip",
-        b"via",
-        b"x-client-ip",
-        b"x-cluster-client-ip",
-        b"x-envoy-external-address",
-        b"x-forwarded",
-        b"x-forwarded-for",
-        b"x-original-forwarded-for",
-        b"x-real-ip",
-    }
+PASSED = frozenset(  # headers that a relay may pass on: what the exchange itself needs
+    {b"accept", b"connection", b"content-length", b"content-type", b"host"}
 )
 ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # within
 _ANSWERED = frozenset({b"content-type", b"retry-after"})
+_MAX_SHOWN = 200  # characters of names in a message
 _HEADROOM = 8 << 10  # bytes of a binary message besides the body of its batch
 UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
 
@@ -120,10 +105,11 @@ class OhttpEndpoint:
 
 
 def refuse_shown_sender(names: Iterable[bytes]) -> None:
-    """Raises SenderShownError where a header may show who sent a request, whatever it says."""
-    found = sorted(SHOWING.intersection(names))
+    """Raise SenderShownError for a header that the exchange does not need: it may show who sent
+    the request."""
+    found = sorted(set(names) - PASSED)
     if found:
-        shown = ", ".join(name.decode() for name in found)
+        shown = ", ".join(name.decode("latin-1") for name in found)[:_MAX_SHOWN]
         raise SenderShownError(
             f"the request carries {shown}, which may show its sender: the relay must leave it out"
         )

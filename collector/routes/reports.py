@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
+from typing import Any
 
+from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from collector.cross_origin import CrossOrigin
 from collector.domain.access import MAX_AGE_OF_UNKNOWN
 from collector.domain.access import Scope as KeyScope
 from collector.domain.batch_writer import Receipt
 from collector.domain.report_validation import REASONS, Refusal
-from collector.domain.submission import Content, Submission, read_submission
+from collector.domain.submission import Content, read_submission
 from collector.errors import AuthenticationError
 from collector.problems import Refuser
 from collector.request_body import media_type, read_body
-from collector.routes.dependencies import AppComponents
-from rappor_core.wire.report import WIRE_VERSION
-from rappor_server.limits import sender_of
+from collector.routes.dependencies import AppComponents, Sender
+from collector.routes.shapes import Batch, BatchResults
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, WIRE_VERSION
 
 REPORTS_PATH = "/v1/reports"
 OHTTP_PATH = "/v1/ohttp"
@@ -30,18 +33,42 @@ MAX_DETAILS = 32
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
 
 
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+_PACKED = {"requestBody": {"content": {BINARY_CONTENT_TYPE: _BYTES}}}
+_SEALED = {"requestBody": {"required": True, "content": {"message/ohttp-req": _BYTES}}}
+_SEALED_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"message/ohttp-res": _BYTES}, "description": "A sealed answer"}
+}
+router = APIRouter()  # describes the bare routes; the app answers their POST before FastAPI
+
+
+@router.post(
+    REPORTS_PATH, operation_id="postReports", response_model=BatchResults, openapi_extra=_PACKED
+)
+def post_reports(_who: Sender, _batch: Batch) -> None:
+    """Count the reports of a batch; answered when they are on the disk."""
+
+
+@router.post(
+    OHTTP_PATH,
+    operation_id="postOblivious",
+    response_class=Response,
+    responses=_SEALED_ANSWER,
+    openapi_extra=_SEALED,
+)
+def post_oblivious() -> None:
+    """Count the reports of a batch that a relay passed on (RFC 9458); sealed inside."""
+
+
 class ReportsEndpoint:
     """The route as an ASGI application: FastAPI's own handling would cost as much as the rest."""
 
     def __init__(self, parts: AppComponents, refuser: Refuser) -> None:
         self._parts = parts
         self._refuser = refuser
-        self._origins = CrossOrigin(parts.settings.allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
-        if self._origins.is_on:
-            send = self._origins.sending(dict(scope["headers"]), send)
         digesting = DigestingReceive(receive)
         try:
             receipt = await accept_reports(scope, digesting, self._parts)
@@ -55,19 +82,6 @@ class ReportsEndpoint:
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": body})
-
-    async def preflight(self, scope: Scope, send: Send) -> bool:
-        """Answer a browser that asks whether it may send, without reading or asking for anything.
-
-        False, with nothing sent, where it may not: then the method is refused as any other.
-        """
-        allowed = self._origins.preflight(dict(scope["headers"])) if self._origins.is_on else None
-        if allowed is None:
-            return False
-        self._parts.telemetry.requests.labels("204").inc()
-        await send({"type": "http.response.start", "status": 204, "headers": allowed})
-        await send({"type": "http.response.body", "body": b""})
-        return True
 
 
 class DigestingReceive:
@@ -95,21 +109,24 @@ class DigestingReceive:
 
 
 async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -> Receipt:
-    """Count the reports of a batch; return its receipt when they are on the disk."""
+    """Receive, parse and queue a batch; return its receipt when its reports are on the disk."""
     headers: Mapping[bytes, bytes] = dict(scope["headers"])
-    key = None
+    key, sender = None, parts.sender_of(scope)
     if parts.settings.require_keys:
         key = await _check_key(headers.get(b"authorization"), parts)
-        parts.limits.requests.take(key, sender_of(scope))
+        parts.limits.requests.take(key, sender)
     kind = media_type(headers.get(b"content-type"))
-    body = await read_body(scope, receive, parts.body_bounds)
-    if len(body) > _LARGE_BODY:
+    content = Content(await read_body(scope, receive, parts.body_bounds), kind)
+    read = partial(read_submission, content, keep=parts.queue.keeps_bodies)
+    if len(content.body) > _LARGE_BODY:
         async with parts.large_bodies:  # each takes many times its size while it is decoded
-            submission = await run_in_threadpool(_submission, body, kind, parts)
+            submission = await run_in_threadpool(read)
     else:
-        submission = _submission(body, kind, parts)
+        submission = read()
+    reports = min(submission.batch.num_reports, parts.settings.max_batch_reports)
     if key is not None:
-        parts.limits.reports.take(key, sender_of(scope), submission.batch.num_reports)
+        parts.limits.reports.take(key, sender, reports)
+    parts.shares.count(sender, reports)
     return await parts.queue.submit(submission)
 
 
@@ -126,11 +143,6 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
             raise
         await run_in_threadpool(keys.refresh)
         return keys.check(given, KeyScope.REPORT)
-
-
-def _submission(body: bytes, kind: str, parts: AppComponents) -> Submission:
-    limit, keep = parts.settings.max_batch_reports, parts.queue.keeps_bodies
-    return read_submission(Content(body, kind), limit, keep=keep)
 
 
 def answer(receipt: Receipt) -> bytes:

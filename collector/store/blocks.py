@@ -108,17 +108,21 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
     return _summed(connection.execute(select(*columns).where(where)))
 
 
+def count_unserved(connection: Connection) -> int:
+    """Number of reports of the days that are not in a sealed block."""
+    waiting = select(func.sum(counters.c.num_reports))
+    pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
+    return sum(int(connection.execute(one).scalar() or 0) for one in (waiting, pending))
+
+
 def delete_unserved(connection: Connection) -> int:
     """Delete the counters of every day that is not in a sealed block; return how many reports."""
+    reports = count_unserved(connection)
     unsealed = select(blocks.c.id).where(blocks.c.sealed.is_(False))
-    waiting = select(func.sum(counters.c.num_reports))
-    open_days = connection.execute(waiting).scalar() or 0
-    pending = select(func.sum(blocks.c.num_reports)).where(blocks.c.sealed.is_(False))
-    closed_days = connection.execute(pending).scalar() or 0
     connection.execute(delete(counters))
     connection.execute(delete(block_counts).where(block_counts.c.block_id.in_(unsealed)))
     connection.execute(delete(blocks).where(blocks.c.sealed.is_(False)))
-    return int(open_days) + int(closed_days)
+    return reports
 
 
 def accepted_totals(connection: Connection) -> dict[int, int]:

@@ -49,8 +49,8 @@ restore = partial(backup.restore, program=COLLECTOR)
 class CollectorDatabase(database.Database):
     """Transactions of the collector on its database."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, COLLECTOR)
+    def __init__(self, engine: Engine, *, max_seconds: float = 120.0) -> None:
+        super().__init__(engine, COLLECTOR, max_seconds=max_seconds)
 
     @contextmanager
     def add(self) -> Iterator[Connection]:

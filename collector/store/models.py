@@ -36,6 +36,7 @@ state = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),
+    Column("last_day", Integer),  # that a collector has seen; null: unknown
 )
 
 

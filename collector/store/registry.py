@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, null, or_, select, true, update
 
 from collector.store.models import frontiers, metrics, series, state
 from rappor_core.metrics.metric import Metric
@@ -35,6 +36,22 @@ def state_version(connection: Connection) -> int:
 def touch_state(connection: Connection) -> None:
     """Mark that the metrics have changed, so that every worker reads them again."""
     connection.execute(update(state).values(version=state.c.version + 1))
+
+
+def read_last_day(connection: Connection) -> tuple[int | None, datetime | None]:
+    """The last day that a collector has seen, and the time of PostgreSQL's own clock."""
+    clock = func.now() if connection.dialect.name == "postgresql" else null()
+    row = connection.execute(select(state.c.last_day, clock)).one()
+    return row[0], row[1]
+
+
+def save_last_day(connection: Connection, day: int | None, *, forward: bool = False) -> None:
+    """Record the last day that a collector has seen; None: unknown.
+
+    forward: unless a later day is recorded.
+    """
+    earlier = or_(state.c.last_day.is_(None), state.c.last_day < day) if forward else true()
+    connection.execute(update(state).where(earlier).values(last_day=day))
 
 
 def load_series(connection: Connection) -> list[SeriesRow]:

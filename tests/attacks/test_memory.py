@@ -69,7 +69,7 @@ def attack(port: int, count: int) -> dict[int, int]:
 @pytest.mark.parametrize("count", [66, pytest.param(2_400, marks=pytest.mark.long)])
 def test_bodies_that_cannot_be_read_do_not_stay(sqlite_url: str, count: int) -> None:
     """Without the mend, 240 of them left 2.5 GB until the next full garbage collection."""
-    with target(sqlite_url, [METRIC]) as collector:
+    with target(sqlite_url, [METRIC], max_batch_reports=10_000) as collector:
         before = collector.rss
         statuses = attack(collector.port, count)
         after = collector.rss

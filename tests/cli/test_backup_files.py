@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -64,7 +66,29 @@ def test_the_collector_is_found_by_its_settings(
     (made,) = folder.iterdir()
     assert str(made) in capsys.readouterr().out
     restored = f"sqlite:///{tmp_path}/again.sqlite"
-    assert main(["restore", str(made), "--database", restored]) == 0
+    assert main(["restore", str(made), "--database", restored]) == 2
+    assert "--discard-open-days, which is always safe" in capsys.readouterr().err
+    assert not (tmp_path / "again.sqlite").exists()
+    assert main(["restore", str(made), "--database", restored, "--discard-open-days"]) == 0
+    assert "0 reports of days not served yet were discarded" in capsys.readouterr().out
+    kept = f"sqlite:///{tmp_path}/kept.sqlite"
+    assert main(["restore", str(made), "--database", kept, "--keep-open-days"]) == 0
+    assert "0 reports of days not served yet were kept" in capsys.readouterr().out
+
+
+def test_a_suspect_clock_is_confirmed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/c.sqlite"
+    assert main(["migrate", "--database", url]) == 0
+    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as database:
+        database.execute("UPDATE state SET last_day = 19000")
+        database.commit()
+    capsys.readouterr()
+    assert main(["clock", "--database", url]) == 0
+    assert capsys.readouterr().out.startswith("suspect: days close by 2022-01-08")
+    assert main(["clock", "--confirm", "--database", url]) == 0
+    assert "as this machine's clock says" in capsys.readouterr().out
+    assert main(["clock", "--json", "--database", url]) == 0
+    assert '"suspect": false' in capsys.readouterr().out
 
 
 def test_a_database_is_known_by_its_tables(

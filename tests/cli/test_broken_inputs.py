@@ -176,7 +176,7 @@ READS = (
     "simulate location-coverage FILE.toml",
     "metrics list --database sqlite:///FILE.sqlite",
     "backup --database sqlite:///FILE.sqlite -o OUT.backup",
-    "restore FILE.backup --database sqlite:///OUT.sqlite",
+    "restore FILE.backup --database sqlite:///OUT.sqlite --discard-open-days",
     "migrate --database sqlite:///FILE.sqlite",
 )
 
@@ -189,7 +189,7 @@ WRITES = (
     "release co-cluster GOOD-pairs.csv --columns a,b -o OUT",
     "release anonymize GOOD-pairs.csv --columns a,b --k 2 --hierarchies learnt -o OUT",
     "backup --database sqlite:///DATABASE -o OUT",
-    "restore DATABASE --database sqlite:///OUT",
+    "restore DATABASE --database sqlite:///OUT --discard-open-days",
     "migrate --database sqlite:///OUT",
     "demo --clients 100 -o OUT",
 )

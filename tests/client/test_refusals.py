@@ -12,8 +12,10 @@ from client_sdk import Delivery
 from client_sdk.delivery.messages import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
 from client_sdk.testing import MemoryCollector
 from collector.problems import STATUS
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.report import Batch
 from rappor_server.problems import PROBLEM_JSON, URN
+from tests.metric_texts import declaration
 from tests.waiting import flush_in_vain
 
 WHEN_FLUSHED = Delivery(mean_delay=3600.0, first_pause=0.05)
@@ -98,6 +100,62 @@ def test_a_batch_too_large_goes_on_in_parts(open_client: Any, collector: MemoryC
     counters = client.inspect()["counters"]
     assert counters["accepted:homepage"] == 100
     assert not [name for name in counters if name.startswith("dropped")]
+
+
+def test_a_gateways_413_splits_what_was_not_tried(
+    open_client: Any, collector: MemoryCollector
+) -> None:
+    """As nginx bounds bodies: it passed nothing on, so the halves are new."""
+
+    def small_alone(batch: Batch) -> Any:
+        return (413, {"Content-Type": "text/html"}, HTML) if len(batch.reports) > 9 else None
+
+    collector.answer = small_alone
+    client = open_client(delivery=WHEN_FLUSHED)
+    for _ in range(100):
+        assert client.record("homepage", "a")
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 100}
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_batch_of_before_is_split_by_the_collectors_word(
+    open_client: Any, collector: MemoryCollector, *, restart: bool
+) -> None:
+    """A batch that was tried may be counted, unless the collector says of it that it is not."""
+    collector.answer = lambda _: (503, *problem(503, body_sha256=None))
+    client = open_client(delivery=WHEN_FLUSHED)
+    for _ in range(50):
+        assert client.record("homepage", "a")
+    flush_in_vain(client, lambda: client.inspect()["in_batches"] == 50)
+    if restart:
+        client.close()
+        client = open_client(delivery=WHEN_FLUSHED)
+
+    def too_many(batch: Batch) -> Any:
+        if len(batch.reports) <= 20:
+            return None
+        return 413, *problem(413, collector.requests[-1][1], max_reports=20)
+
+    collector.answer = too_many
+    assert client.flush(20)
+    assert collector.counted() == {"homepage": 50}
+    assert not [name for name in client.inspect()["counters"] if name.startswith("dropped")]
+
+
+def test_no_batch_is_larger_than_proxies_pass(open_client: Any) -> None:
+    text = declaration("wide", "string", num_bits=8192, num_hashes=2, num_cohorts=4, prob_f=0.5,
+                       prob_p=0.5, prob_q=0.75, max_memoized_values=3,
+                       max_reports_per_period=1000, fallback="other")  # fmt: skip
+    metrics = parse_metrics(text)
+    with MemoryCollector(metrics.metrics) as collector:
+        client = open_client(metrics=metrics, delivery=WHEN_FLUSHED, collector=collector.url)
+        for _ in range(100):
+            assert client.record("wide", "a")
+        assert client.flush(20), client.last_error
+    assert collector.counted() == {"wide": 100}
+    assert len(collector.requests) == 2
+    assert all(len(body) <= 64 << 10 for _, body in collector.requests)
 
 
 def test_a_report_too_large_waits(open_client: Any, collector: MemoryCollector) -> None:

@@ -16,10 +16,11 @@ import httpx
 import psycopg
 from sqlalchemy import text
 
+from collector.domain.batch_json import decode_batch_json
 from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
-from collector.domain.submission import Submission, decode_groups
+from collector.domain.submission import Submission
 from collector.server import running_collector
 from collector.settings import Settings, load_settings
 from collector.store.database import CollectorDatabase, make_engine
@@ -109,7 +110,7 @@ def set_bits(bits: bytes) -> list[int]:
 
 def submission(body: bytes) -> Submission:
     """What the route makes of a JSON body."""
-    batch = decode_groups(body, "application/json")
+    batch = decode_batch_json(body)
     return Submission(batch, str(hash(body)).encode()[:16].rjust(16), len(body))
 
 
@@ -174,7 +175,7 @@ class Server:
 def running_server(metrics: list[Metric] | None, clock: Clock, **changes: Any) -> Iterator[Server]:
     """A collector with settings; without keys and limits, on a free port, unless told otherwise."""
     given: dict[str, Any] = {"port": 0, "require_keys": False, "log_level": "error"}
-    given |= {"max_reports_per_key": 0}
+    given |= {"max_reports_per_key": 0, "max_batch_reports": 10_000}
     settings = load_settings(**(given | changes))
     if metrics:
         bench = make_bench(settings.database, clock)

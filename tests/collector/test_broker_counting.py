@@ -13,9 +13,10 @@ from sqlalchemy import text
 
 from collector.broker.counting import BrokerMessage
 from collector.broker.watermark import GRACE
+from collector.domain.batch_json import decode_batch_json
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
-from collector.domain.submission import Content, decode_groups, read_submission
+from collector.domain.submission import Content, read_submission
 from collector.errors import RequestError, SettingsError, StorageError
 from collector.store.broker import leave, read_state
 from collector.store.database import back_up, restore
@@ -60,7 +61,7 @@ def bodies(line: Line, many: int, reports: int = 3) -> list[bytes]:
 
 def by_http(line: Line, body: bytes) -> Any:
     content = Content(body, JSON_CONTENT_TYPE)
-    return line.bench.writer.write([read_submission(content, 100)])[0]
+    return line.bench.writer.write([read_submission(content)])[0]
 
 
 def test_messages_are_counted_once_however_often_they_come(line: Line) -> None:
@@ -132,7 +133,7 @@ def test_a_full_counter_takes_the_others_reports(
 
 def test_a_defect_costs_its_own_message_alone(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     found = bodies(line, 5)
-    bad, judge = decode_groups(found[2], JSON_CONTENT_TYPE).batch_id, ReportJudge.judge
+    bad, judge = decode_batch_json(found[2]).batch_id, ReportJudge.judge
 
     def fail(self: ReportJudge, batch: Any, *rest: Any) -> Any:
         if batch.batch_id == bad:
@@ -276,8 +277,7 @@ def test_a_restore_counts_all_again_or_nothing(
         url = new_postgresql()
     restore(copy, url)
     bench = make_bench(url, line.bench.clock)
-    if not keep:
-        bench.collector.discard_unserved("test")
+    bench.collector.settle_restore("test", keep_unserved=keep)
     again = Line(line.broker, bench, line.settings, line.rng)
     again.put(*[line.message(body, 3) for body in last])
     again.count_all()

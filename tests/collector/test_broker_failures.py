@@ -50,7 +50,7 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
     queue.start()
 
     def made() -> Any:
-        return read_submission(Content(body_of(line), JSON_CONTENT_TYPE), 9)
+        return read_submission(Content(body_of(line), JSON_CONTENT_TYPE))
 
     async def give_up() -> None:
         task = asyncio.create_task(queue.submit(made()))
@@ -191,7 +191,7 @@ def test_a_head_that_no_front_writes_is_unreadable(line: Line, shift: int, accep
     today = day_of(line.bench.clock.now.date())
     message = line.message(body_of(line), accepted, Day(shift or today, today))
     with pytest.raises(UnreadableError):
-        decode_message(message, 100)
+        decode_message(message)
 
 
 def test_a_fast_clock_closes_no_day_early(line: Line) -> None:

@@ -87,7 +87,7 @@ def test_a_message_tells_the_day_only(line: Line, server: Server) -> None:
     assert message.timestamp()[1] == today * 86_400_000
     assert message.key() is None
     assert not message.headers()
-    found = decode_message(message.value(), 100)
+    found = decode_message(message.value())
     assert found.accepted == 2
     assert found.submission.received is not None
     assert found.submission.received.today == today
@@ -179,7 +179,7 @@ def submit(front: BrokerQueue, line: Line, many: int = 1) -> list[Any]:
     async def act() -> list[Any]:
         sender = line.bench.sender
         bodies = [sender.body(sender.reports(METRIC, 2)) for _ in range(many)]
-        made = [read_submission(Content(one, JSON_CONTENT_TYPE), 9, keep=True) for one in bodies]
+        made = [read_submission(Content(one, JSON_CONTENT_TYPE), keep=True) for one in bodies]
         return await asyncio.gather(*(front.submit(one) for one in made), return_exceptions=True)
 
     return asyncio.run(act())

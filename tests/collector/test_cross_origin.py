@@ -33,14 +33,15 @@ def ask(server: Server, **changes: str) -> httpx.Response:
 def test_a_listed_origin_sends_and_reads(serving: ServerMaker, sender: Sender) -> None:
     with serving([METRIC], allowed_origins=[LISTED]) as server:
         asked = ask(server)
-        assert (asked.status_code, asked.content) == (204, b"")
+        assert asked.status_code == 200
         assert named(asked) == {
             "access-control-allow-origin": LISTED,
             "access-control-allow-methods": "POST",
-            "access-control-allow-headers": "authorization, content-encoding, content-type",
+            "access-control-allow-headers": "Accept, Accept-Language, Authorization, "
+            "Content-Encoding, Content-Language, Content-Type",
             "access-control-max-age": "7200",
         }
-        assert asked.headers["vary"] == "Origin"
+        assert asked.headers["vary"].startswith("Origin")
         body = sender.body(sender.reports(METRIC, 3))
         headers = {"Origin": LISTED, "Content-Type": "application/json"}
         sent = server.http.post("/v1/reports", content=body, headers=headers)
@@ -67,10 +68,10 @@ def test_a_listed_origin_sends_and_reads(serving: ServerMaker, sender: Sender) -
 def test_only_exact_matches_are_let_in(serving: ServerMaker, origin: str) -> None:
     with serving([METRIC], allowed_origins=[LISTED]) as server:
         answer = ask(server, origin=origin)
-        assert answer.status_code == 405
-        assert named(answer) == {}
+        assert answer.status_code == 400
+        assert "access-control-allow-origin" not in answer.headers
         sent = server.http.post("/v1/reports", content=b"x", headers={"Origin": origin})
-        assert named(sent) == {}
+        assert "access-control-allow-origin" not in sent.headers
         assert sent.headers["vary"] == "Origin"
 
 
@@ -85,7 +86,7 @@ def test_none_is_listed_by_default(serving: ServerMaker) -> None:
 def test_only_reports_are_opened_and_only_to_post(serving: ServerMaker) -> None:
     with serving([METRIC], allowed_origins=[LISTED]) as server:
         for method in ("GET", "PUT", "DELETE", "post"):
-            assert named(ask(server, method=method)) == {}
+            assert ask(server, method=method).status_code == 400
         for path in ("/v1/metrics", "/v1/keys", "/metrics", "/healthz", "/v1/reports/"):
             assert named(server.http.request("OPTIONS", path, headers=PREFLIGHT)) == {}
             assert named(server.http.get(path, headers={"Origin": LISTED})) == {}
@@ -96,28 +97,32 @@ def test_a_preflight_needs_no_key_or_database(
 ) -> None:
     with serving([METRIC], allowed_origins=[LISTED], require_keys=True) as server:
         for _ in range(100):
-            assert ask(server).status_code == 204
+            assert ask(server).status_code == 200
         head = "".join(f"{name}: {value}\r\n" for name, value in PREFLIGHT.items())
         request = f"OPTIONS /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Length: 999\r\n{head}\r\n"
         address = (server.http.base_url.host, server.http.base_url.port)
         with socket.create_connection(address, timeout=5) as connection:
             connection.sendall(request.encode())  # and never the body
-            assert connection.recv(4096).startswith(b"HTTP/1.1 204")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(
-    ("origin", "why"),
+    "origin",
     [
-        ("*", "any page"),
-        ("https://App.example.org", "as browsers write it"),
-        ("https://*.example.org", "as browsers write it"),
-        ("https://app.example.org:port", "not an origin"),
-        ("http://app.example.org", "use https"),
-        ("file://host", "neither of https"),
+        "*",
+        "null",
+        "https://App.example.org",
+        "https://*.example.org",
+        "https://app.example.org:port",
+        "https://app.example.org:443",
+        "https://app.example.org/",
+        "http://app.example.org",
+        "http://localhost.example.org",
+        "file://host",
     ],
 )
-def test_what_is_no_origin_is_refused_at_start(origin: str, why: str) -> None:
-    with pytest.raises(SettingsError, match=why):
+def test_an_inexact_origin_is_refused_at_start(origin: str) -> None:
+    with pytest.raises(SettingsError, match="is not an exact origin as browsers write it"):
         load_settings(allowed_origins=[origin])
 
 
@@ -132,8 +137,6 @@ def test_https_extensions_and_this_machine_are_taken() -> None:
         "https://xn--bcher-kva.example",
     )
     assert load_settings(allowed_origins=origins).allowed_origins == origins
-    with pytest.raises(SettingsError, match="100 at most"):
-        load_settings(allowed_origins=[f"https://a{i}.example" for i in range(101)])
 
 
 def test_no_answer_allows_credentials(serving: ServerMaker) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
 
 from collector.errors import DamagedBlocksError, StorageError
 from collector.problems import Refuser
+from collector.store.database import CollectorDatabase, make_engine
+from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log
 from rappor_server.readiness import MAX_AGE, Readiness
 from tests.collector.support import Seconds, Server, ServerMaker, make_metric
@@ -191,3 +196,68 @@ def test_damaged_days_are_no_reason_to_ask_again() -> None:
     assert "restores a backup" in told["detail"]
     assert "series 7" not in told["detail"]
     assert "series 7" in said.getvalue()
+
+
+def test_a_failover_is_over_with_the_next_session(
+    new_postgresql: Callable[[], str], serving: ServerMaker, postgresql: str, seconds: Seconds
+) -> None:
+    """Sessions to the old primary stay open and read only (efcore.pg #1306, HikariCP #1802)."""
+    import psycopg
+
+    url = new_postgresql()
+    name = make_url(url).database
+    read_only = f"ALTER DATABASE {name} SET default_transaction_read_only = on"
+    with (
+        serving([METRIC], database=url) as server,
+        psycopg.connect(postgresql, autocommit=True) as admin,
+    ):
+        bodies = [server.sender.body(server.sender.reports(METRIC, 5)) for _ in range(6)]
+        admin.execute(read_only)  # the sessions that come next
+        admin.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s",
+            (name,),
+        )
+        seconds.passed += MAX_AGE
+        assert server.post_body(bodies[0]).status_code == 503
+        assert server.http.get("/readyz").status_code == 503
+        admin.execute(read_only.replace("= on", "= off"))
+        seconds.passed += MAX_AGE
+        statuses = [server.post_body(body).status_code for body in bodies]
+        assert statuses[1:] == [200] * 5
+        seconds.passed += MAX_AGE
+        assert server.http.get("/readyz").status_code == 200
+        assert server.http.get("/v1/metrics").status_code == 200
+
+
+def test_the_wait_for_a_server_that_is_stopped_is_bounded(
+    new_postgresql: Callable[[], str], postgresql: str
+) -> None:
+    """Its kernel answers for it, so that no bound of TCP ends the wait."""
+    engine = make_engine(new_postgresql())
+    database = CollectorDatabase(engine, max_seconds=0.5)
+    try:
+        with database.read() as connection:
+            pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            started = time.monotonic()
+            with pytest.raises(StorageError), database.read() as connection:
+                connection.execute(text("SELECT 1"))
+            assert time.monotonic() - started < 10
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        with database.read() as connection:
+            assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    finally:
+        database.close()
+
+
+def test_a_second_collector_on_sqlite_is_refused(serving: ServerMaker, sqlite_url: str) -> None:
+    with (
+        serving([METRIC], database=sqlite_url),
+        pytest.raises(SettingsError, match=r"SQLite is for one collector; .* use PostgreSQL"),
+        serving(None, database=sqlite_url),
+    ):
+        pass
+    with serving(None, database=sqlite_url) as server:
+        assert server.http.get("/readyz").status_code == 200

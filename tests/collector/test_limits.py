@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from functools import reduce
+from hashlib import sha256
 
 import httpx
 import pytest
@@ -12,10 +14,15 @@ import pytest
 from collector.domain.access import Scope
 from collector.domain.plausibility import TAIL, weight_range
 from collector.errors import RateLimitedError
+from collector.settings import Settings
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
-from rappor_server.limits import KeyLimit, RateLimit, network_of
+from rappor_core.wire.binary import encode_binary
+from rappor_core.wire.json import encode_json
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
+from rappor_server.limits import KeyLimit, RateLimit, SenderShares, network_of
 from tests.collector.support import Server, ServerMaker, make_bench, make_metric
+from tests.waiting import until
 
 METRIC = make_metric()
 
@@ -88,6 +95,103 @@ def test_a_reserve_does_not_evade_the_key() -> None:
     assert all(_passes(limit, f"other {n}", 100) for n in range(100))
 
 
+def test_one_sender_behind_a_proxy_leaves_room_for_the_fleet() -> None:
+    """All have the proxy's address. It passes 20 requests a second of one sender, whose batches
+    have 200 reports at most; honest devices send 540 reports a second."""
+    settings = Settings()
+    clock = Seconds()
+    limit = KeyLimit(settings.max_reports_per_key, "reports", reserve=100, seconds=clock)
+    refused = 0
+    for _ in range(20 * 600):  # ten minutes
+        clock.now += 1 / 20
+        _passes(limit, "proxy", settings.max_batch_reports)
+        refused += not _passes(limit, "proxy", 27)
+    assert refused == 0
+
+
+def test_a_proxy_that_names_senders_by_a_hash_gives_each_a_share() -> None:
+    """Ten senders use up the key; of 1,000 devices in 256 parts those in theirs wait."""
+    clock = Seconds()
+    limit = KeyLimit(10_000, "reports", reserve=100, seconds=clock)
+    refused = 0
+    for turn in range(20 * 60):
+        clock.now += 1 / 20
+        for sender in range(10):
+            _passes(limit, f"part {sender}", 200)
+        refused += not _passes(limit, f"part {turn % 256}", 27)
+    assert refused / (20 * 60) < 0.05
+
+
+def test_the_share_of_the_largest_sender() -> None:
+    clock = Seconds()
+    shares = SenderShares(seconds=clock)
+    clock.now = 60.0
+    shares.count("a", 5_999)
+    assert shares.largest() == 0.0  # too little to matter
+    clock.now = 120.0
+    shares.count("", 100_000)  # by a relay
+    for sender in ("a", "a", "b"):
+        shares.count(sender, 3_000)
+    assert shares.largest() == pytest.approx(2 / 3)
+    assert shares.largest() == 0.0
+
+
+def test_one_line_says_that_a_sender_takes_most(
+    serving: ServerMaker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    given = {"housekeeping_seconds": 0.2, "log_level": "warning", "sender_header": "Sender-Part"}
+    with serving([METRIC], **given) as server:
+        for number in range(8):
+            part = "a" if number % 4 else "b"
+            body = server.sender.body(server.sender.reports(METRIC, 200))
+            assert server.post_body(body, **{"Sender-Part": part}).status_code == 200
+        until(lambda: "one_sender_takes_most" in capfd.readouterr().err)
+        assert "rappor_largest_sender_share" in server.http.get("/metrics").text
+
+
+def test_a_batch_too_large_says_the_bound_and_counts_nothing(serving: ServerMaker) -> None:
+    with serving([METRIC], max_batch_reports=1_000) as server:
+        body = server.sender.body(server.sender.reports(METRIC, 300))
+        assert server.post_body(body).status_code == 200
+        database = server.settings.database
+    default = Settings().max_batch_reports
+    assert default == 200
+    with serving(None, database=database, max_batch_reports=default) as server:
+        again = server.post_body(body)
+        assert (again.status_code, again.json()["duplicate"]) == (200, True)
+        for content_type, encode in (
+            ("application/json", encode_json),
+            (BINARY_CONTENT_TYPE, encode_binary),
+        ):
+            batch = make_batch(os.urandom(16), server.sender.reports(METRIC, 201))
+            large = encode(batch)
+            answer = server.post_body(large, **{"content-type": content_type})
+            assert answer.status_code == 413
+            problem = answer.json()
+            assert problem["type"] == "urn:rappor-telemetry:problem:batch-too-large"
+            assert problem["max_reports"] == 200
+            assert problem["body_sha256"] == sha256(large).hexdigest()
+            assert "at most 200 are accepted here" in problem["detail"]
+        assert server.http.get("/v1/metrics").json()["metrics"][0]["accepted"] == 300
+
+
+def test_large_batches_use_up_no_more_than_small_ones(
+    serving: ServerMaker, sqlite_url: str
+) -> None:
+    """None of their reports is counted, so a sender of them must not use up the key's rate."""
+    bench = make_bench(sqlite_url)
+    key = bench.collector.create_key(Scope.REPORT, "app", "test").text
+    bench.database.close()
+    given = {"require_keys": True, "max_reports_per_key": 100, "max_batch_reports": 10}
+    with serving([METRIC], **given) as server:
+        statuses = []
+        for reports in [900] * 20 + [10]:
+            body = server.sender.body(server.sender.reports(METRIC, reports))
+            answer = server.post_body(body, authorization=f"Bearer {key}")
+            statuses.append(answer.status_code)
+    assert statuses == [413] * 20 + [200]
+
+
 def _passes(limit: KeyLimit, address: str, reports: int) -> bool:
     try:
         limit.take("key", address, reports)
@@ -102,7 +206,8 @@ def keyed(serving: ServerMaker, sqlite_url: str) -> Iterator[tuple[Server, str]]
     bench = make_bench(sqlite_url)
     key = bench.collector.create_key(Scope.REPORT, "app", "test").text
     bench.database.close()
-    with serving([METRIC], require_keys=True, max_reports_per_key=10) as server:
+    given = {"require_keys": True, "max_reports_per_key": 10, "max_batch_reports": 1_000}
+    with serving([METRIC], **given) as server:
         yield server, key
 
 

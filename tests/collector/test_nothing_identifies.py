@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from collector.domain.submission import Submission, decode_groups
+from collector.domain.batch_json import decode_batch_json
+from collector.domain.submission import Submission
 from collector.store.batches import hash_of_id, keyed_digest
 from collector.store.database import back_up
 from collector.store.models import (
@@ -135,7 +136,7 @@ def test_made_up_bodies_cannot_be_checked_in_backups(
 def _as_routed(body: bytes) -> Submission:
     """As the route hands a body on, with its digest."""
     digest = blake2b(body, digest_size=16).digest()
-    return Submission(decode_groups(body, "application/json"), digest, len(body))
+    return Submission(decode_batch_json(body), digest, len(body))
 
 
 def _rebuilt(metric: Metric, rows: list[tuple[bytes, ...]]) -> int:

@@ -20,7 +20,7 @@ from collector.domain.relay_keys import (
     retire_relay_keys,
 )
 from collector.errors import NotFoundError, RequestError, SettingsError
-from collector.routes.ohttp import SHOWING, UNKNOWN_KEY
+from collector.routes.ohttp import UNKNOWN_KEY
 from collector.store.database import back_up
 from rappor_cli.store import opened as opened_store
 from rappor_core.ohttp.binary_http import SIZE_STEP
@@ -83,10 +83,17 @@ def test_answers_have_fixed_sizes_whatever_they_say(keyed: tuple[Server, Behind,
     assert sizes == {SIZE_STEP + 32}
 
 
+SHOWING = (  # ten that passed a list of forbidden ones, and some of that list
+    "x-appengine-user-ip", "x-azure-clientip", "x-forwarded-proto", "x-nf-client-connection-ip",
+    "x-remote-addr", "x-request-id", "traceparent", "user-agent", "origin", "dnt",
+    "cf-connecting-ip", "cookie", "forwarded", "via", "x-forwarded-for", "x-real-ip",
+)  # fmt: skip
+
+
 def test_a_request_that_shows_its_sender_is_refused(keyed: tuple[Server, Behind, Path]) -> None:
     server, behind, _ = keyed
     sealed, exchange = behind.seal(server.sender.body(server.sender.reports(METRIC, 1)))
-    for number, name in enumerate(sorted(name.decode() for name in SHOWING), 1):
+    for number, name in enumerate(SHOWING, 1):
         answer = behind.pass_on(sealed, **{name: "192.0.2.77"})
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) > 0

@@ -54,6 +54,18 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+def test_head_is_get_without_its_body(live: Server) -> None:
+    """Monitors and load balancers send it (fastapi #1773)."""
+    gets = [path for path, methods in DOCUMENT["paths"].items() if "get" in methods]
+    for path in [*gets, "/openapi.json"]:
+        url = path.format(name=METRIC.name)
+        answer = live.http.head(url)
+        assert answer.status_code == live.http.get(url).status_code
+        assert answer.content == b""
+    assert live.http.head("/healthz").status_code == 200
+    assert live.http.head("/v1/reports").status_code == 405
+
+
 @pytest.fixture(scope="module")
 def api(live: Server) -> Any:
     return schemathesis.openapi.from_url(f"{live.http.base_url}/openapi.json")

@@ -41,7 +41,7 @@ def test_migrations_and_models_say_the_same(database_url: str) -> None:
     database = CollectorDatabase(make_engine(database_url))
     with database.change() as connection:
         command.upgrade(schema._config(COLLECTOR, connection), "0008")
-    assert migrate(database) == ("0008", "0011")
+    assert migrate(database) == ("0008", "0012")
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
@@ -64,7 +64,7 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "9000", "0011", None, None
+revision, down_revision, branch_labels, depends_on = "9000", "0012", None, None
 
 
 def upgrade():
@@ -80,9 +80,9 @@ def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: P
     shutil.copytree(MIGRATIONS, folder)
     (folder / "versions" / "r9000_next.py").write_text(NEXT)
     bench.database.program = replace(COLLECTOR, migrations=folder)
-    with pytest.raises(SchemaError, match=r"at schema 0011, .* run: rappor migrate --database URL"):
+    with pytest.raises(SchemaError, match=r"at schema 0012, .* run: rappor migrate --database URL"):
         prepare(bench.database)
-    assert migrate(bench.database) == ("0011", "9000")
+    assert migrate(bench.database) == ("0012", "9000")
     prepare(bench.database)
     assert migrate(bench.database) == ("9000", "9000")
     assert bench.collector.list_metrics()[0]["accepted"] == 7
@@ -113,7 +113,7 @@ def test_associations_of_an_older_database_go(database_url: str) -> None:
         command.upgrade(schema._config(COLLECTOR, connection), "0008")
         for row in rows.split(";"):
             connection.execute(text(row.replace(":", r"\:")))
-    assert migrate(database) == ("0008", "0011")
+    assert migrate(database) == ("0008", "0012")
     with database.read() as connection:
         held = {
             table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar()
@@ -143,7 +143,7 @@ def test_batches_of_an_older_database_are_remembered(new_postgresql: Callable[[]
         command.upgrade(schema._config(COLLECTOR, connection), "0010")
         for row in PARTITION.split(";"):
             connection.execute(text(row))
-    assert migrate(database) == ("0010", "0011")
+    assert migrate(database) == ("0010", "0012")
     with database.read() as connection:
         (row,) = connection.execute(text("SELECT * FROM batches")).all()
     assert tuple(row) == (b"a", b"b", 20_000, 5, b"c")
@@ -297,7 +297,7 @@ def test_after_a_restore_the_unserved_is_discarded(bench: Bench) -> None:
         bench.send([bench.sender.report(METRIC, day) for _ in range(count)])
         if back:
             bench.collector.close_day(day, "test")
-    assert bench.collector.discard_unserved("test") == 10
+    assert bench.collector.settle_restore("test", keep_unserved=False) == 10
     assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 12
     bench.send(bench.sender.reports(METRIC, 11))
     bench.collector.close_day(TODAY, "test")

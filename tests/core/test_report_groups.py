@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.domain.submission import decode_groups, read_compact
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.json import decode_batch, decode_json, encode_json
@@ -39,7 +38,7 @@ def test_groups_hold_the_reports_in_their_order(batch: Batch) -> None:
     ):
         body = encode(batch)
         assert decode_batch(body, content_type).ungrouped() == batch
-        grouped = decode_groups(body, content_type)
+        grouped = decode_batch(body, content_type)
         assert grouped.num_reports == len(batch.reports)
         for group in grouped.groups:
             assert {len(bits) for _, bits in group.rows} == {group.num_bytes}
@@ -50,33 +49,6 @@ def test_escapes_are_read_as_any_parser_reads_them() -> None:
     escaped = json.dumps(json.loads(encode_json(batch))).encode()
     assert b"\\u" in escaped
     assert decode_json(escaped).ungrouped() == batch
-
-
-@given(batches, st.data())
-def test_compact_form_and_parser_agree(batch: Batch, data: st.DataObject) -> None:
-    """Bodies near to the compact form, one or two bytes off: both ways agree, or both refuse."""
-    body = bytearray(encode_json(batch))
-    for _ in range(data.draw(st.integers(0, 2))):
-        at = data.draw(st.integers(0, len(body) - 1))
-        body[at : at + data.draw(st.integers(0, 2))] = data.draw(
-            st.sampled_from([b"", b"0", b'"', b"{", b"}", b",", b"]", b" ", b"}]", b'"bits":"A",'])
-        )
-    quick = _outcome(bytes(body))
-    parsed = _outcome(b" " + bytes(body))  # a space in front is JSON, and not the compact form
-    assert quick == parsed
-
-
-def _outcome(body: bytes) -> Batch | None:
-    try:
-        return decode_groups(body, JSON_CONTENT_TYPE).ungrouped()
-    except WireFormatError:
-        return None
-
-
-def test_the_compact_form_is_what_our_encoder_writes() -> None:
-    batch = Batch("0f" * 16, (Report("d/night/11", "0" * 32, 65535, DAY, b"ab"),) * 3)
-    assert read_compact(encode_json(batch)) is not None
-    assert read_compact(b" " + encode_json(batch)) is None
 
 
 REPORT = f'{{"metric":"a","params_id":"{"0" * 32}","cohort":1,"day":"{DAY}","bits":"AAE="}}'

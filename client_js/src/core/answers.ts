@@ -14,7 +14,7 @@ export interface Response {
 /** results: "" for an accepted report, otherwise the reason, in the order of the batch. */
 export type Verdict =
   | { readonly kind: "answered"; readonly results: readonly string[] }
-  | { readonly kind: "large" }
+  | { readonly kind: "large"; readonly isUncounted: boolean }
   | { readonly kind: "again"; readonly reason: string; readonly wait: number }
   | { readonly kind: "never"; readonly reason: string };
 
@@ -53,8 +53,9 @@ export const readResponse = (response: Response, id: string, reports: number, no
     typeof type === "string" &&
     type.startsWith(URN) &&
     fields["status"] === status;
-  if (isOurs && status === 413 && (digest === undefined || digest === toHex(sha256(body)))) return { kind: "large" };
-  if (isOurs && FINAL.includes(status) && digest === toHex(sha256(body))) return { kind: "never", reason };
+  const isRead = isOurs && digest === toHex(sha256(body)); // these very bytes, by the collector itself
+  if (status === 413 && (isRead || !isOurs || digest === undefined)) return { kind: "large", isUncounted: isRead };
+  if (isRead && FINAL.includes(status)) return { kind: "never", reason };
   const slow = TRANSIENT.includes(status) || status >= 500;
   return { kind: "again", reason, wait: slow ? secondsOf(retryAfter, now) : 0 };
 };
