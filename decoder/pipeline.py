@@ -19,12 +19,11 @@ from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.results.build import StepResults, assemble
-from decoder.results.selective_intervals import crowded_samples, found_intervals
+from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import Decoding
 from decoder.steps import (
     AlikeCandidates,
     CandidateWeights,
-    CrowdedSamples,
     DecodingProblem,
     Fit,
     Forgeries,
@@ -41,7 +40,6 @@ BESIDES: tuple[Step, ...] = (
     AlikeCandidates(),
     ReservedValues(),
     CandidateWeights(),
-    CrowdedSamples(),
     Forgeries(),
 )
 
@@ -110,9 +108,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         problem.weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
     )
-    seed = problem.seed if decision.detected.any() else None
-    samples = crowded_samples(observed, estimate, seed)
-    intervals = found_intervals(estimate, decision, options, samples)
+    intervals = selected_intervals(estimate, decision, options)
     answer = StepResults(observed, estimate, p, decision, intervals)
     for step in BESIDES:
         answer = step.after_intervals(answer)
