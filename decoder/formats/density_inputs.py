@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +12,9 @@ from decoder.density.areas import Areas
 from decoder.density.cells import Places
 from decoder.density.polygon_weights import Outline, areas_of, in_words, outlines_of
 from decoder.density.regions import listed_cells, region_cells
-from decoder.errors import CandidatesError, DecodeError
+from decoder.errors import CandidatesError, DecodeError, MissingColumnError
 from decoder.files import naming
-from rappor_core.errors import shown
+from decoder.tables.reading import read_table
 from rappor_core.grid.box import Point
 
 MOST_BYTES = 32 * 2**20  # of a file of areas
@@ -38,7 +37,7 @@ def _entries(path: Path) -> list[str | bytes]:
     if {".csv", ".parquet"} & {suffix.lower() for suffix in path.suffixes}:
         try:
             return ["", *read_values(path, CELL_COLUMN)]
-        except CandidatesError:  # a table without a header, or without that column
+        except MissingColumnError:  # a list without a header
             return list(read_values(path))
     return list(read_values(path))
 
@@ -113,19 +112,10 @@ def _of_areas(path: Path, read: Callable[[Any], Read]) -> Read:
 def read_points(path: Path) -> list[Point]:
     """Read latitudes and longitudes of points to mark on a map."""
     with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        if not rows:
+        points = [
+            (row.number("latitude", -90, 90), row.number("longitude", -360, 360))
+            for row in read_table(path, ["latitude", "longitude"])
+        ]
+        if not points:
             raise DecodeError("no points; give a CSV with columns latitude and longitude")
-        return [(_degrees(row, "latitude", 90), _degrees(row, "longitude", 360)) for row in rows]
-
-
-def _degrees(row: dict[str, str], column: str, most: int) -> float:
-    text = row.get(column) or ""
-    try:
-        degrees = float(text)
-    except ValueError as error:
-        raise ValueError(f"{column} {shown(text)} is not a number") from error
-    if not -most <= degrees <= most:
-        raise ValueError(f"{column} {shown(text)} is not between -{most} and {most} degrees")
-    return degrees
+        return points
