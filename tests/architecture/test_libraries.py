@@ -15,7 +15,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_server": ("collector",),
     "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka", "relay", "archive"),
-    "decoder": ("", "decoder", "notebook"),
+    "decoder": ("", "decoder", "geo", "notebook"),
     "decoder_service": ("service", "notebook"),
     "metric_design": ("", "decoder"),
     "disclosure": ("publication", "signing", "archive"),
