@@ -99,8 +99,13 @@ def is_invisible(character: str) -> bool:
     return unicodedata.category(character) in _INVISIBLE
 
 
-def read_table(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) -> Iterator[Row]:
     """Yield the rows under a header that names `columns`; other columns are passed over.
+
+    Args:
+        path: Of the file.
+        columns: Wanted names.
+        every_line: Whether an empty line of a table of one column is refused: it may be a row.
 
     Raises:
         MissingColumnError: The header lacks one.
@@ -122,15 +127,19 @@ def read_table(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         rows = _rows(chain([first], text), delimiter)
         next(rows)
         for line, cells in rows:
-            _check_width(line, cells, len(header))
-            yield Row(line, dict(zip(header, cells, strict=True)))
+            if not cells and every_line and len(header) == 1:
+                raise TableFileError(f'line {line} is empty; write "" for an empty cell')
+            if cells:
+                _check_width(line, cells, len(header))
+                yield Row(line, dict(zip(header, cells, strict=True)))
 
 
-def read_rows(path: Path, *, ragged: bool = False) -> Iterator[Row]:
+def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iterator[Row]:
     """Yield the rows of a table without a header; columns are numbers from 1.
 
     Args:
-        path: Of the file; its columns are separated by commas.
+        path: Of the file.
+        delimiter: Between columns.
         ragged: Whether rows may have different numbers of cells.
 
     Raises:
@@ -138,10 +147,11 @@ def read_rows(path: Path, *, ragged: bool = False) -> Iterator[Row]:
     """
     width = None
     with opened(path) as file, _decoded(file) as text:
-        for line, cells in _rows(text, ","):
-            width = len(cells) if width is None or ragged else width
-            _check_width(line, cells, width)
-            yield Row(line, dict(enumerate(cells, start=1)))
+        for line, cells in _rows(text, delimiter):
+            if cells:
+                width = len(cells) if width is None or ragged else width
+                _check_width(line, cells, width)
+                yield Row(line, dict(enumerate(cells, start=1)))
 
 
 @contextmanager
@@ -175,12 +185,11 @@ def _decoded(file: BinaryIO) -> io.TextIOWrapper:
 
 
 def _rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row that is not empty, with its line."""
+    """Yield the cells of each row, none of an empty line, with its line."""
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         for cells in rows:
-            if cells:
-                yield rows.line_num, cells
+            yield rows.line_num, cells
     except csv.Error as error:
         raise TableFileError(f"line {rows.line_num}: {error}; check the quotes") from error
 

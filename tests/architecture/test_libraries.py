@@ -18,7 +18,7 @@ EXTRAS = {  # of each part; "" is what is always installed
     "decoder": ("", "decoder", "geo", "notebook"),
     "decoder_service": ("service", "notebook"),
     "metric_design": ("", "decoder"),
-    "disclosure": ("publication", "signing", "archive"),
+    "disclosure": ("publication", "signing", "archive", "geo"),
     "simulations": ("simulations",),
     "privacy_audit": ("decoder", "relay"),  # the latter for a client behind a relay
     "rappor_cli": ("cli", "decoder"),
