@@ -162,14 +162,6 @@ def write_files(
     return tuple(folder / name for name in files)
 
 
-def write_json(content: Mapping[str, Any], path: Path, indent: int = 2) -> None:
-    """Write JSON with a line's end; NaN and infinity as null, days and other values as texts."""
-    text = json.dumps(
-        finite(content), indent=indent, ensure_ascii=False, allow_nan=False, default=str
-    )
-    path.write_text(text + "\n", encoding="utf-8")
-
-
 def finite(value: Any) -> Any:
     """The plain values with NaN and infinities, which JSON does not have, as null."""
     if isinstance(value, float) and not math.isfinite(value):
