@@ -32,7 +32,7 @@ from metric_design.detection import (
 from metric_design.kind_design import Question, kind_design
 from metric_design.list_forecast import setting_of
 from metric_design.plan import Plan, check_question, make_plan
-from metric_design.plan_html import render_plan
+from metric_design.plan_page import render_plan
 from metric_design.population import read_shares, zipf_population, zipf_shares
 from metric_design.review import Finding
 from metric_design.search import solve
