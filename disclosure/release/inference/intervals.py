@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
-from disclosure.release.inference.component import ConeModel
+from disclosure.release.inference.component import ConeModel, persons_of_group
 from disclosure.release.inference.programs import Optimum
 from disclosure.release.inference.targets import EXACT, Target, ValueRange
 from disclosure.typing import Booleans, Floats, Integers
@@ -102,6 +102,60 @@ class DisclosureJudge:
             before, left = left, np.flatnonzero(~self._settled)
             if len(left) > len(before) - _FEW:
                 break
+
+    def certify_groups(self, groups: Sequence[Sequence[str]]) -> None:
+        """Find such points by moving the persons of one group of values at a time.
+
+        All numbers of reports, and the persons of the other groups, stay as they are in one point
+        in which as few persons as can be hold any value: what is left of an atom's reports is room
+        for the group. Its programs are small, and start where the one before ended.
+
+        Args:
+            groups: of values, as `Component.leaf_groups` gives them.
+        """
+        model, cone = self.model, self.model.cone
+        persons = np.arange(cone.size) > model.scale
+        made = cone.minimize(persons.astype(float), (model.scale,))
+        if made is None:
+            return
+        self._note(made.point)
+        held = made.point[persons].reshape(len(model.component.atoms), -1)
+        sizes = made.point[: len(held)]
+        for leaves in groups:
+            own = {*leaves}
+            wanted = [
+                at for at, target in enumerate(self.targets)
+                if not self._settled[at] and target.kind == "share" and target.leaves <= own
+            ]  # fmt: skip
+            places = [model.leaf_place[leaf] for leaf in leaves]
+            room = np.maximum(sizes - held.sum(axis=1) + held[:, places].sum(axis=1), 0.0)
+            if wanted:
+                small = persons_of_group(model.component, leaves, sizes, room)
+                self._certify_group(small, np.array(wanted), np.asarray(self._bases @ made.point))
+        self._settled |= self._is_certified()
+
+    def _certify_group(self, small: ConeModel, left: Integers, sizes: Floats) -> None:
+        """Find points of one group; `left`: its targets, `sizes`: reports that each is of."""
+        left = left[sizes[left] >= 1]
+        tops = self._matrix(
+            [
+                small.persons(self.targets[at].atoms, self.targets[at].leaves)
+                for at in left.tolist()
+            ],
+            small.cone.size,
+        )
+        for _ in range(_MAX_ROUNDS):
+            low = np.where(np.isfinite(self._low[left]), np.maximum(self._low[left], 0.0), 0.0)
+            found = small.cone.reach(tops, (low + self._width[left]) * _MARGIN * sizes[left])
+            if found is None:
+                return
+            value = np.asarray(tops @ found) / sizes[left]
+            self._low[left] = np.minimum(self._low[left], value)
+            self._high[left] = np.maximum(self._high[left], value)
+            kept = np.flatnonzero(~self._is_certified()[left])
+            if len(kept) > len(left) - _FEW or not len(kept):
+                return
+            left, tops = left[kept], csr_array(tops[kept])
 
     def exposures(self) -> list[Exposure]:
         """The numbers that are not safe, with the exact intervals that a reader can infer."""
@@ -224,10 +278,10 @@ class DisclosureJudge:
         found: Booleans = np.where(self._is_share, self._high - self._low >= self._width, reports)
         return found
 
-    def _matrix(self, columns: Sequence[Sequence[int]]) -> csr_array:
+    def _matrix(self, columns: Sequence[Sequence[int]], width: int | None = None) -> csr_array:
         rows = [k for k, several in enumerate(columns) for _ in several]
         flat = [column for several in columns for column in several]
-        shape = (len(columns), self.model.cone.size)
+        shape = (len(columns), width or self.model.cone.size)
         return csr_array(coo_array((np.ones(len(flat)), (rows, flat)), shape=shape))
 
 

@@ -161,20 +161,19 @@ class _Search:
 
     def run(self) -> None:
         """Judge reports, then values group by group, then all together, until all is safe."""
-        residual = list(self.component.empty)
+        component, residual = self.component, list(self.component.empty)
+        safe_with: list[bool] | None = None  # taken for empty when all was found to be safe
         while True:
-            self.component.empty = list(residual)
-            assume_nobody_left(self.component)  # fewer numbers may leave fewer people
-            self.hopeless, before = {}, self._num_shown()
-            if not self._withholds_a_table() and self._num_shown() == before:
+            component.empty = list(residual)
+            assume_nobody_left(component)  # fewer numbers may leave fewer people
+            if component.empty == safe_with:
                 break
+            self.hopeless = {}
+            safe_with = None if self._withholds_a_table() else list(component.empty)
         self.made.widened += self.widened
         self.made.findings += [
             one for found in self.hopeless.items() for one in self._findings(*found)
         ]
-
-    def _num_shown(self) -> int:
-        return sum(int((~table.hidden).sum()) for table in self.component.tables)
 
     def _withholds_a_table(self) -> bool:
         """Suppress rows as needed; True where a table went, so that all is to be judged anew."""
@@ -198,6 +197,8 @@ class _Search:
             targets = [one for own in by_group.values() for one in own]
         every = [leaf for group in groups for leaf in group]
         judge = self._judge(every, [*reports, *targets])
+        if len(groups) > 1 and not self.widened:
+            judge.certify_groups(groups)
         while True:
             before = len(judge.targets)
             if self._settle(judge):
