@@ -35,8 +35,8 @@ from decoder_service.jobs.specs import (
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.schedules.choices import Every, NewSchedule
-from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.window_rows import WindowState
+from decoder_service.schedules.rows import WindowState
+from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings

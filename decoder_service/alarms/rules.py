@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from decoder_service.alarms import delivery, rows
 from decoder_service.alarms.events import Rules
-from decoder_service.alarms.rows import AlarmRow, EventRow, EventState
+from decoder_service.alarms.rows import EventState
 from decoder_service.people.access import MAX_NAME, Access
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import ServiceDatabase, save
 from decoder_service.shell.errors import (
     NotFoundError,
     QuotaError,
@@ -25,6 +25,7 @@ from decoder_service.shell.errors import (
     StorageError,
     UnavailableError,
 )
+from decoder_service.shell.models import AlarmRow, EventRow
 
 MAX_ALARMS = 20  # of a schedule
 MOST_SENT = 50  # by one tick
@@ -86,74 +87,75 @@ class Alarms:
             show_values=show_values,
             created=self.clock().timestamp(),
         )
-        with self.database.change() as connection:
-            self.schedules.one(connection, person, schedule_id)
-            if len(rows.load_alarms(connection, [schedule_id])) >= MAX_ALARMS:
+        with self.database.writing() as db:
+            self.schedules.one(db, person, schedule_id)
+            if len(rows.load_alarms(db, [schedule_id])) >= MAX_ALARMS:
                 raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
-            rows.save_alarm(connection, row)
-            self.access.note(connection, person, "create-alarm", alarm=row.id, target=target)
+            save(db, row)
+            self.access.note(db, person, "create-alarm", alarm=row.id, target=target)
         return row
 
     def all(self, person: Person, schedule_id: str) -> list[AlarmRow]:
         """The alarms of a schedule. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
-        with self.database.read() as connection:
-            return rows.load_alarms(connection, [schedule_id])
+        with self.database.reading() as db:
+            return rows.load_alarms(db, [schedule_id])
 
     def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
         """The messages of a schedule's alarms, newest first. Raises RoleError, NotFoundError."""
-        found = [row.id for row in self.all(person, schedule_id)]
-        with self.database.read() as connection:
-            return rows.load_events(connection, found, limit)
+        self.schedules.get(person, schedule_id)
+        with self.database.reading() as db:
+            return rows.load_events(db, schedule_id, limit)
 
     def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
         """Delete an alarm with its events. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            self.schedules.one(connection, person, schedule_id)
-            if not rows.delete_alarm(connection, schedule_id, alarm_id):
+        with self.database.writing() as db:
+            self.schedules.one(db, person, schedule_id)
+            if not rows.delete_alarm(db, schedule_id, alarm_id):
                 raise NotFoundError(
                     f"there is no alarm {alarm_id[:40]!a} of this schedule; its page has all"
                 )
-            self.access.note(connection, person, "delete-alarm", alarm=alarm_id)
+            self.access.note(db, person, "delete-alarm", alarm=alarm_id)
 
     def send_due(self) -> tuple[int, int]:
         """Send what is due: how many were sent, and how many tries failed. Raises StorageError."""
         sent = failed = 0
         for _ in range(MOST_SENT):
             at = self.clock().timestamp()
-            with self.database.change() as connection:
-                taken = rows.take_event(connection, at, at + HOLD_SECONDS)
-            if taken is None:
+            with self.database.writing() as db:
+                event = rows.take_event(db, at, at + HOLD_SECONDS)
+            if event is None:
                 break
-            if self._try(*taken):
+            if self._try(event):
                 sent += 1
             else:
                 failed += 1
         return sent, failed
 
-    def _try(self, event: EventRow, alarm: AlarmRow) -> bool:
+    def _try(self, event: EventRow) -> bool:
         try:
-            self._send(event, alarm)
+            self._send(event)
         except StorageError:
             raise
         except ServiceError as error:
             at = self.clock().timestamp()
-            over = event.tries >= len(PAUSES)
-            due = at if over else at + PAUSES[event.tries]
+            over = event.tries > len(PAUSES)  # of which this was one
+            due = at if over else at + PAUSES[event.tries - 1]
             state = EventState.FAILED if over else EventState.WAITING
-            with self.database.change() as connection:
-                rows.end_event(connection, event, state, due, str(error))
+            with self.database.writing() as db:
+                rows.end_event(db, event, state, due, str(error))
             return False
-        with self.database.change() as connection:
-            rows.end_event(connection, event, EventState.SENT, self.clock().timestamp())
+        with self.database.writing() as db:
+            rows.end_event(db, event, EventState.SENT, self.clock().timestamp())
         return True
 
-    def _send(self, event: EventRow, alarm: AlarmRow) -> None:
-        url = self.urls.get(alarm.target)
+    def _send(self, event: EventRow) -> None:
+        target = event.alarm.target
+        url = self.urls.get(target)
         if url is None:
             raise UnavailableError(
-                f"target {alarm.target[:60]!a} is not set up; an operator sets alarm_urls"
+                f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
             )
         delivery.send(url, event.body, self._link(event))
 

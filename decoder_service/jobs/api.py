@@ -8,11 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
 
-from decoder_service.jobs.rows import JobRow, JobState
+from decoder_service.jobs.rows import JobState
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.permissions import Person
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.models import JobRow
 from decoder_service.shell.requests import current_person, service_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
@@ -72,7 +73,7 @@ def shown_job(row: JobRow) -> dict[str, Any]:
         "total": row.total,
         "attempt": row.attempt,
         "max_attempts": row.max_attempts,
-        "owner": row.owner_name,
+        "owner": row.person.name,
         "priority": row.priority,
         "reason": row.reason,
         "result_id": row.result_id,

@@ -19,11 +19,12 @@ from decoder.options import FlowOptions
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
-from decoder_service.jobs.rows import LIVE, JobRow, JobState
+from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.shell.errors import FieldError, RequestError, ServiceError
+from decoder_service.shell.models import JobRow
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import (

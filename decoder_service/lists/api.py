@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -11,13 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.tables.table import csv_of_texts
-from decoder_service.aggregates.rows import AggregateRow
 from decoder_service.jobs.api import Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind, ListRow, ListVersionRow
+from decoder_service.lists.rows import ListKind
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute, takes_file
+from decoder_service.shell.models import AggregateRow, ListRow, ListVersionRow
 from decoder_service.shell.requests import service_of
 
 router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
@@ -89,8 +88,8 @@ async def create_list(
 @router.get("/lists/{list_id}", operation_id="getList")
 def get_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
     """A list and its versions."""
-    row, versions = service_of(request).lists.get(person, list_id)
-    return shown_list(row) | {"versions": [shown_version(one) for one in versions]}
+    row = service_of(request).lists.get(person, list_id)
+    return shown_list(row) | {"versions": [shown_version(one) for one in row.versions]}
 
 
 @router.get("/lists/{list_id}/content", operation_id="getListContent")
@@ -107,7 +106,7 @@ def get_content(
     formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
     """
     lists = service_of(request).lists
-    row, _ = lists.get(person, list_id)
+    row = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
     if row.kind in _COLUMNS and not exact:
@@ -135,7 +134,7 @@ async def add_version(
 def share(request: Request, person: Me, list_id: str, body: Share) -> dict[str, Any]:
     """Show a list of yours to other analysts, or to yourself alone."""
     service_of(request).lists.share(person, list_id, body.shared)
-    return shown_list(service_of(request).lists.get(person, list_id)[0])
+    return shown_list(service_of(request).lists.get(person, list_id))
 
 
 @router.delete("/lists/{list_id}", operation_id="deleteList")
@@ -163,16 +162,31 @@ async def upload(request: Request, person: Me) -> dict[str, Any]:
 
 def shown_list(row: ListRow) -> dict[str, Any]:
     """The public properties of a list."""
-    shown = asdict(row) | {"owner": row.owner_name, "created": text_of(row.created)}
-    del shown["owner_name"]
-    return shown | {"changed": text_of(row.changed)}
+    latest = row.latest
+    return {
+        "id": row.id,
+        "name": row.name,
+        "owner": row.person.name,
+        "visibility": row.visibility,
+        "source": row.source,
+        "created": text_of(row.created),
+        "version": latest.number,
+        "sha256": latest.sha256,
+        "entries": latest.entries,
+        "size": latest.size,
+        "changed": text_of(latest.created),
+        "kind": row.kind,
+    }
 
 
 def shown_version(row: ListVersionRow) -> dict[str, Any]:
     """The public properties of a list's version."""
-    return asdict(row) | {"created": text_of(row.created)}
+    names = ("list_id", "number", "sha256", "entries", "size")
+    return {name: getattr(row, name) for name in names} | {"created": text_of(row.created)}
 
 
 def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
     """The public properties of an aggregate, without its counts."""
-    return asdict(row) | {"created": text_of(row.created)}
+    names = ("sha256", "metric", "params_id", "first_day", "last_day", "num_reports", "kind",
+             "num_cohorts", "own_values")  # fmt: skip
+    return {name: getattr(row, name) for name in names} | {"created": text_of(row.created)}

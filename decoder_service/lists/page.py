@@ -10,9 +10,10 @@ from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
-from decoder_service.lists.rows import ListKind, ListRow
+from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.guard import takes_file
+from decoder_service.shell.models import ListRow
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Form, Posted, Reader, redirect, render
 from decoder_service.shell.web import router as new_router
@@ -64,16 +65,14 @@ def upload(request: Request, person: Reader, form: Form) -> Response:
 @router.get("/lists/{list_id}")
 def one(request: Request, person: Reader, list_id: str) -> Response:
     """The page of a list and its versions."""
-    row, versions = service_of(request).lists.get(person, list_id)
+    row = service_of(request).lists.get(person, list_id)
     own = row.owner == person.id or person.is_admin
     return render(
         request,
         "list.html.j2",
         person,
         row=row,
-        versions=versions,
         own=own,
-        kind=row.kind,
         takes={
             member: next(name for name in DECODERS if member in decoder_of(name).members)
             for member in ("known", "areas")
@@ -161,7 +160,7 @@ def unique_names(rows: Sequence[ListRow]) -> dict[str, str]:
     """The name of each list by its id; with its owner where two lists have one name."""
     names = [row.name for row in rows]
     return {
-        row.id: row.name if names.count(row.name) == 1 else f"{row.name} ({row.owner_name})"
+        row.id: row.name if names.count(row.name) == 1 else f"{row.name} ({row.person.name})"
         for row in rows
     }
 

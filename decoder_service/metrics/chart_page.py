@@ -23,8 +23,8 @@ from decoder.output.series_chart import (
     windows_between,
 )
 from decoder_service.people.permissions import Person
-from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError, RequestError
+from decoder_service.shell.models import ResultRow
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import HEADERS, Reader, address, environment
 from decoder_service.shell.web import router as new_router

@@ -26,8 +26,8 @@ from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
 from decoder_service.people.permissions import Person
-from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError
+from decoder_service.shell.models import ResultRow
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Reader, render
 from decoder_service.shell.web import router as new_router

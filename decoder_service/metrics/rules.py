@@ -19,7 +19,7 @@ from decoder.errors import RemoteError
 from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.models import results
+from decoder_service.shell.models import ResultRow
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import visible
 
@@ -175,14 +175,14 @@ class Metrics:
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
-        columns = (results.c.metric, results.c.params_id)
+        columns = (ResultRow.metric, ResultRow.params_id)
         statement = (
-            select(*columns, func.count(), func.max(results.c.last_day))
+            select(*columns, func.count(), func.max(ResultRow.last_day))
             .where(visible_results(person))
             .group_by(*columns)
         )
-        with self._database.read() as connection:
-            return {(r[0], r[1]): (int(r[2]), r[3]) for r in connection.execute(statement)}
+        with self._database.reading() as db:
+            return {(r[0], r[1]): (int(r[2]), r[3]) for r in db.execute(statement)}
 
     def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -13,9 +12,9 @@ from decoder_service.jobs.api import Limit, Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import shown_key
 from decoder_service.people.permissions import Role
-from decoder_service.people.rows import AuditRow, IdentityRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.models import AuditRow, IdentityRow
 from decoder_service.shell.requests import service_of
 
 router = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
@@ -82,9 +81,22 @@ def read_audit(
 def shown_identity(row: IdentityRow) -> dict[str, Any]:
     """A person of the identity provider."""
     times = {name: getattr(row, name) for name in ("created", "seen", "revoked")}
-    return asdict(row) | {name: None if at is None else text_of(at) for name, at in times.items()}
+    return {
+        "issuer": row.issuer,
+        "subject": row.subject,
+        "person_id": row.person_id,
+        "name": row.person.name,
+        "role": row.role,
+        **{name: None if at is None else text_of(at) for name, at in times.items()},
+    }
 
 
 def shown_entry(row: AuditRow) -> dict[str, Any]:
     """An entry of the audit log."""
-    return asdict(row) | {"at": text_of(row.at), "detail": json.loads(row.detail)}
+    return {
+        "at": text_of(row.at),
+        "actor": row.actor,
+        "key_id": row.key_id,
+        "act": row.act,
+        "detail": json.loads(row.detail),
+    }

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sqlalchemy import ColumnElement, false, or_, select, true
+from sqlalchemy.orm import InstrumentedAttribute
 
 from decoder_service.lists.rows import SHARED
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import (
+    AggregateRow,
+    JobRow,
+    ListRow,
+    ReleaseRow,
+    ResultRow,
+    ScheduleRow,
     aggregate_readers,
-    aggregates,
-    jobs,
-    lists,
-    releases,
     result_readers,
-    results,
-    schedules,
 )
 
 SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
@@ -88,15 +89,15 @@ def require(person: Person, act: Act) -> None:
 
 def visible_jobs(person: Person) -> ColumnElement[bool]:
     """SQL filter: a person's own jobs; for an admin all."""
-    return _own(person, jobs.c.owner)
+    return _own(person, JobRow.owner)
 
 
 def visible_schedules(person: Person) -> ColumnElement[bool]:
     """SQL filter: a person's own schedules; for an admin all."""
-    return _own(person, schedules.c.owner)
+    return _own(person, ScheduleRow.owner)
 
 
-def _own(person: Person, owner: ColumnElement[str]) -> ColumnElement[bool]:
+def _own(person: Person, owner: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     if person.is_admin:
         return true()
     return owner == person.id if person.may(Act.ANALYSE) else false()
@@ -108,10 +109,10 @@ def visible_results(person: Person) -> ColumnElement[bool]:
     if person.is_admin:
         return true()
     if not person.may(Act.ANALYSE):
-        return results.c.released.is_(True)
+        return ResultRow.released.is_(True)
     holders = result_readers.c.person_id.in_([person.id, SERVICE_ID])
     readers = select(result_readers.c.result_id).where(holders)
-    return or_(results.c.released.is_(True), results.c.id.in_(readers))
+    return or_(ResultRow.released.is_(True), ResultRow.id.in_(readers))
 
 
 def own_results(person: Person) -> ColumnElement[bool]:
@@ -122,7 +123,7 @@ def own_results(person: Person) -> ColumnElement[bool]:
     if not person.may(Act.ANALYSE):
         return false()
     readers = select(result_readers.c.result_id).where(result_readers.c.person_id == person.id)
-    return results.c.id.in_(readers)
+    return ResultRow.id.in_(readers)
 
 
 def visible_releases(person: Person) -> ColumnElement[bool]:
@@ -130,10 +131,10 @@ def visible_releases(person: Person) -> ColumnElement[bool]:
     approve all."""
     if person.may(Act.REVIEW):
         return true()
-    approved = releases.c.state == ReleaseState.APPROVED
+    approved = ReleaseRow.state == ReleaseState.APPROVED
     if not person.may(Act.ANALYSE):
         return approved
-    return or_(approved, releases.c.proposer == person.id)
+    return or_(approved, ReleaseRow.proposer == person.id)
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:
@@ -143,12 +144,12 @@ def visible_lists(person: Person) -> ColumnElement[bool]:
         return true()
     if not person.may(Act.ANALYSE):
         return false()
-    return or_(lists.c.owner == person.id, lists.c.visibility == SHARED)
+    return or_(ListRow.owner == person.id, ListRow.visibility == SHARED)
 
 
 def own_lists(person: Person) -> ColumnElement[bool]:
     """Lists that may be changed."""
-    return _own(person, lists.c.owner)
+    return _own(person, ListRow.owner)
 
 
 def visible_aggregates(person: Person) -> ColumnElement[bool]:
@@ -158,4 +159,4 @@ def visible_aggregates(person: Person) -> ColumnElement[bool]:
     if not person.may(Act.ANALYSE):
         return false()
     own = select(aggregate_readers.c.sha256).where(aggregate_readers.c.person_id == person.id)
-    return aggregates.c.sha256.in_(own)
+    return AggregateRow.sha256.in_(own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder_service.aggregates.rows import aggregate_bytes_of
 from decoder_service.jobs.rows import count_live
@@ -29,22 +29,22 @@ def max_jobs(settings: ServiceSettings, role: Role) -> int:
     return settings.max_jobs_of_admin if role is Role.ADMIN else settings.max_jobs_of_analyst
 
 
-def check_room(connection: Connection, settings: ServiceSettings, person: str, role: Role) -> None:
+def check_room(db: Session, settings: ServiceSettings, person: str, role: Role) -> None:
     """Raises QuotaError where a person's results fill what the role allows: no job may start."""
-    held, most = result_bytes_of(connection, person), max_result_bytes(settings, role)
+    held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
     if held >= most:
         raise QuotaError(
             f"your results hold {held:,} bytes; a role of {role} may hold {most:,}: {_WAY_OUT}"
         )
 
 
-def check_held(connection: Connection, settings: ServiceSettings, person: str, role: Role) -> None:
+def check_held(db: Session, settings: ServiceSettings, person: str, role: Role) -> None:
     """Raises QuotaError where a result that was just given to a person is too much.
 
     Until the transaction ends no other one gives that person a result.
     """
-    hold_still(connection, person)
-    held, most = result_bytes_of(connection, person), max_result_bytes(settings, role)
+    hold_still(db, person)
+    held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
     if held > most:
         raise QuotaError(
             f"with this result yours would hold {held:,} bytes; a role of {role} may hold "
@@ -73,12 +73,12 @@ class Usage:
         require(person, Act.ANALYSE)
         settings = self.settings
         most = settings.max_stored_bytes_of_person
-        with self.database.read() as connection:
+        with self.database.reading() as db:
             return {
                 "result_bytes": Amount(
-                    result_bytes_of(connection, person.id), max_result_bytes(settings, person.role)
+                    result_bytes_of(db, person.id), max_result_bytes(settings, person.role)
                 ),
-                "list_bytes": Amount(bytes_of_owner(connection, person.id), most),
-                "aggregate_bytes": Amount(aggregate_bytes_of(connection, person.id), most),
-                "jobs": Amount(count_live(connection, person.id), max_jobs(settings, person.role)),
+                "list_bytes": Amount(bytes_of_owner(db, person.id), most),
+                "aggregate_bytes": Amount(aggregate_bytes_of(db, person.id), most),
+                "jobs": Amount(count_live(db, person.id), max_jobs(settings, person.role)),
             }

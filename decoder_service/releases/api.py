@@ -14,11 +14,12 @@ from decoder_service.jobs.api import Limit, Me, Offset
 from decoder_service.jobs.specs import NewRelease, StrictModel
 from decoder_service.people.permissions import Person
 from decoder_service.releases.decisions import sees_review
-from decoder_service.releases.rows import ReleaseRow, ReleaseState
+from decoder_service.releases.rows import ReleaseState
 from decoder_service.results.api import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.models import ReleaseRow
 from decoder_service.shell.requests import service_of
 from disclosure.release.files import SIGNATURE
 
@@ -125,14 +126,18 @@ def withdraw(
 
 def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:
     """A release as it may be listed; how it came to be, for who proposed or may approve it."""
-    shown = asdict(row)
-    for name in ("policy", "sources", "proposer_name", "reviewer_name", "stored"):
-        del shown[name]
-    shown |= {"created": text_of(row.created), "stale": stale}
+    public = ("id", "name", "number", "state", "owner", "audience", "issued", "digest")
+    shown: dict[str, Any] = {name: getattr(row, name) for name in public}
+    shown["created"] = text_of(row.created)
     shown["decided"] = None if row.decided is None else text_of(row.decided)
-    if sees_review(person, row):
-        shown |= {"policy": row.policy, "sources": json.loads(row.sources)}
-        return shown | {"proposer": row.proposer_name, "reviewer": row.reviewer_name}
-    for name in ("note", "reason", "proposer", "reviewer", "changes", "base", "stale"):
-        del shown[name]
-    return shown
+    if not sees_review(person, row):
+        return shown
+    review = ("note", "reason", "changes", "base", "policy")
+    return {
+        **shown,
+        **{name: getattr(row, name) for name in review},
+        "sources": json.loads(row.sources),
+        "stale": stale,
+        "proposer": row.proposed_by.name,
+        "reviewer": None if row.decided_by is None else row.decided_by.name,
+    }

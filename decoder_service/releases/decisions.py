@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder_service.people.permissions import Act, Person
 from decoder_service.releases.publishing import Files, ReleasePublisher
-from decoder_service.releases.rows import ReleaseRow, ReleaseState, load_release_files
+from decoder_service.releases.rows import ReleaseState
 from decoder_service.releases.sources import files_of
+from decoder_service.results.files import RELEASE_FILES
 from decoder_service.shell.errors import ConflictError, RequestError, RoleError
+from decoder_service.shell.models import ReleaseRow
 from disclosure.release.files import MANIFEST
 
 ACTS = {
@@ -54,13 +56,13 @@ def check_words(what: str, text: str, most: int) -> None:
         raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
 
 
-def approval_of(connection: Connection, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
+def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
     """The files that an approval adds to a release; the proposed files are unchanged.
 
     Raises ConflictError for a file that is another one now, or another key.
     """
-    files = files_of(connection, row.id)
-    listed = load_release_files(connection, row.id)
+    files = files_of(db, row.id)
+    listed = RELEASE_FILES.list(db, row.id)
     _check_whole(row, files, {one.name: one.sha256 for one in listed})
     return signature_of(publisher, files[MANIFEST], row.name)
 

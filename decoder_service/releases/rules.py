@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import true
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from decoder_service.jobs.rules import check_page
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.access import MAX_NAME, Access
-from decoder_service.people.permissions import (
-    Act,
-    Person,
-    require,
-    visible_releases,
-)
+from decoder_service.people.permissions import Act, Person, require, visible_releases
 from decoder_service.releases import rows
 from decoder_service.releases.decisions import (
     ACTS,
@@ -29,7 +26,7 @@ from decoder_service.releases.decisions import (
     stale,
 )
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
-from decoder_service.releases.rows import ReleaseRow, ReleaseState
+from decoder_service.releases.rows import ReleaseState
 from decoder_service.releases.sources import (
     SourceState,
     approved_before,
@@ -38,9 +35,9 @@ from decoder_service.releases.sources import (
     offered_results,
     source_states,
 )
-from decoder_service.results.rows import FileRow, ResultRow
+from decoder_service.results.files import RELEASE_FILES, StoredFile
 from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import ServiceDatabase, visible_row
 from decoder_service.shell.errors import (
     ConflictError,
     NotFoundError,
@@ -48,7 +45,7 @@ from decoder_service.shell.errors import (
     RequestError,
     UnavailableError,
 )
-from decoder_service.shell.models import releases as table
+from decoder_service.shell.models import ReleaseRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings
 from rappor_core.text import visible
 
@@ -83,47 +80,47 @@ class Releases:
         check_page(limit, offset)
         which = visible_releases(person)
         if state is not None:
-            which &= table.c.state == state
-        with self.database.read() as connection:
-            return rows.load_releases(connection, which, limit, offset)
+            which &= ReleaseRow.state == state
+        with self.database.reading() as db:
+            return rows.load_releases(db, which, limit, offset)
 
     def get(self, person: Person, release_id: str) -> ReleaseRow:
         """A release that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.READ)
-        with self.database.read() as connection:
-            return self._one(connection, visible_releases(person), release_id)
+        with self.database.reading() as db:
+            return visible_row(db, ReleaseRow, visible_releases(person), release_id)
 
     def is_stale(self, row: ReleaseRow) -> bool:
         """Whether a release was approved that this proposal was not built on."""
         if row.state != ReleaseState.PROPOSED:
             return False
-        with self.database.read() as connection:
-            return is_stale(connection, row)
+        with self.database.reading() as db:
+            return is_stale(db, row)
 
     def sources(self, person: Person, row: ReleaseRow) -> list[SourceState]:
         """The present state of the results that a release is made of, for those who see the
         review."""
         asked = json.loads(row.sources) if sees_review(person, row) else []
-        with self.database.read() as connection:
-            return source_states(connection, person, asked)
+        with self.database.reading() as db:
+            return source_states(db, person, asked)
 
     def proposer_holds(self, row: ReleaseRow) -> bool:
         """Whether the proposer has a valid key, or signed in lately."""
-        with self.database.read() as connection:
-            return self.access.person_of_id(connection, row.proposer) is not None
+        with self.database.reading() as db:
+            return self.access.person_of_id(db, row.proposer) is not None
 
-    def files(self, person: Person, release_id: str) -> list[FileRow]:
+    def files(self, person: Person, release_id: str) -> list[StoredFile]:
         """The files of a release, by name. Raises as `get`."""
         self.get(person, release_id)
-        with self.database.read() as connection:
-            return rows.load_release_files(connection, release_id)
+        with self.database.reading() as db:
+            return RELEASE_FILES.list(db, release_id)
 
     def file(self, person: Person, release_id: str, name: str) -> bytes:
         """The bytes of a file; the read is audited. Raises as `get`."""
-        self.get(person, release_id)
-        with self.database.change() as connection:
-            content = rows.load_release_file(connection, release_id, name)
-            if content is None and rows.files_are_deleted(connection, release_id):
+        row = self.get(person, release_id)
+        with self.database.writing() as db:
+            content = RELEASE_FILES.read(db, release_id, name)
+            if content is None and row.stored == 0:
                 raise NotFoundError(
                     f"the files of release {release_id} are deleted; propose the release again"
                 )
@@ -132,7 +129,7 @@ class Releases:
                     f"release {release_id} has no file {name[:70]!a}; "
                     f"GET /v1/releases/{release_id} names them"
                 )
-            self.access.note(connection, person, "read-release", release=release_id, file=name)
+            self.access.note(db, person, "read-release", release=release_id, file=name)
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
@@ -146,17 +143,17 @@ class Releases:
                 f"there is no difference of release {release_id[:40]!a} for you; "
                 "who proposed it sees it, and admins"
             )
-        with self.database.read() as connection:
-            content = json.loads(rows.load_difference(connection, release_id))
-            symbols = rows.load_symbols(connection, release_id)
+        with self.database.reading() as db:
+            content = json.loads(rows.load_difference(db, release_id))
+            symbols = rows.load_symbols(db, release_id)
         policy = {name: (old, new) for name, (old, new) in content["policy"].items()}
         return Changes(policy, content["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
         """A person's own results of which a release can be made, newest first. Raises RoleError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            return offered_results(connection, person, limit)
+        with self.database.reading() as db:
+            return offered_results(db, person, limit)
 
     def propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
         """Build a release from results of one's own, for another person to approve.
@@ -185,10 +182,10 @@ class Releases:
     def _propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
         check_words("name", asked.name, MAX_NAME)
         check_words("note", asked.note, MAX_REASON)
-        with self.database.read() as connection:
-            self._check_room(connection, person, 0)
-            sources, metrics = load_sources(connection, person, asked.sources)
-            before = approved_before(connection, asked.name, metrics)
+        with self.database.reading() as db:
+            self._check_room(db, person, 0)
+            sources, metrics = load_sources(db, person, asked.sources)
+            before = approved_before(db, asked.name, metrics)
         issued = self.clock().date()
         built = self.publisher.build(sources, asked.policy, issued, before.earlier)
         changes = self.publisher.compare(before.base_files, built.files)
@@ -213,16 +210,16 @@ class Releases:
             note=asked.note,
             base=before.base,
             changes=len(changes.rows),
-            stored=0,
+            difference=zlib.compress(text),
             created=self.clock().timestamp(),
         )
-        with self.database.change() as connection:
-            self._check_room(connection, person, size)
-            rows.save_release(connection, row, text, built.files, before.numbers)
+        with self.database.writing() as db:
+            self._check_room(db, person, size)
+            rows.save_release(db, row, built.files, before.numbers)
             results = [one.result for one in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
-            self.access.note(connection, person, "propose-release", **detail, digest=row.digest)
-            return self._one(connection, table.c.id == row.id, row.id)
+            self.access.note(db, person, "propose-release", **detail, digest=row.digest)
+            return visible_row(db, ReleaseRow, true(), row.id)
 
     def approve(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
         """Publish what another person proposed.
@@ -252,29 +249,29 @@ class Releases:
         check_words("reason", reason, MAX_REASON)
         if not reason and state != ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
-        with self.database.change() as connection:
-            self.access.check_holds(connection, person)
-            row = self._one(connection, visible_releases(person), release_id)
+        with self.database.writing() as db:
+            self.access.check_holds(db, person)
+            row = visible_row(db, ReleaseRow, visible_releases(person), release_id)
             check_may_decide(person, row, state)
-            if state == ReleaseState.APPROVED and is_stale(connection, row):
+            if state == ReleaseState.APPROVED and is_stale(db, row):
                 raise stale(row)
             signature: Files = {}
             if state == ReleaseState.APPROVED:
-                signature = approval_of(connection, self.publisher, row)
-            settled, at = replace(row, reason=reason), self.clock().timestamp()
+                signature = approval_of(db, self.publisher, row)
+            at = self.clock().timestamp()
             try:
-                is_done = rows.decide(connection, settled, state, person.id, at)
+                is_done = rows.decide(db, release_id, state, person.id, reason, at)
             except IntegrityError as error:  # another one was approved at the same time
                 raise stale(row) from error
             if not is_done:
                 raise ConflictError("somebody settled it just now", name=row.name)
-            rows.add_files(connection, release_id, signature)
+            rows.add_files(db, release_id, signature)
             detail = {"release": release_id, "reason": reason, "digest": row.digest}
-            self.access.note(connection, person, f"{ACTS[state]}-release", **detail)
-            return self._one(connection, table.c.id == release_id, release_id)
+            self.access.note(db, person, f"{ACTS[state]}-release", **detail)
+            return visible_row(db, ReleaseRow, true(), release_id)
 
-    def _check_room(self, connection: Connection, person: Person, size: int) -> None:
-        waiting, held = rows.held_by(connection, person.id)
+    def _check_room(self, db: Session, person: Person, size: int) -> None:
+        waiting, held = rows.held_by(db, person.id)
         if waiting >= MAX_WAITING:
             raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
         most = self.settings.max_stored_bytes_of_person
@@ -284,14 +281,3 @@ class Releases:
                 f"{most:,}; withdraw one (files of rejected ones are deleted "
                 "after keep_rejected_days)"
             )
-
-    def _one(
-        self, connection: Connection, which: ColumnElement[bool], release_id: str
-    ) -> ReleaseRow:
-        found = rows.load_releases(connection, which & (table.c.id == release_id), 1)
-        if not found:
-            raise NotFoundError(
-                f"there is no release {release_id[:40]!a} that you may see; GET /v1/releases has "
-                "those that you may"
-            )
-        return found[0]

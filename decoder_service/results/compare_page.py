@@ -14,8 +14,8 @@ from decoder.output.map_changes import changes_view
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import form_fields
 from decoder_service.people.permissions import Person
-from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import RequestError
+from decoder_service.shell.models import ResultRow
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Reader, address, render
 from decoder_service.shell.web import router as new_router

@@ -24,13 +24,13 @@ from decoder_service.jobs.specs import (
     foreign_members,
 )
 from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind, ListVersionRow
+from decoder_service.lists.rows import ListKind
 from decoder_service.people.permissions import Act, Person
 from decoder_service.people.quotas import Amount
-from decoder_service.results.rows import ResultRow
 from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
+from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Form, PageNumber, Reader, redirect, render
 from decoder_service.shell.web import router as new_router

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import StringConstraints
 
 from decoder_service.alarms.events import Rules, shown_event
-from decoder_service.alarms.rows import AlarmRow
 from decoder_service.jobs.api import Limit, Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.schedules.choices import Name, NewSchedule, ScheduleChoices
-from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.rules import shown_schedule
 from decoder_service.schedules.status import ScheduleStatus, shown_status
-from decoder_service.schedules.window_rows import WindowRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.models import AlarmRow, ScheduleRow, WindowRow
 from decoder_service.shell.requests import service_of
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
@@ -149,9 +146,9 @@ def _status_json(status: ScheduleStatus) -> dict[str, Any]:
 
 def shown_window(row: WindowRow) -> dict[str, Any]:
     """A window of a schedule."""
-    shown = asdict(row)
-    del shown["schedule_id"]
-    return shown
+    names = ("digest", "params_id", "first_day", "last_day", "num_reports", "state", "tries",
+             "job_id", "result_id")  # fmt: skip
+    return {name: getattr(row, name) for name in names}
 
 
 def shown_alarm(row: AlarmRow) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from decoder_service.jobs.page import chosen, said
 from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.choices import Every, NewSchedule, ScheduleChoices
-from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.series import Family, SeriesView
 from decoder_service.schedules.view import RULES, alarm_of_form, found_values, rules_in_words
 from decoder_service.shell.errors import FieldError, QuotaError, RequestError, ServiceError
+from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.web import Form, Posted, Reader, parsed, redirect, render

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from decoder.errors import RemoteError
 from decoder_service.schedules.choices import DAY, Every, period_end, period_start
-from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.window_rows import WindowRow, WindowState
+from decoder_service.schedules.rows import WindowState
+from decoder_service.shell.models import ScheduleRow, WindowRow
 from rappor_core.aggregate import Aggregate
 
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
@@ -74,7 +74,8 @@ def sealed_windows(
             if isinstance(asked, _Longer):
                 first, last = asked.first, max(last, period_end(every, asked.last))
                 continue
-            yield _window(schedule, spec_digest, params_id, (first, last), asked), asked
+            reports = None if asked is None else asked.num_reports
+            yield _window(schedule, spec_digest, params_id, (first, last), reports), asked
         first = last + DAY
         last = period_end(every, first)
 
@@ -91,9 +92,7 @@ def series_window(
         _day(schedule.first_day or date.min),
         last - timedelta(days=SERIES_DAYS - 1),
     )
-    ends = period_start(every, first).isoformat(), last.isoformat()
-    state = WindowState.WAITING
-    return WindowRow(schedule.id, spec_digest, str(params_id), *ends, 0, state)
+    return _window(schedule, spec_digest, str(params_id), (period_start(every, first), last), 0)
 
 
 def _asked(
@@ -121,12 +120,19 @@ def _window(
     spec_digest: str,
     params_id: str,
     days: tuple[date, date],
-    aggregate: Aggregate | None,
+    reports: int | None,
 ) -> WindowRow:
+    """A window that is not stored yet. reports: of its counts; None: it has none."""
     first, last = (day.isoformat() for day in days)
-    reports = 0 if aggregate is None else aggregate.num_reports
-    state = WindowState.EMPTY if aggregate is None else WindowState.WAITING
-    return WindowRow(schedule.id, spec_digest, params_id, first, last, reports, state)
+    return WindowRow(
+        schedule_id=schedule.id,
+        digest=spec_digest,
+        params_id=params_id,
+        first_day=first,
+        last_day=last,
+        num_reports=reports or 0,
+        state=WindowState.EMPTY if reports is None else WindowState.WAITING,
+    )
 
 
 def _day(text: object) -> date:

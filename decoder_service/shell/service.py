@@ -13,7 +13,7 @@ from decoder_service.aggregates.rules import Aggregates
 from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms
-from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
+from decoder_service.jobs.claims import live_workers, take_over
 from decoder_service.jobs.rows import delete_old_jobs
 from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Lists
@@ -35,7 +35,7 @@ from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import UnavailableError
-from decoder_service.shell.models import list_contents
+from decoder_service.shell.models import WorkerRow, list_contents
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 
@@ -67,17 +67,17 @@ class DecoderService:
     def check_ready(self) -> list[WorkerRow]:
         """The live workers. Raises StorageError if the database fails, UnavailableError if no
         worker lives."""
-        with self.database.change() as connection:
-            connection.execute(text("SELECT 1"))
-            found = live_workers(connection, 2 * self.settings.lease_seconds)
+        with self.database.writing() as db:
+            db.execute(text("SELECT 1"))
+            found = live_workers(db, 2 * self.settings.lease_seconds)
         if not found:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
         return found
 
     def try_to_read(self) -> None:
         """Raises StorageError where the database cannot be read."""
-        with self.database.read() as connection:
-            connection.execute(text("SELECT 1"))
+        with self.database.reading() as db:
+            db.execute(text("SELECT 1"))
 
     def try_to_write(self) -> None:
         """Write and delete a row as large as a result. Raises StorageError, as on a full disk."""
@@ -95,13 +95,13 @@ class DecoderService:
     def keep_house(self) -> None:
         """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
         at = self.clock().timestamp()
-        with self.database.change() as connection:
-            take_over(connection)
-            end_old_sessions(connection, at)
-            delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
-            delete_rejected(connection, at - self.settings.keep_rejected_days * _DAY)
+        with self.database.writing() as db:
+            take_over(db)
+            end_old_sessions(db, at)
+            delete_old_jobs(db, at - self.settings.keep_jobs_days * _DAY)
+            delete_rejected(db, at - self.settings.keep_rejected_days * _DAY)
             if self.settings.keep_results_days is not None:
-                delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
+                delete_old_results(db, at - self.settings.keep_results_days * _DAY)
 
     def delete_unneeded_results(self) -> int:
         """Delete results that nobody holds, and old superseded ones; how many.
@@ -109,18 +109,18 @@ class DecoderService:
         Raises StorageError.
         """
         days = self.settings.keep_superseded_days
-        with self.database.change() as connection:
-            deleted = delete_unheld(connection)
+        with self.database.writing() as db:
+            deleted = delete_unheld(db)
             if days is not None:
                 before = self.clock().timestamp() - days * _DAY
-                deleted += delete_superseded(connection, before)
+                deleted += delete_superseded(db, before)
         return deleted
 
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
         before = self.clock().timestamp() - self.settings.keep_aggregates_days * _DAY
-        with self.database.change() as connection:
-            return delete_unused_aggregates(connection, before)
+        with self.database.writing() as db:
+            return delete_unused_aggregates(db, before)
 
     def close(self) -> None:
         """Close every database connection."""

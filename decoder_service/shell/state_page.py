@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from decoder_service.metrics.rules import NO_COLLECTOR, MetricViews
 from decoder_service.people.permissions import Act, require
-from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.status import ScheduleState, ScheduleStatus
+from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.requests import service_of
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.telemetry import ServiceCounts, counts_of

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 
 from decoder_service.alarms.rows import EventState, count_events
-from decoder_service.jobs.claims import WorkerRow, live_workers
+from decoder_service.jobs.claims import live_workers
 from decoder_service.jobs.rows import JobState, count_states, job_ages
 from decoder_service.shell.database import now
+from decoder_service.shell.models import WorkerRow
 from decoder_service.shell.service import DecoderService
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -30,11 +31,11 @@ class ServiceCounts:
 
 def counts_of(service: DecoderService) -> ServiceCounts:
     """Count what the database holds. Raises StorageError."""
-    with service.database.read() as connection:
-        at = now(connection)
-        waiting, running = job_ages(connection, at)
-        workers = live_workers(connection, 2 * service.settings.lease_seconds)
-        jobs, events = count_states(connection), count_events(connection)
+    with service.database.reading() as db:
+        at = now(db)
+        waiting, running = job_ages(db, at)
+        workers = live_workers(db, 2 * service.settings.lease_seconds)
+        jobs, events = count_states(db), count_events(db)
     return ServiceCounts(jobs, events, waiting, running, workers, at)
 
 
