@@ -5,6 +5,8 @@ RapporError
 `-- DecodeError              the question cannot be answered from what was given
     |-- CandidatesError      a list of candidates that cannot be read or used
     |-- CountsError          files of counts that do not fit together (google/rappor's)
+    |-- TableFileError       a table that is not as it must be, at a line and column
+    |   `-- MissingColumnError
     |-- OutputError          a file or folder of results that cannot be written
     `-- ConvergenceError     an iteration did not reach its tolerance: no zeros are returned
         `-- ImproperError    a covariance that is not positive definite
@@ -37,6 +39,14 @@ class CandidatesError(DecodeError):
 
 class CountsError(DecodeError):
     """Files of counts, maps or parameters that cannot be read or do not fit together."""
+
+
+class TableFileError(DecodeError):
+    """A table that is not as it must be, at a line and column; the file is named by the caller."""
+
+
+class MissingColumnError(TableFileError):
+    """A header without a wanted column."""
 
 
 class ConvergenceError(DecodeError):

@@ -17,7 +17,7 @@ from decoder.errors import CountsError, DecodeError, OutputError
 from decoder.progress import Progress, silent
 from rappor_core import whole_files
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import RapporError, shown
+from rappor_core.errors import RapporError
 from rappor_core.failures import failure_reason
 
 Row = TypeVar("Row")
@@ -55,14 +55,6 @@ def read_aggregate_file(path: Path) -> Aggregate:
     """Read an aggregate file. Raises CountsError with its name."""
     with naming(path, CountsError, "write it again with rappor aggregate -o FILE"):
         return Aggregate.from_json(path.read_bytes())
-
-
-def whole_number(text: str, what: str) -> int:
-    """An integer of at most 18 digits. Raises ValueError that names the text."""
-    digits = text.strip()
-    if len(digits) > 18 or not digits.removeprefix("-").isdecimal():
-        raise ValueError(f"{what} {shown(text)} is not a whole number of at most 18 digits")
-    return int(digits)
 
 
 def make_folder(folder: Path) -> None:
@@ -168,14 +160,6 @@ def write_files(
                 raise _refused(folder / name, error) from error
             progress("writing files", done, len(files))
     return tuple(folder / name for name in files)
-
-
-def write_json(content: Mapping[str, Any], path: Path, indent: int = 2) -> None:
-    """Write JSON with a line's end; NaN and infinity as null, days and other values as texts."""
-    text = json.dumps(
-        finite(content), indent=indent, ensure_ascii=False, allow_nan=False, default=str
-    )
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 def finite(value: Any) -> Any:

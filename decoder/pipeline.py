@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from decoder.candidates.lists import Candidates, in_bit_order
-from decoder.errors import ConvergenceError
+from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import by_bit, by_boolean, by_cavity, by_lasso
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.inference.multiple_testing import decide_apart
@@ -19,12 +19,11 @@ from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.results.build import StepResults, assemble
-from decoder.results.selective_intervals import crowded_samples, found_intervals
+from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import Decoding
 from decoder.steps import (
     AlikeCandidates,
     CandidateWeights,
-    CrowdedSamples,
     DecodingProblem,
     Fit,
     Forgeries,
@@ -41,7 +40,6 @@ BESIDES: tuple[Step, ...] = (
     AlikeCandidates(),
     ReservedValues(),
     CandidateWeights(),
-    CrowdedSamples(),
     Forgeries(),
 )
 
@@ -110,9 +108,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         problem.weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
     )
-    seed = problem.seed if decision.detected.any() else None
-    samples = crowded_samples(observed, estimate, seed)
-    intervals = found_intervals(estimate, decision, options, samples)
+    intervals = selected_intervals(estimate, decision, options)
     answer = StepResults(observed, estimate, p, decision, intervals)
     for step in BESIDES:
         answer = step.after_intervals(answer)
@@ -132,6 +128,21 @@ def _arithmetic() -> Iterator[None]:
         ) from error
 
 
+def _check_identified(problem: DecodingProblem) -> None:
+    """Refuse one cohort with one hash: each candidate is then one bit that others may share.
+
+    The bits do not say how much of them unlisted strings hold, so that neither shares nor tests
+    hold their level. Lists of all values, and values with a bit of their own, are not concerned.
+    """
+    observed = problem.observed
+    if observed.positions.shape[1:] == (1, 1) and not problem.candidates.complete:
+        raise DecodeError(
+            f"the reports of {problem.aggregate.metric!r} are in one cohort and set one bit each: "
+            "shares of strings cannot be told from those of strings that are not listed; collect "
+            "with num_hashes = 2 or more, or with more cohorts"
+        )
+
+
 def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmStarts | None) -> Fit:
     """The estimator that fits the encoding, the list and the choice of method."""
     options, level, weights = problem.options, problem.options.level, problem.weights
@@ -139,6 +150,7 @@ def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmSt
         return partial(by_boolean, level=level)
     if problem.direct:
         return partial(by_bit, level=level)
+    _check_identified(problem)
     if options.method == "lasso":
         return partial(
             by_lasso, level=level, alpha=options.alpha, progress=progress, weights=weights

@@ -2,8 +2,8 @@
 
 A concern amends the problem before the fit, the estimate after it, or the answer before it is
 put in words. `decoder.pipeline.BESIDES` lists them in their order; without any of them, each
-device reports once, each candidate has bits of its own and the same weight, nothing is sampled and
-no cohort is left out.
+device reports once, each candidate has bits of its own and the same weight, and no
+cohort is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.estimate import Estimate
-from decoder.estimation.sampled_intervals import seed_of
 from decoder.inference.diagnostics import undeclared_repetition
 from decoder.inference.forged_cohorts import forged_cohorts, may_be_left_out, plainly_odd
 from decoder.model.counts import Observed
@@ -38,7 +37,7 @@ class DecodingProblem:
     observed: bit shares of the cohorts, with the positions of the candidates that are told apart.
     grouping: of all candidates, (M,).  direct: each value has a bit of its own.  reserved: of
     the groups, those that are no part of the list, (G,).  weights: of the groups, (G,), of mean 1;
-    None: all 1.  seed: of the samples of a crowded list; None: nothing is sampled.
+    None: all 1.
     """
 
     aggregate: Aggregate
@@ -49,7 +48,6 @@ class DecodingProblem:
     grouping: Grouping
     reserved: Flags
     weights: Floats | None = None
-    seed: int | None = None
 
     @classmethod
     def of(
@@ -165,15 +163,6 @@ class CandidateWeights(Step):
             return problem
         weights = declared.among(problem.candidates.values, problem.grouping.group)
         return replace(problem, weights=weights)
-
-
-class CrowdedSamples(Step):
-    """Intervals of a crowded list are sampled; the cells of a map are sampled later, together."""
-
-    def before_fit(self, problem: DecodingProblem) -> DecodingProblem:
-        """Derive the seed of the samples from the counts: equal counts give equal intervals."""
-        seed = None if problem.candidates.complete else seed_of(problem.aggregate)
-        return replace(problem, seed=seed)
 
 
 class Forgeries(Step):

@@ -15,8 +15,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from decoder.errors import MissingColumnError, TableFileError
+from decoder.tables.reading import read_table
 from disclosure.errors import DomainError, PublicationError, ReleaseError, TableError
-from rappor_core.errors import file_problem, shown, toml_problem
+from rappor_core.errors import file_problem, toml_problem
 from rappor_core.failures import failure_reason
 from rappor_core.text import safe_cell
 
@@ -92,15 +94,6 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise DomainError(toml_problem(error)) from error
 
 
-def read_csv_rows(file: Path) -> Iterator[list[str]]:
-    """Yield the rows of a CSV file in UTF-8. Raises TableError where it cannot be read."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            yield from csv.reader(lines)
-    except (csv.Error, UnicodeDecodeError, OSError) as error:
-        raise TableError(f"not CSV in UTF-8: {failure_reason(error)}") from error
-
-
 def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Read some columns of a CSV file with a header.
 
@@ -108,26 +101,28 @@ def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:
         By column, its values in the order of the rows.
 
     Raises:
-        TableError: a column that the file does not have, a row of another length, or no rows.
+        TableError: a column that the file does not have, a row of another length, a text with
+            blanks at its ends, or no rows; with the line and the column.
     """
-    with naming(file):
-        rows = read_csv_rows(file)
-        header = next(rows, [])
-        for name in columns:
-            if header.count(name) != 1:
-                raise TableError(f"{header.count(name)} columns are named {shown(name)}, not one")
-        places = {name: header.index(name) for name in columns}
-        values: dict[str, list[str]] = {name: [] for name in columns}
-        for number, row in enumerate(rows, 1):
-            if not row and len(header) > 1:
-                continue  # an empty line; of one column it is an empty value, and is not dropped
-            if len(row) != len(header):
-                raise TableError(f"row {number} has {len(row)} fields, unlike the header")
-            for name, place in places.items():
-                values[name].append(row[place])
+    values: dict[str, list[str]] = {name: [] for name in columns}
+    with naming(file), reading():
+        for row in read_table(file, columns, every_line=True):
+            for name, texts in values.items():
+                texts.append(row.text(name))
         if not all(values.values()):
             raise TableError("no rows")
     return values
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise what the strict reader refuses as TableError."""
+    try:
+        yield
+    except (TableFileError, MissingColumnError) as error:
+        raise TableError(str(error)) from None
+    except OSError as error:
+        raise TableError(file_problem(error)) from None
 
 
 def write_csv(

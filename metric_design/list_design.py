@@ -70,7 +70,8 @@ class ListDesign(KindDesign):
         """Every shape that fits a report and the list, smallest first, with each mechanism."""
         encoding = encoding_of(question)
         for bits, hashes in _shapes(question, encoding):
-            cohorts = powers_of_cohorts(question.people, most=MAX_COHORTS)
+            powers = powers_of_cohorts(question.people, most=MAX_COHORTS)
+            cohorts = [number for number in powers if number * hashes > 1]  # else not identified
             for number in cohorts if encoding.hashed else (1,):
                 for noise in _noises(question, encoding, hashes):
                     table = {"num_bits": bits, "num_hashes": hashes, "num_cohorts": number}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from decoder.errors import PlanError
+from decoder.errors import MissingColumnError, PlanError
+from decoder.files import naming
+from decoder.tables.reading import read_rows, read_table
 from decoder.typing import Floats
-from rappor_core.failures import failure_reason
 
 MOST_VALUES = 100_000  # of a population; those after hold so little that none is found
 
@@ -77,12 +77,8 @@ def read_shares(path: Path) -> Floats:
     Raises:
         PlanError: that names the file, the row and the value.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"{path}: cannot be read: {failure_reason(error)}") from error
-    found = _from_json(path, text) if path.suffix == ".json" else _from_rows(path, text)
-    shares = [_share(path, number, value) for number, value in enumerate(found, 1)]
+    with naming(path, PlanError, "give a column share, or a share a line"):
+        shares = _from_json(path) if path.suffix == ".json" else _from_table(path)
     total = sum(shares)
     if not shares or total <= 0:
         raise PlanError(f"{path}: holds no share above 0")
@@ -91,34 +87,29 @@ def read_shares(path: Path) -> Floats:
     return np.sort(np.array(shares))[::-1] / max(total, 1.0)
 
 
-def _from_json(path: Path, text: str) -> list[object]:
+def _from_json(path: Path) -> list[float]:
+    document = json.loads(path.read_bytes())
     try:
-        document = json.loads(text)
         rows = document["detected"] if isinstance(document, dict) else document
-        return [row["share"] if isinstance(row, dict) else row for row in rows]
-    except (ValueError, KeyError, TypeError) as error:
+        shares = [row["share"] if isinstance(row, dict) else row for row in rows]
+    except (KeyError, TypeError) as error:
         raise PlanError(
-            f"{path}: is no results.json of `rappor decode`, and no list of shares ({error})"
+            f"it is no results.json of `rappor decode`, and no list of shares ({error})"
         ) from error
+    for number, share in enumerate(shares, start=1):
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise PlanError(f"entry {number}: {share!r} is not a share from 0 to 1")
+    return shares
 
 
-def _from_rows(path: Path, text: str) -> list[object]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    header = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
+def _from_table(path: Path) -> list[float]:
+    """Shares under a header `share` or `proportion`, or a number a line."""
     for name in ("share", "proportion"):
-        if name in header:
-            place = header.index(name)
-            return [row[place] if len(row) > place else "" for row in csv.reader(lines[1:])]
-    if any(len(row) > 1 for row in csv.reader(lines[:1])):
-        raise PlanError(f"{path}: has no column share or proportion, but {header}")
-    return list(lines)
-
-
-def _share(path: Path, number: int, value: object) -> float:
-    try:
-        share = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise PlanError(f"{path}, row {number}: {value!r} is not a share from 0 to 1")
-    return share
+        try:
+            return [row.number(name, 0, 1) for row in read_table(path, [name])]
+        except MissingColumnError as error:
+            missing = error
+    rows = list(read_rows(path))
+    if rows and len(rows[0].cells) > 1:
+        raise PlanError(f"no column 'share' or 'proportion' ({missing})")
+    return [row.number(1, 0, 1) for row in rows]

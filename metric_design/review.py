@@ -69,6 +69,7 @@ def check_metrics(
         yield from _idle_days(metric)
         yield from _domain(metric, population)
         yield from _rank(metric, population)
+        yield from _identified(metric)
         if 0 < metric.keep_raw_days <= metric.accept_days:
             yield Finding(
                 "warning",
@@ -90,6 +91,18 @@ def _own_findings(metric: Metric, population: int | None) -> Iterator[Finding]:
     own = kind_design(metric.kind).findings(metric, population)
     for level, message in (*_text_findings(metric), *own):
         yield Finding(level, metric.base_name, message)
+
+
+def _identified(metric: Metric) -> Iterator[Finding]:
+    """Refuse strings of one cohort and one hash, which `decode` refuses."""
+    params = metric.params
+    is_listed = bool(metric.rules.takes(metric))
+    if params.scheme.hashed and params.num_cohorts == params.num_hashes == 1 and not is_listed:
+        message = (
+            "num_cohorts = 1 with num_hashes = 1: a string is one bit that others share, and its "
+            "share cannot be told from theirs; use num_hashes = 2 or more, or more cohorts"
+        )
+        yield Finding("error", metric.base_name, message)
 
 
 def _text_findings(metric: Metric) -> Iterator[tuple[Level, str]]:

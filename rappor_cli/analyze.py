@@ -6,6 +6,7 @@ prints what it found.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -15,9 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
+from decoder.candidates.weights import read_weights
 from decoder.errors import DecodeError
 from decoder.files import replacing
-from decoder.formats.analyst_tables import read_weights
 from decoder.formats.google_rappor import write_metrics_json
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import Correction
@@ -51,6 +52,7 @@ from decoder.sources.aggregates import (
 )
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
+from decoder.tables.reading import text_problem
 from rappor_cli import options as shared
 from rappor_cli.numbers import number, read_day
 from rappor_cli.options import bounded_repeats
@@ -466,6 +468,10 @@ def _write_approved(folder: Path, output: Path | None) -> None:
     if output is None:
         raise typer.BadParameter("--approved needs -o FILE for the candidates")
     strings = approved_strings(folder)
+    as_json = output.suffix == ".json"
+    if not as_json and any(text_problem(string) for string in strings):
+        raise DecodeError("a string begins or ends with a blank: give -o FILE.json, which keeps it")
+    text = json.dumps(strings) if as_json else "".join(f"{string}\n" for string in strings)
     with replacing(output) as part:
-        part.write_text("".join(f"{string}\n" for string in strings), encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
     print(f"{len(strings)} approved strings in {output}, for rappor decode --candidates")

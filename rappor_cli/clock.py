@@ -31,9 +31,11 @@ def clock(
         if confirm:
             service.confirm_clock(COMMAND_LINE)
         day, is_suspect = date_of(service.today).isoformat(), service.is_clock_suspect
-    if as_json:
-        print(json.dumps({"day": day, "suspect": is_suspect}))
-    elif is_suspect:
-        print(f"suspect: days close by {day}; correct the clock, or run rappor clock --confirm")
-    else:
-        print(f"days close by {day}, as this machine's clock says")
+    why = "as this machine's clock says"
+    if is_suspect:
+        why = "since this machine's clock is suspect: correct it, or run rappor clock --confirm"
+    print(
+        json.dumps({"day": day, "suspect": is_suspect})
+        if as_json
+        else f"days close by {day}, {why}"
+    )

@@ -302,10 +302,7 @@ def _specs(
         JobSpec(source=first, candidates=listed),
         JobSpec(source=second, candidates=listed),
         JobSpec(operation="compare", before=first, source=second, candidates=listed),
-        JobSpec(
-            source=CountSource(aggregates=places),
-            map=MapChoices(split=SplitName.WEEK),
-        ),
+        JobSpec(source=CountSource(aggregates=places), map=MapChoices(split=SplitName.WEEK)),
     ]
 
 

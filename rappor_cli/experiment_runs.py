@@ -12,13 +12,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
 
 from decoder.files import finite, make_folder, probe_folder
 from decoder.kinds.manifest import versions
 from rappor_cli import options as shared
-from rappor_cli.text import text_table, wide_console
+from rappor_cli.text import text_table
 from simulations.outcome import ExperimentOutcome
 
+_WIDTH = 320  # columns: no table of figures has more
 DEFAULT_OUTPUT = Path("simulation-output")
 
 
@@ -93,7 +95,7 @@ def _present(
     elif as_markdown:
         print("\n".join(markdown_lines(outcome.headings, outcome.lines)))
     else:
-        console = wide_console()
+        console = Console(width=max(Console().width, _WIDTH))
         console.print(text_table(f"{name}, seed {seed}", outcome.headings, outcome.lines))
         for note in outcome.notes:
             console.print(note)
@@ -108,14 +110,12 @@ def manifest_of(
     return {
         "experiment": name,
         "seed": seed,
-        "settings": {key: _setting(value) for key, value in settings.items()},
+        "settings": {
+            key: str(value) if isinstance(value, Path) else value for key, value in settings.items()
+        },
         "rows": [finite(dict(row)) for row in outcome.rows],
         "versions": versions(),
     }
-
-
-def _setting(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
 
 
 def markdown_lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -34,7 +34,7 @@ from disclosure.co_clustering import (
     synthesize,
 )
 from disclosure.co_clustering.files import write_co_clustering
-from disclosure.errors import ReleaseError, TableError
+from disclosure.errors import ReleaseError
 from disclosure.files import naming, read_columns, write_csv
 from rappor_cli import options as shared
 from rappor_cli.progress import spinner
@@ -196,7 +196,7 @@ def anonymize_table(
         with spinner(f"co-clustering {recoded.num_rows:,} rows"):
             learnt = learn_hierarchies(co_cluster(recoded, seed=seed, starts=starts))
     elif hierarchies:
-        learnt = _selected(LearntHierarchies.load(Path(hierarchies)), rest, Path(hierarchies))
+        learnt = LearntHierarchies.load(Path(hierarchies), rest)
     else:
         learnt = LearntHierarchies({}, {})
     whole = read_columns(table, [*names, *kept])
@@ -254,15 +254,6 @@ def _recode(table: Path, columns: str, numbers: str, intervals: int, floor: int)
     whole = read_columns(table, names)
     with naming(table):
         return recode(whole, names, numbers=_names(numbers), intervals=intervals, floor=floor)
-
-
-def _selected(learnt: LearntHierarchies, names: Sequence[str], file: Path) -> LearntHierarchies:
-    missing = [name for name in names if name not in learnt.trees]
-    if missing:
-        raise TableError(f"{file} has no tree of {', '.join(missing)}")
-    return LearntHierarchies(
-        {name: learnt.parts[name] for name in names}, {name: learnt.trees[name] for name in names}
-    )
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:

@@ -24,10 +24,7 @@ from disclosure.rows.publishing import (
 from disclosure.series import Charge, make_ledger, open_ledger, read_ledger
 from rappor_cli import options as shared
 from rappor_cli.options import command_group
-from rappor_cli.release_build import (
-    day_of_issue,
-    read_earlier,
-)
+from rappor_cli.release_build import day_of_issue, read_earlier
 from rappor_cli.text import print_columns
 from rappor_core.text import visible
 

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from rappor_core.text import visible
 
-_WIDTH = 320  # columns: no table of figures has more
 UNBROKEN = 14  # letters of a name that no narrow terminal breaks
 
 
@@ -25,12 +24,6 @@ def plain(value: str) -> Text:
 def print_note(text: str) -> None:
     """A note on stderr: what a job left out or took."""
     Console(stderr=True).print(Text.assemble(("note ", "yellow"), plain(text)), soft_wrap=True)
-
-
-def wide_console() -> Console:
-    """A console that is as wide as a table of figures needs, wider than the terminal if it must
-    be."""
-    return Console(width=max(Console().width, _WIDTH))
 
 
 def text_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -9,6 +9,7 @@ _JOINERS = "\u200c\u200d"  # of letters in Persian, of emoji
 # What a spreadsheet computes, in ASCII, full width and small forms, at the start of a cell or after
 # what some read as the end of one; spaces and quotes before it are passed over.
 FORMULA_CHARACTERS = "=+\\-@\\t\\r\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
+FINITE_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _STARTS = re.compile(rf"(^|[;|\t\n])([\s\"]*)(?=[{FORMULA_CHARACTERS}])")
 
 
@@ -25,8 +26,10 @@ def safe_cell(text: str) -> str:
     """A text for a CSV file: no hidden characters, and nothing that a spreadsheet computes.
 
     A text that begins as a formula does, or with an apostrophe, gets an apostrophe before it, and
-    so does what begins so after a semicolon.
+    so does what begins so after a semicolon. A finite number stays as it is.
     """
+    if FINITE_NUMBER.fullmatch(text):
+        return text
     return visible(f"'{text}" if text.startswith("'") else without_formula(text))
 
 

@@ -1,134 +1,130 @@
-"""Files of candidates: text, CSV or Parquet, gzipped or not. Yields raw entries; no judgement."""
+"""Files of candidates: text, CSV, JSON or Parquet, gzipped or not."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
-from operator import methodcaller
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any
 
-from decoder.errors import CandidatesError
+from decoder.errors import CandidatesError, MissingColumnError
+from decoder.tables.reading import opened, read_rows, read_table, text_problem
 from rappor_core.errors import shown
 
 _BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_GZIP = b"\x1f\x8b"
+_SHOWN_COLUMNS = 20
 
 
 def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
-    """Yield the entries of a candidate file, in order, as text or bytes.
+    """Yield the entries of a file of candidates, in order, as text or bytes.
 
-    `.csv[.gz]`: the column named `column`, or the first one (with a header only if `column` is
-    given).  `.parquet[.gz]`: `column`, or the only one.  `.json[.gz]`: a list of strings.  Anything
-    else: a value a line, LF or CRLF.
-    Raises CandidatesError for UTF-16, a quote left open, or a column that is not there; what the
-    libraries raise for damaged files passes through (`reading.naming`).
+    Args:
+        path: `.csv[.gz]`, `.parquet[.gz]`, `.json[.gz]` (a list of strings, kept as they are);
+            anything else has a value a line, LF or CRLF.
+        column: Of a table of several columns its name, or of a CSV without a header its number.
+
+    Raises:
+        CandidatesError: A value with blanks at its ends, or a file that is not such a list.
+        TableFileError: A CSV that is not a table.
     """
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
         return _parquet(path, column)
     if name.endswith(".csv"):
         return _csv_column(path, column)
-    if name.endswith(".json"):
-        return _json_list(path, column)
     if column is not None:
-        raise CandidatesError(f"this is not a table: it has no column {column!r}")
-    return _lines(path)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open for reading bytes, through gzip where the file starts as gzip does.
-
-    The file is opened once: what was read of a pipe would be missing the second time.
-    """
-    with path.open("rb") as file:
-        if file.peek(2)[:2] == _GZIP:
-            with gzip.open(file, "rb") as unzipped:
-                yield _not_utf16(cast(io.BufferedReader, unzipped))
-        elif path.name.lower().endswith(".gz"):
-            raise CandidatesError("this is not gzip, although its name ends in .gz; rename it")
-        else:
-            yield _not_utf16(file)
-
-
-def _not_utf16(file: io.BufferedReader) -> BinaryIO:
-    if file.peek(2)[:2] in _UTF16_BOMS:
-        raise CandidatesError("the text is UTF-16; save it as UTF-8")
-    return file
+        raise CandidatesError(f"this is a list, not a table: it has no column {column!r}")
+    return _json_list(path) if name.endswith(".json") else _lines(path)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with _opened(path) as file:
+    """Yield the lines; bytes that are not UTF-8 are left to the caller, who counts them."""
+    with opened(path) as file:
         first = file.readline().removeprefix(_BOM)
-        lines = chain([first] if first else [], file)
-        yield from map(methodcaller("rstrip", b"\r\n"), lines)
+        for number, line in enumerate(chain([first] if first else [], file), start=1):
+            value = line.rstrip(b"\r\n")
+            if value and not (b"!" <= value[:1] <= b"~" and b"!" <= value[-1:] <= b"~"):
+                _check(value.decode("utf-8", "replace"), f"line {number}")
+            yield value
+
+
+def _check(value: str, place: str) -> None:
+    """Refuse blanks and invisible characters at the ends of a value."""
+    problem = text_problem(value)
+    if problem:
+        raise CandidatesError(
+            f"{place}: {shown(value)} {problem}, or give a JSON list of strings if devices record "
+            "it so"
+        )
 
 
 def _csv_column(path: Path, column: str | None) -> Iterator[str]:
-    with _opened(path) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        rows = csv.reader(text, strict=True)
-        try:
-            index = 0 if column is None else _column_index(next(rows, []), column)
-            for row in rows:
-                yield row[index] if index < len(row) else ""
-        except csv.Error as error:
-            raise CandidatesError(f"line {rows.line_num}: {error}; check the quotes") from error
+    numbered = column is None or column.isdecimal()
+    rows = read_rows(path) if column is None or column.isdecimal() else read_table(path, [column])
+    index = (int(column) if column else 1) if numbered else str(column)
+    for place, row in enumerate(rows):
+        if not place and column is None and len(row.cells) > 1:
+            raise CandidatesError(
+                f"line 1 has {len(row.cells)} columns ({_names(row.cells.values())}): say which by "
+                "column=NAME if they are its header, or by column=2, its number, if they are data"
+            )
+        if index not in row.cells:
+            raise MissingColumnError(f"no column {index}; line 1 has {len(row.cells)}")
+        if not place and not numbered:
+            _check_header(list(row.cells), str(column))
+        text = row.cells[index]
+        if not _is_surrogate(text):
+            _check(text, f"line {row.line}, column {index}")
+        yield text
 
 
-def column_taken(path: Path, column: str | None) -> str | None:
-    """Say which of several columns of a CSV file `read_values` takes if none is named.
-
-    None where one was named, where there is only one, and for anything that cannot be read twice.
-    """
-    if column is not None or not path.is_file():
-        return None
-    if not path.name.lower().removesuffix(".gz").endswith(".csv"):
-        return None
-    with _opened(path) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        first = next(csv.reader(text), [])
-    if len(first) < 2:
-        return None
-    return (
-        f"{path} has {len(first)} columns; the first is taken, from its first line on "
-        f"({shown(first[0])}); name another with --set column=NAME"
-    )
+def _is_surrogate(text: str) -> bool:
+    """Whether bytes were not UTF-8: the caller counts them."""
+    return not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _column_index(header: list[str], column: str) -> int:
-    if column not in header:
+def _check_header(header: list[Any], column: str) -> None:
+    """Refuse a first line that is data: all but the named cell are numbers."""
+    others = [name for name in header if name != column]
+    if others and all(name.replace(".", "", 1).isdecimal() for name in others):
         raise CandidatesError(
-            f"there is no column {column!r}; it has {', '.join(map(repr, header[:20]))}"
+            f"line 1 ({_names(header)}) is data and not a header: give the column by its number, "
+            f"column={header.index(column) + 1}"
         )
-    return header.index(column)
 
 
 def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
     import pyarrow.parquet as parquet  # 60 ms: only where such a file is read
 
-    with _opened(path) as raw:
+    with opened(path) as raw:
         file = parquet.ParquetFile(raw)
         names = file.schema_arrow.names
         if column is None and len(names) == 1:
             column = names[0]
         if column not in names:
-            raise CandidatesError(f"name one of its columns: {', '.join(map(repr, names[:20]))}")
+            raise CandidatesError(f"name one of its columns: {_names(names)}")
+        _check_type(file.schema_arrow.field(column))
         for batch in file.iter_batches(columns=[column]):
-            yield from map(_entry, batch.column(0).to_pylist())
+            for value in batch.column(0).to_pylist():
+                yield "" if value is None else value if isinstance(value, bytes) else str(value)
 
 
-def _json_list(path: Path, column: str | None) -> Iterator[str]:
-    if column is not None:
-        raise CandidatesError(f"this is a list, not a table: it has no column {column!r}")
-    with _opened(path) as raw:
+def _check_type(field: Any) -> None:
+    """Refuse a column whose values have several texts, such as 1.0, True or a time."""
+    from pyarrow import types
+
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    texts = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+    if not any(is_type(kind) for is_type in (*texts, types.is_integer, types.is_date)):
+        raise CandidatesError(
+            f"column {field.name!r} is of type {kind}, not text: write its values as text, as "
+            "devices record them"
+        )
+
+
+def _json_list(path: Path) -> Iterator[str]:
+    with opened(path) as raw:
         try:
             content = json.loads(raw.read())
         except (ValueError, RecursionError) as error:
@@ -138,8 +134,5 @@ def _json_list(path: Path, column: str | None) -> Iterator[str]:
     yield from content
 
 
-def _entry(value: object) -> str | bytes:
-    """A cell of a table: text, or bytes that may be text, as they are; nothing as an empty one."""
-    if isinstance(value, str | bytes):
-        return value
-    return "" if value is None else str(value)
+def _names(names: Any) -> str:
+    return ", ".join(map(repr, list(names)[:_SHOWN_COLUMNS]))

@@ -8,12 +8,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 
 from decoder.errors import CandidatesError
+from decoder.files import naming
+from decoder.tables.reading import read_rows
 from decoder.typing import Floats, Indices
 from rappor_core.errors import shown
+from rappor_core.hashing import normalise
 
 MOST = 1e9  # of a weight, and of 1 over it
 
@@ -62,7 +66,7 @@ class Weights:
         """The weights as canonical CSV text: `value,weight` a line, sorted, the weight of all
         others last.
 
-        `decoder.formats.analyst_tables.read_weights` reads it.
+        `read_weights` reads it.
         """
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -75,6 +79,28 @@ class Weights:
     def digest(self) -> str:
         """SHA-256 of `to_csv` in UTF-8."""
         return sha256(self.to_csv().encode()).hexdigest()
+
+
+def read_weights(path: Path) -> Weights:
+    """Read a CSV of `value,weight`, with or without that header.
+
+    The line without a value is for all others. Raises CandidatesError.
+    """
+    weights: dict[str, float] = {}
+    with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
+        for row in read_rows(path):
+            if len(row.cells) != 2:
+                raise CandidatesError(f"line {row.line} is not a value and its weight")
+            if not weights and list(row.cells.values()) == ["value", "weight"]:
+                continue
+            value = normalise(row.text(1)).decode()
+            if value in weights:
+                raise row.refused(1, f"{shown(value)} is repeated")
+            weights[value] = row.number(2)
+        if not weights:
+            raise CandidatesError("there is no weight in it")
+        others = weights.pop("", None)
+        return Weights(weights, others)
 
 
 def _check(what: str, weight: float) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 from decoder.candidates.files import read_values
 from decoder.density.areas import Areas
 from decoder.density.cells import Places
-from decoder.density.polygon_weights import Outline, areas_of, in_words, outlines_of
-from decoder.density.regions import listed_cells, region_cells
-from decoder.errors import CandidatesError, DecodeError
+from decoder.errors import CandidatesError, DecodeError, MissingColumnError
 from decoder.files import naming
-from rappor_core.errors import shown
+from decoder.grid_cells import listed_cells
+from decoder.tables.reading import read_rows, read_table
+from decoder.tables.vector_files import read_shapes
 from rappor_core.grid.box import Point
 
-MOST_BYTES = 32 * 2**20  # of a file of areas
+if TYPE_CHECKING:  # it needs shapely, of the extra `geo`
+    from decoder.density.outlines import Outline
+
 CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
-Read = TypeVar("Read")
+_AREAS = "give a vector file of polygons with names, such as GeoJSON"
 
 
 def read_cells(path: Path, places: Places) -> tuple[str, ...]:
@@ -35,12 +36,13 @@ def read_cells(path: Path, places: Places) -> tuple[str, ...]:
 
 def _entries(path: Path) -> list[str | bytes]:
     """One a line; in place of a header a blank one."""
-    if {".csv", ".parquet"} & {suffix.lower() for suffix in path.suffixes}:
-        try:
-            return ["", *read_values(path, CELL_COLUMN)]
-        except CandidatesError:  # a table without a header, or without that column
+    suffixes = {suffix.lower() for suffix in path.suffixes}
+    try:
+        if not {".csv", ".parquet"} & suffixes:
             return list(read_values(path))
-    return list(read_values(path))
+        return ["", *read_values(path, CELL_COLUMN)]
+    except MissingColumnError:  # without a header: each line must begin with a cell
+        return [row.text(1) for row in read_rows(path)]
 
 
 def _text(entry: str | bytes) -> str:
@@ -48,15 +50,17 @@ def _text(entry: str | bytes) -> str:
 
 
 def read_region(path: Path, places: Places) -> tuple[str, ...]:
-    """The cells that a polygon touches."""
+    """The cells that the polygons of a vector file touch. Raises DecodeError."""
     if places.pairs:
         raise DecodeError(f"--region {path}: trips are not in a region; leave the option out")
-    with naming(path, DecodeError, "give a GeoJSON Polygon, MultiPolygon or Feature that meets it"):
-        polygon = json.loads(path.read_bytes())
-        try:
-            return region_cells(places.grid, places.levels[-1], polygon)
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise ValueError("its members are not those of a polygon") from error
+    with naming(path, DecodeError, "give a vector file of polygons"):
+        shapes, _ = read_shapes(path)
+        import shapely
+
+        from decoder.density.outlines import region_cells, valid_area
+
+        region = shapely.union_all([valid_area(shape.geometry) for shape in shapes])
+        return region_cells(places.grid, places.levels[-1], region)
 
 
 def read_areas(
@@ -69,63 +73,47 @@ def read_areas(
     if places.pairs:
         raise DecodeError(f"--areas {path}: trips are not in an area; leave the option out")
     cells = places.finest[: len(places.finest) - len(places.reserved)]
+    with naming(path, DecodeError, _AREAS):
+        shapes, system = read_shapes(path)
+        from decoder.density.outlines import areas_of, outlines_of
 
-    def read(collection: Any) -> tuple[Areas, int]:
-        return areas_of(places.grid, cells, collection, name_property)
-
-    areas, outside = _of_areas(path, read)
-    return areas, in_words(areas, outside)
+        areas, notes = areas_of(places.grid, cells, outlines_of(shapes, name_property))
+    moved = f"Coordinates were transformed to WGS 84 from the reference system {system}."
+    return areas, (*notes, moved) if system else notes
 
 
 def read_outlines(path: Path, name_property: str = "name") -> list[Outline]:
-    """Read the named areas of a file, whatever the cells that they are for.
+    """Read the named areas of a vector file, whatever the cells that they are for.
 
     Raises DecodeError that names the file.
     """
-    return _of_areas(path, lambda collection: outlines_of(collection, name_property))
+    with naming(path, DecodeError, _AREAS):
+        shapes, _ = read_shapes(path)
+        from decoder.density.outlines import outlines_of
+
+        return outlines_of(shapes, name_property)
 
 
 def outlines_json(outlines: Sequence[Outline]) -> str:
     """One text for the same areas in the same order: a FeatureCollection in which each has the
     property `name` alone."""
+    from shapely.geometry import mapping
+
     features = [
-        {"type": "Feature", "properties": {"name": one.name},
-         "geometry": {name: one.geometry[name] for name in ("type", "coordinates")}}
+        {"type": "Feature", "properties": {"name": one.name}, "geometry": mapping(one.geometry)}
         for one in outlines
-    ]  # fmt: skip
+    ]
     collection = {"type": "FeatureCollection", "features": features}
     return json.dumps(collection, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _of_areas(path: Path, read: Callable[[Any], Read]) -> Read:
-    """What `read` makes of the collection in a file of areas."""
-    with naming(path, DecodeError, "give a GeoJSON FeatureCollection of polygons with names"):
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES // 2**20} MB; simplify the outlines")
-        try:
-            return read(json.loads(path.read_bytes()))
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise ValueError("its members are not those of a polygon") from error
-        except RecursionError as error:
-            raise ValueError("its brackets are nested too deeply") from error
 
 
 def read_points(path: Path) -> list[Point]:
     """Read latitudes and longitudes of points to mark on a map."""
     with naming(path, DecodeError, "give a CSV with numbers in columns latitude and longitude"):
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-        if not rows:
+        points = [
+            (row.number("latitude", -90, 90), row.number("longitude", -360, 360))
+            for row in read_table(path, ["latitude", "longitude"])
+        ]
+        if not points:
             raise DecodeError("no points; give a CSV with columns latitude and longitude")
-        return [(_degrees(row, "latitude", 90), _degrees(row, "longitude", 360)) for row in rows]
-
-
-def _degrees(row: dict[str, str], column: str, most: int) -> float:
-    text = row.get(column) or ""
-    try:
-        degrees = float(text)
-    except ValueError as error:
-        raise ValueError(f"{column} {shown(text)} is not a number") from error
-    if not -most <= degrees <= most:
-        raise ValueError(f"{column} {shown(text)} is not between -{most} and {most} degrees")
-    return degrees
+        return points

@@ -6,10 +6,8 @@ Their params.csv, counts.csv and map.csv are read, metrics.json is written (the 
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,9 @@ import numpy as np
 
 from decoder.candidates.lists import Candidates, ReadNotes
 from decoder.errors import CountsError
-from decoder.files import naming, replacing, whole_number
+from decoder.files import naming, replacing
 from decoder.numerics.bit_tensor import Positions, mark_repeated, position_type
+from decoder.tables.reading import read_rows, read_table
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
 from rappor_core.hashing import normalise
@@ -29,15 +28,13 @@ _PARAMS_HEADER = ["k", "h", "m", "p", "q", "f"]
 
 def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
     """Read params.csv: header `k,h,m,p,q,f`, one row. Raises CountsError with what is wrong."""
-    header = ",".join(_PARAMS_HEADER)
-    with naming(path, CountsError, f"give {header} and a row of their numbers"):
-        rows = [row for row in _rows(path) if row]
-        widths = [len(row) for row in rows]
-        if widths != [6, 6] or [name.strip().strip('"') for name in rows[0]] != _PARAMS_HEADER:
-            raise CountsError(f"expected the header {header} and one row of 6 cells")
-        cells = zip(_PARAMS_HEADER, rows[1], strict=True)
-        k, h, m = (whole_number(cell, name) for name, cell in islice(cells, 3))
-        p, q, f = (float(cell) for _, cell in cells)
+    names = ",".join(_PARAMS_HEADER)
+    with naming(path, CountsError, f"give {names} and a row of their numbers"):
+        rows = list(read_table(path, _PARAMS_HEADER))
+        if len(rows) != 1:
+            raise CountsError(f"{len(rows)} rows under the header {names}; give one")
+        k, h, m = (rows[0].whole_number(name) for name in _PARAMS_HEADER[:3])
+        p, q, f = (rows[0].number(name) for name in _PARAMS_HEADER[3:])
         return RapporParams.rappor(
             num_bits=k, num_hashes=h, num_cohorts=m, prob_f=f, prob_p=p, prob_q=q, hash=hash_family
         )
@@ -46,32 +43,37 @@ def read_params(path: Path, hash_family: HashFamily = "md5") -> RapporParams:
 def read_counts(path: Path, params: RapporParams, metric: str = "google-rappor") -> Aggregate:
     """Read counts.csv: m rows of the total and k bit counts, bit 0 first, no header, no cohort."""
     with naming(path, CountsError, "counts are whole numbers, a row a cohort"):
-        lines = enumerate(_rows(path), start=1)
-        rows = [[whole_number(c, f"line {n}: the count") for c in row] for n, row in lines if row]
+        rows = [[row.whole_number(column) for column in row.cells] for row in read_rows(path)]
         shape = (params.num_cohorts, params.num_bits + 1)
-        if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
-            widths = sorted({len(row) for row in rows})
+        if (len(rows), len(rows[0]) if rows else 0) != shape:
             raise CountsError(
-                f"{len(rows)} rows of {widths} cells; the parameters say {shape[0]} "
-                f"cohorts of 1 + {params.num_bits} (total, then the count of each bit)"
+                f"{len(rows)} rows of {len(rows[0]) if rows else 0} cells; the parameters say "
+                f"{shape[0]} cohorts of 1 + {params.num_bits} (total, then the count of each bit)"
             )
         totals, counts = tuple(row[0] for row in rows), tuple(tuple(row[1:]) for row in rows)
         return Aggregate(metric, params, totals, counts)
 
 
 def read_map(path: Path, params: RapporParams) -> Candidates:
-    """Read map.csv: `string`, then h*m cells `cohort*k + bit + 1`; repeated cells set one bit."""
+    """Read map.csv: `string`, then a cell `cohort*k + bit + 1` for each bit that it sets.
+
+    Where hashes collide their tools repeat the cell, or leave it out and pad the row with empty
+    cells.
+    """
     with naming(path, CountsError, "cells are whole numbers"):
-        values: dict[bytes, list[str]] = {}
-        for line, row in enumerate(_rows(path), start=1):
-            if row:
-                value = normalise(row[0])
-                if value in values:
-                    raise CountsError(f"line {line}: {shown(row[0])} stands twice")
-                values[value] = row[1:]
+        values: dict[bytes, int] = {}
+        cells: list[list[int]] = []
+        for row in read_rows(path, ragged=True):
+            value = normalise(row.text(1))
+            if value in values:
+                raise row.refused(1, f"{shown(row.text(1))} is repeated")
+            values[value] = row.line
+            columns = [column for column, text in row.cells.items() if text][1:]
+            cells.append([row.whole_number(column) for column in columns])
         if not values:
-            raise CountsError("no rows; give a string and h*m cells in each")
-        tensor, notes = _tensor(values, params), ReadNotes(read=len(values))
+            raise CountsError("no rows; give a string and the cells of its bits in each")
+        tensor = _tensor(cells, list(values.values()), params)
+        notes = ReadNotes(read=len(values))
         return Candidates(list(values), notes, tensor, own_bits=_own_bits(tensor, params))
 
 
@@ -95,21 +97,26 @@ def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path:
         part.write_text(json.dumps(metrics) + "\n", encoding="utf-8")
 
 
-def _tensor(values: dict[bytes, list[str]], params: RapporParams) -> Positions:
+def _tensor(cells: list[list[int]], lines: list[int], params: RapporParams) -> Positions:
+    """Index tensor (M, m, h) of cells by string; k where a string sets fewer than h bits."""
     k, h, m = params.num_bits, params.num_hashes, params.num_cohorts
-    if any(len(cells) != h * m for cells in values.values()):
-        widths = sorted({len(cells) for cells in values.values()})
+    owner = np.repeat(np.arange(len(cells)), [len(row) for row in cells])
+    flat = np.array([cell for row in cells for cell in row], dtype=np.int64)
+    cohort, bit = np.divmod(flat - 1, k)
+    outside = (cohort < 0) | (cohort >= m)
+    group = owner * m + np.where(outside, 0, cohort)
+    sizes = np.bincount(group, minlength=len(cells) * m)
+    unordered = np.append(False, (np.diff(group) < 0))
+    wrong = np.flatnonzero((sizes < 1) | (sizes > h)) // m
+    wrong = np.concatenate([wrong, owner[outside | unordered]])
+    if len(wrong):
         raise CountsError(
-            f"rows of {widths} cells behind the string; the parameters say h*m = {h * m}"
+            f"line {lines[int(wrong.min())]}: its cells are not 1 to {h} bits of each of {m} "
+            f"cohorts in order; cells are cohort*k + bit + 1, k = {k}"
         )
-    cells = np.array(list(values.values()), dtype=np.int64).reshape(len(values), m, h)
-    bits = cells - 1 - (np.arange(m) * k)[:, None]
-    if bits.min() < 0 or bits.max() >= k:
-        raise CountsError(
-            "a cell lies outside its cohort; cells are cohort*k + bit + 1, "
-            f"cohorts in order, k = {k}"
-        )
-    return mark_repeated(bits.astype(position_type(k)), k)
+    tensor = np.full((len(cells) * m, h), k, dtype=position_type(k))
+    tensor[group, np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]] = bit
+    return mark_repeated(tensor.reshape(len(cells), m, h), k)
 
 
 def _own_bits(tensor: Positions, params: RapporParams) -> bool:
@@ -124,8 +131,3 @@ def _own_bits(tensor: Positions, params: RapporParams) -> bool:
         return False
     fixed = params.num_cohorts > 1 and bool((bits == bits[:, :1]).all())
     return fixed or bool((ranked == np.arange(len(bits))[:, None]).all())
-
-
-def _rows(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.reader(file))

@@ -13,6 +13,7 @@ import numpy as np
 from decoder.errors import CountsError
 from decoder.files import naming
 from decoder.progress import Note, quiet
+from decoder.tables.reading import read_table
 from decoder.typing import Floats
 from rappor_core.errors import shown
 from rappor_core.grid.box import OTHER
@@ -62,15 +63,10 @@ def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
     that is no number of 0 or more.
     """
     found: dict[tuple[str, str], float] = {}
-    with naming(path, CountsError, _WAY_OUT), path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        missing = [name for name in COLUMNS if name not in (rows.fieldnames or ())]
-        if missing:
-            raise CountsError(f"no column {', '.join(missing)}; {_WAY_OUT}")
-        for row in rows:
-            origin, destination = ((row[name] or "").strip() for name in COLUMNS[:2])
-            pair = origin, destination
-            found[pair] = found.get(pair, 0.0) + _count(row, rows.line_num)
+    with naming(path, CountsError, _WAY_OUT):
+        for row in read_table(path, COLUMNS):
+            pair = row.text("origin", strip=True), row.text("destination", strip=True)
+            found[pair] = found.get(pair, 0.0) + row.number("count", low=0)
         if not 0 < sum(found.values()) < math.inf:
             raise CountsError("the counts add up to 0, or to more than a number holds")
     return found
@@ -90,14 +86,3 @@ def _side(text: str, flow: Flow, unknown: set[str]) -> int:
         unknown.add(text)
         text = OTHER
     return flow.side_index[text]
-
-
-def _count(row: dict[str, str], line: int) -> float:
-    text = row["count"] or ""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise CountsError(f"line {line}: count {shown(text)} is not a number of 0 or more")
-    return number

@@ -7,7 +7,6 @@ has read it and written `yes` in the column `publish` (`approved_strings`).
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days
 from decoder.tables.paging import TablePage, TableQuery, page_of
+from decoder.tables.reading import Row, read_table
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 
@@ -202,7 +202,7 @@ def approved_strings(directory: str | Path) -> list[str]:
     folder = Path(directory)
     with naming(folder, CandidatesError, "write it again with rappor discover -o DIR"):
         strings, rows = _reviewed(folder)
-        approved = [strings[row["id"]] for row in rows if _is_approved(row, strings)]
+        approved = [strings[row.cells["id"]] for row in rows if _is_approved(row, strings)]
         if not approved:
             raise DecodeError("no row of discovered.csv says yes in its column publish; read them")
         for string, whole in approved:
@@ -212,27 +212,24 @@ def approved_strings(directory: str | Path) -> list[str]:
     return [string for string, _ in approved]
 
 
-def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[dict[str, str]]]:
+def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[Row]]:
     """The strings by id as they are, and the rows that a person has read."""
     if not (folder / "discovered.csv").is_file():
         raise DecodeError("it holds no discovered.csv, and so is not of rappor discover")
     document = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    with (folder / "discovered.csv").open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(read_table(folder / "discovered.csv", ["id", "publish"]))
     try:
         strings = {row["id"]: (str(row["string"]), bool(row["whole"])) for row in document["found"]}
     except (KeyError, TypeError):
         raise DecodeError(f"{RESULTS} lacks what was found") from None
-    if any(not isinstance(row.get(name), str) for row in rows for name in ("id", "publish")):
-        raise DecodeError("discovered.csv has a row without id or publish")
     return strings, rows
 
 
-def _is_approved(row: dict[str, str], strings: dict[str, tuple[str, bool]]) -> bool:
+def _is_approved(row: Row, strings: dict[str, tuple[str, bool]]) -> bool:
     """Whether a person approved a row. Raises DecodeError for another word or an unknown id."""
-    decision = row["publish"].strip().casefold()
+    decision = row.cells["publish"].strip().casefold()
     if decision not in ("yes", "no", "", BEGINNING):
         raise DecodeError(f"publish = {ascii(decision)[:40]} is neither yes nor no")
-    if row["id"] not in strings:
-        raise DecodeError(f"id {ascii(row['id'])[:40]} is not one of {RESULTS}")
+    if row.cells["id"] not in strings:
+        raise DecodeError(f"id {ascii(row.cells['id'])[:40]} is not one of {RESULTS}")
     return decision == "yes"

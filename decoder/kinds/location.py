@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -364,8 +365,12 @@ def map_layers(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[La
 
 
 def _write_picture(maps: Maps, path: Path) -> None:
-    from decoder.output.density_png import write_picture  # a second of libraries
-
+    backend = os.environ.pop("MPLBACKEND", None)  # a notebook's, which may not be installed here
+    try:
+        from decoder.output.density_png import write_picture  # a second of libraries
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
     write_picture(maps.densities, path, maps.points, maps.base, maps.areas)
 
 

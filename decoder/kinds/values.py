@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from decoder.candidates.files import column_taken
 from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
@@ -121,20 +120,28 @@ class Values(KindDecoder):
     published = (RESULTS, MANIFEST, "candidates.csv")
 
     def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+        self,
+        counts: Sequence[Aggregate],
+        question: Question,
+        progress: Progress,
+        note: Note,  # noqa: ARG002
     ) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
         # The list is in no variable here: it would be held while files are written.
         window = sum_of(counts)
         return decoding_result(
-            decode(window, chosen_candidates(window, question, note), question.options, progress)
+            decode(window, chosen_candidates(window, question), question.options, progress)
         )
 
     def series(
-        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
+        self,
+        windows: Sequence[Aggregate],
+        question: Question,
+        progress: Progress,
+        note: Note,  # noqa: ARG002
     ) -> Result:
         """Decode all windows together, and the detected values in each."""
-        candidates = chosen_candidates(windows[0], question, note)
+        candidates = chosen_candidates(windows[0], question)
         found = decode_over_time(windows, candidates, question.options, progress)
         return values_series(found, question.options)
 
@@ -305,17 +312,13 @@ def _digest(values: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def chosen_candidates(counts: Aggregate, question: Question, note: Note) -> Candidates:
+def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:
     """The list that was chosen, or the metric's own values. Raises CandidatesError."""
     choice = question.candidates
     if choice.map_file:
         return read_map(choice.map_file, counts.params)
     if choice.file:
-        listed = Candidates.from_file(choice.file, choice.column)
-        taken = column_taken(choice.file, choice.column)
-        if taken:
-            note(taken)
-        return listed
+        return Candidates.from_file(choice.file, choice.column)
     if choice.numbers is not None:
         return Candidates.numbers(*choice.numbers)
     if choice.dates is not None:

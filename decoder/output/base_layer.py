@@ -1,10 +1,9 @@
-"""The user's own GeoJSON of streets, districts or stations, drawn under the names of a map."""
+"""The user's own file of streets, districts or stations, drawn under the names of a map."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,23 +11,23 @@ from typing import Any
 from decoder.errors import DecodeError
 from decoder.files import naming
 from decoder.output.basemap import cities, distance_km
+from decoder.tables.format import short
+from decoder.tables.vector_files import read_shapes
 from rappor_core.grid.box import Point
 
 Line = list[list[float]]
 
-MOST_CORNERS = 300_000  # about 5 MB of page
-LONGEST_NAME = 60
+MAX_CORNERS = 300_000  # about 5 MB of page
+MAX_NAME = 60
 FAR = 60.0  # km: a city that far away says nothing of a cell
 _POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 _FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
                 "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
-_DEPTHS = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2,
-           "MultiPolygon": 3}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class BaseLayer:
-    """The lines, areas and points of a GeoJSON, each [longitude, latitude], with names."""
+    """The lines, areas and points of a file, each [longitude, latitude], with names."""
 
     lines: list[Line] = field(default_factory=list)
     areas: list[tuple[str, list[Line]]] = field(default_factory=list)
@@ -48,18 +47,16 @@ class BaseLayer:
 
 
 def read_base(path: Path) -> BaseLayer:
-    """Read a GeoJSON of any shapes. Raises DecodeError, naming the file, if it is not one."""
+    """Read a vector file of any shapes. Raises DecodeError, naming the file, if it is not one."""
     layer = BaseLayer()
-    with naming(path, DecodeError, "give a GeoJSON FeatureCollection, Feature or geometry"):
-        try:
-            for name, shape in _shapes(json.loads(path.read_bytes()), ""):
-                _add(layer, name, shape["type"], shape["coordinates"])
-        except (AttributeError, IndexError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError("its members are not those of a GeoJSON") from error
+    with naming(path, DecodeError, "give a vector file, such as GeoJSON"):
+        for shape in read_shapes(path)[0]:
+            if shape.geometry is not None:
+                _add(layer, short(shape.name(["name", "NAME"]), MAX_NAME), shape.geometry)
         corners = sum(map(len, layer.lines)) + len(layer.points)
         corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
-        if not 0 < corners <= MOST_CORNERS:
-            raise ValueError(f"{corners:,} corners, and 1 to {MOST_CORNERS:,} can be drawn")
+        if not 0 < corners <= MAX_CORNERS:
+            raise DecodeError(f"{corners:,} corners, and 1 to {MAX_CORNERS:,} can be drawn")
     return layer
 
 
@@ -91,48 +88,22 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
     return f"{away:.0f} km {_POINTS[round(turn / 45) % 8]} of {name}"
 
 
-def _shapes(one: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Each geometry with the name of its feature."""
-    if one["type"] == "FeatureCollection":
-        for part in one["features"]:
-            yield from _shapes(part, "")
-    elif one["type"] == "Feature":
-        known = one.get("properties") or {}
-        if one.get("geometry"):
-            yield from _shapes(one["geometry"], _name(known.get("name") or known.get("NAME")))
-    elif one["type"] == "GeometryCollection":
-        for part in one["geometries"]:
-            yield from _shapes(part, name)
-    elif one["type"] in _DEPTHS:
-        yield name, one
+def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
+    """Add a shapely geometry, part by part."""
+    if hasattr(geometry, "geoms"):
+        for part in geometry.geoms:
+            _add(layer, name, part)
+    elif geometry.geom_type == "Polygon":
+        rings = (geometry.exterior, *geometry.interiors)
+        layer.areas.append((name, [_line(ring) for ring in rings]))
+    elif geometry.geom_type == "Point":
+        layer.points.append((name, _line(geometry)[0]))
     else:
-        raise ValueError(f"type {str(one['type'])[:40]!r} is not one of GeoJSON")
+        layer.lines.append(_line(geometry))
 
 
-def _name(text: Any) -> str:
-    """Printable, and short: it comes from a stranger's file and goes to a terminal."""
-    kept = "".join(c for c in str(text or "") if c.isprintable()).strip()
-    return kept if len(kept) <= LONGEST_NAME else kept[: LONGEST_NAME - 1] + "…"
-
-
-def _add(layer: BaseLayer, name: str, kind: str, coordinates: Any) -> None:
-    if kind.startswith("Multi"):
-        for part in coordinates:
-            _add(layer, name, kind.removeprefix("Multi"), part)
-    elif kind == "Point":
-        layer.points.append((name, _corner(coordinates)))
-    elif kind == "LineString":
-        layer.lines.append([_corner(corner) for corner in coordinates])
-    else:
-        rings = [[_corner(corner) for corner in ring] for ring in coordinates]
-        layer.areas.append((name, rings))
-
-
-def _corner(position: Any) -> list[float]:
-    x, y = float(position[0]), float(position[1])
-    if not (abs(x) <= 360 and abs(y) <= 90):
-        raise ValueError(f"position {x:g}, {y:g} is not a longitude and latitude in degrees")
-    return [x, y]
+def _line(geometry: Any) -> Line:
+    return [list(corner) for corner in geometry.coords]
 
 
 def _inside(ring: Line, point: Point) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
+from matplotlib import style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection, PolyCollection
@@ -47,11 +48,24 @@ def write_picture(
     base: BaseLayer | None = None,
     areas: Sequence[AreaShares] = (),
 ) -> None:
-    """Draw the maps as a PNG; of more than 12, only the last of each slot.
+    """Draw the maps as a PNG, whatever the user's matplotlib settings are.
+
+    Of more than 12 maps only the last of each slot is drawn.
 
     points: latitude and longitude, marked on each.  base: the user's streets and districts.
     areas: shares of named areas in each of the maps, or none.
     """
+    with style.context("default", after_reset=True):
+        figure = _figure(maps, points, base, areas)
+        figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _figure(
+    maps: Sequence[Density],
+    points: Sequence[Point],
+    base: BaseLayer | None,
+    areas: Sequence[AreaShares],
+) -> Figure:
     last = {one.location.slot: i for i, one in enumerate(maps)}
     chosen = (range(len(maps)) if len(maps) <= MOST_PANELS else list(last.values()))[:MOST_PANELS]
     shown = [maps[i] for i in chosen]
@@ -86,7 +100,7 @@ def write_picture(
         _scale(figure, list(axes), top)
     else:
         figure.supxlabel(f"Pale: {NOT_APART}", fontsize=8)
-    figure.savefig(path, format="png", metadata={"Software": None})
+    return figure
 
 
 def _scale(figure: Figure, axes: list[Any], top: float) -> None:

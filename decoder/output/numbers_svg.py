@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decoder.numbers.changes import ANY_DATA, MEAN, ChangeRow
+from decoder.numbers.changes import ANY_DATA, MEAN
 from decoder.numbers.tables import Bin, CurvePoint
 from decoder.output.svg import Tick, axis_step, tick_text
-from decoder.tables.format import known, points, points_interval
 
 WIDTH, HEIGHT = 860, 320
 NARROW = 330  # of a picture that a phone shows at its own size
@@ -116,22 +115,6 @@ def bin_text(one: Bin) -> str:
     if one.upper is None:
         return f"{edge_text(one.lower)} or more"
     return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
-
-
-def change_text(row: ChangeRow, unit: str) -> tuple[str, str, str]:
-    """A change in words: what changed, by how much, and its interval.
-
-    Of shares in points, of a mean in the unit of the metric; a mean logarithm has no unit.
-    """
-    name = quantity_text(row.quantity, unit)
-    if row.of_share:
-        return name, points(row.difference), points_interval(row.low, row.high)
-    change, low, high = (
-        f"{'+' if one > 0 else ''}{known(one, row.low, row.high)}"
-        for one in (row.difference, row.low, row.high)
-    )
-    of = unit if row.quantity == MEAN else ""
-    return name, f"{change} {of}".rstrip(), f"{low} to {high} {of}".rstrip()
 
 
 def quantity_text(quantity: str, unit: str) -> str:

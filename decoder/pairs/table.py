@@ -88,12 +88,6 @@ class JointTable:
         return float(ndtri(0.5 + self.level / 2))
 
     @property
-    def pictured(self) -> Floats:
-        """The table that a picture shows: `fitted`, or `shrunk` where independence is not
-        rejected."""
-        return self.fitted if self.independence.rejected else self.shrunk
-
-    @property
     def cells(self) -> Shares:
         """Shares of all cells, with intervals."""
         return self._shares(self.estimate, np.sqrt(self.variances))

@@ -68,7 +68,6 @@ def assemble(
         candidates.complete,
         candidates.notes.not_text,
         options.repeats is not None,
-        answer.intervals.unconverged,
         impossible_counts(
             aggregate.params,
             np.array(aggregate.reports_per_cohort, dtype=np.float64),

@@ -8,17 +8,8 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from decoder.estimation.estimate import Estimate
-from decoder.estimation.gibbs import Samples
-from decoder.estimation.sampled_intervals import (
-    LEAST,
-    MOST_SHARES,
-    sample_shares,
-    sampled_intervals,
-    unconverged,
-)
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
-from decoder.model.counts import Observed
 from decoder.model.null_distribution import NullTail
 from decoder.model.share_prior import SharePrior
 from decoder.options import DecodeOptions
@@ -29,63 +20,19 @@ _FAR = 40.0  # standard errors: beyond any threshold
 _MANY = 1e9  # degrees of freedom: beyond them Student's t is normal
 _LEAST_MISSED = 0.2  # of what intervals may miss: for the rightly found, where many are wrong
 EVEN_ODDS = 0.5  # local fdr above which a found value is likelier wrong than right
-MOST_ROWS = 256  # of a list that is sampled; with more, one fit is enough
+LEAST = 1e-9  # where an interval of a detected share begins that reaches down to it
 
 
 class FoundIntervals(NamedTuple):
-    """Intervals of the detected, NaN elsewhere, (G,).
-
-    unconverged: number of them whose samples had not converged; None where nothing was sampled.
-    """
+    """Intervals of the detected candidates, NaN elsewhere, (G,)."""
 
     low: Floats
     high: Floats
-    unconverged: int | None = None
-
-
-def crowded_samples(observed: Observed, estimate: Estimate, seed: int | None) -> Samples | None:
-    """Samples of all shares where the candidates outnumber the rows; otherwise None.
-
-    None, too, without a seed, and where rows or candidates are too many to be sampled in seconds.
-    """
-    if seed is None:
-        return None
-    shares = estimate.shares
-    few = observed.rows <= MOST_ROWS and len(shares) <= MOST_SHARES
-    if not few or estimate.method != "cavity" or len(shares) <= observed.rows:
-        return None
-    unlisted = estimate.missing * observed.noise.random.covariance_matrix
-    noise = observed.noise_of(estimate.shrunken) * estimate.excess + unlisted
-    return sample_shares(observed, noise, seed)
-
-
-def found_intervals(
-    estimate: Estimate, decision: ListDecision, options: DecodeOptions, samples: Samples | None
-) -> FoundIntervals:
-    """Intervals of the detected candidates: from samples where there are any, else
-    `selected_intervals`.
-
-    Those from samples, too, hold both shares. They reach 0 where a share of 0 is among the
-    explanations of the counts, whatever the test says: the row says so.
-    """
-    if samples is None:
-        return FoundIntervals(*selected_intervals(estimate, decision, options))
-    found = np.flatnonzero(decision.detected)
-    some, all_found = samples.of(found), np.ones(len(found), dtype=bool)
-    shares, printed = np.clip(estimate.shares[found], 0, 1), estimate.shrunken[found]
-    low = np.full(len(estimate.shares), np.nan)
-    high = low.copy()
-    ends = sampled_intervals(some, shares, all_found, options.level)
-    likely_wrong = estimate.local_fdr[found] > EVEN_ODDS
-    lows = np.where(likely_wrong, 0.0, np.minimum(ends[0], printed).clip(0, 1))
-    low[found] = _or_zero(lows)
-    high[found] = np.maximum(ends[1], printed).clip(0, 1)
-    return FoundIntervals(low, high, unconverged(some, all_found))
 
 
 def selected_intervals(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions
-) -> tuple[Floats, Floats]:
+) -> FoundIntervals:
     """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
 
     They agree with the decision: where the rule accepts no p-value above (1 - level) / 2, the
@@ -98,7 +45,7 @@ def selected_intervals(
     found = np.flatnonzero(decision.detected)
     if len(found):
         low[found], high[found] = _ends(estimate, decision, options, found)
-    return low, high
+    return FoundIntervals(low, high)
 
 
 def _ends(

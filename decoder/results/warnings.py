@@ -12,12 +12,12 @@ from scipy.special import ndtri
 from decoder.inference.alike_candidates import Alike
 from decoder.inference.diagnostics import balance_p_value
 from decoder.inference.impossible_counts import Impossible
-from decoder.results.selective_intervals import MOST_ROWS
 from decoder.results.tables import Diagnostics, Summary, join_group
 from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
 
 FEW_COHORTS = 32
+MAX_CROWDED_ROWS = 256  # with more rows one fit explains the counts well enough
 FEW_FOUND = 10  # values, among which a wrong one is a large part
 MUCH_UNLISTED = 0.05  # share of one value that would explain tau alone
 LARGE_EXCESS = 1.2
@@ -47,7 +47,6 @@ class Facts:
     sum to its reports.  complete: no other value can be held; what the fit leaves over are small
     shares of the list itself.  not_text: entries of the list that are not UTF-8.
     declared: the analyst gave the repetition.
-    unconverged: values found whose samples had not converged; None: not sampled.
     impossible: what of the counts no values can give.  alike: what shows that the candidates' bits
     are not hashed at random.  by_false_share: of the found, those that a rule names because it
     bounds the share of the wrong among them; Bonferroni's would not.
@@ -65,7 +64,6 @@ class Facts:
     complete: bool = False
     not_text: int = 0
     declared: bool = False
-    unconverged: int | None = None
     impossible: Impossible | None = None
     alike: AlikeValues | None = None
     by_false_share: int = 0
@@ -262,7 +260,7 @@ def _few(facts: Facts) -> str | None:
 
 def _crowded(facts: Facts) -> str | None:
     listed = facts.summary.num_groups
-    if facts.complete or not facts.hashed or facts.rows > MOST_ROWS or listed <= facts.rows:
+    if facts.complete or not facts.hashed or facts.rows > MAX_CROWDED_ROWS or listed <= facts.rows:
         return None  # of maps, whose lists are complete, `cells` says it
     beginning = (
         f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
@@ -271,14 +269,10 @@ def _crowded(facts: Facts) -> str | None:
     end = "Shorten the list, or use more cohorts, bits or symbols."
     if not facts.summary.num_detected:
         return f"{beginning}. {end}"
-    if facts.unconverged is None:
-        return (
-            f"{beginning}, and intervals of 95 % of values that were found held the truth 88 to 93 "
-            f"times in 100 in such simulations. {end}"
-        )
-    apart = f" The search among them did not settle for {facts.unconverged} of the values found: "
-    apart = f"{apart}their intervals may be too narrow." if facts.unconverged else ""
-    return f"{beginning}; the intervals of values found allow for it.{apart} {end}"
+    return (
+        f"{beginning}, and intervals of 95 % of values that were found held the truth 88 to 93 "
+        f"times in 100 in such simulations. {end}"
+    )
 
 
 def _few_found(facts: Facts) -> str | None:

@@ -8,7 +8,6 @@ plain values for JSON.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from decoder.tables.format import GEOMETRY, count, p_text, percent, points
-from rappor_core.text import FORMULA_CHARACTERS, without_formula
+from rappor_core.text import FINITE_NUMBER, FORMULA_CHARACTERS, without_formula
 
 WHOLE, DIGITS = 1_000, 3  # from where printed numbers are whole, and digits of those below
 
@@ -261,7 +260,6 @@ def to_csv(table: Any) -> bytes:
 
 # As `rappor_core.text.without_formula` finds them, in the syntax of RE2.
 _COMPUTED = '(^|[;|\\t\\n])[\\s"]*[' + FORMULA_CHARACTERS + "]"
-_FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def without_formulas(table: Any) -> Any:
@@ -286,7 +284,7 @@ def _suspicious(texts: Any) -> Any:
 
 
 def _safe(text: str | None) -> str | None:
-    return text if text is None or _FINITE.fullmatch(text) else without_formula(text)
+    return text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)
 
 
 def _arrow(values: Any, kind: ColumnType) -> Any:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from decoder.candidates.lists import Candidates
+from decoder.candidates.weights import read_weights
 from decoder.errors import CandidatesError, CountsError, DecodeError
-from decoder.formats.analyst_tables import read_weights
 from decoder.formats.density_inputs import outlines_json, read_outlines
 from decoder.formats.known_flows import flow_counts_csv, read_flow_counts
 from decoder_service.lists.rows import ListKind

@@ -12,9 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from decoder.candidates.weights import read_weights
 from decoder.errors import DecodeError
 from decoder.files import read_aggregate_file
-from decoder.formats.analyst_tables import read_weights
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, kind_of, write_result

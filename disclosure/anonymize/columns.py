@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from decoder.tables.reading import DELIMITERS, read_rows
 from disclosure.errors import TableError
-from disclosure.files import naming, read_csv_rows
+from disclosure.files import naming, reading
 from disclosure.typing import Booleans, Floats, Integers
 from rappor_core.errors import shown
 
@@ -38,6 +39,8 @@ class Hierarchy:
         lengths = {len(path) for path in self.paths}
         if len(lengths) != 1 or lengths <= {0, 1}:
             raise TableError(f"paths of a hierarchy need one length of 2 or more: {lengths}")
+        if len({path[0] for path in self.paths}) < len(self.paths):
+            raise TableError("a hierarchy has a leaf twice")
         if len({path[-1] for path in self.paths}) != 1:
             raise TableError(f"a hierarchy has one root, not {shown({p[-1] for p in self.paths})}")
         above: dict[str, tuple[str, ...]] = {}
@@ -56,10 +59,28 @@ class Hierarchy:
     def load(cls, file: Path) -> Hierarchy:
         """Read a CSV file without header, a row a leaf: the leaf, its ancestors, the root.
 
-        Raises TableError that names the file where it cannot be read, or is no such tree.
+        Columns are separated by the one character (comma, semicolon or tab) that gives two or more.
+
+        Raises TableError that names the file and the line where it cannot be read, or is no such
+        tree.
         """
-        with naming(file):
-            return cls(tuple(tuple(row) for row in read_csv_rows(file) if row))
+        with naming(file), reading():
+            first = {mark: next(read_rows(file, delimiter=mark), None) for mark in DELIMITERS}
+            fits = [mark for mark, row in first.items() if row is not None and len(row.cells) > 1]
+            if len(fits) != 1:
+                raise TableError(
+                    "line 1 has to be a leaf, its ancestors and the root, separated by commas, by "
+                    "semicolons or by tabs, and by one of these alone"
+                )
+            lines: dict[str, int] = {}
+            paths = []
+            for row in read_rows(file, delimiter=fits[0]):
+                leaf = row.text(1)
+                if leaf in lines:
+                    raise row.refused(1, f"{shown(leaf)} stands in line {lines[leaf]} already")
+                lines[leaf] = row.line
+                paths.append(tuple(row.text(column) for column in row.cells))
+            return cls(tuple(paths))
 
     @property
     def height(self) -> int:

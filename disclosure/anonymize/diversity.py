@@ -10,6 +10,9 @@ import numpy as np
 from disclosure.errors import TableError
 from disclosure.typing import Floats, Integers
 
+# Texts that say that a value is not known: to share one is no diversity.
+MISSING = frozenset(("", "?", "-", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "ND"))
+
 
 @dataclass(frozen=True)
 class ClassDiversity:
@@ -17,8 +20,8 @@ class ClassDiversity:
     `np.unique(classes)`.
 
     sizes: rows. distinct: values of the sensitive column. entropy: nats; its exp is the entropy l.
-    closeness: total variation distance to the law of the whole table.
-    counts: (classes, values).
+    closeness: total variation distance to the law of the whole table, 1 where no value is known.
+    counts: (classes, values). Missing values (`MISSING`) are no values.
     """
 
     sizes: Integers
@@ -41,7 +44,7 @@ class DiversityRule:
 
     def check(self, sensitive: Sequence[str]) -> None:
         """Raises TableError for a rule that no table meets, or not this column."""
-        found = len(set(sensitive))
+        found = len(set(sensitive) - MISSING)
         if not 1 <= self.distinct <= found or not 0 <= self.closeness <= 1:
             raise TableError(
                 f"a class needs 1 to {found} values (those of the column) and a closeness in "
@@ -51,19 +54,21 @@ class DiversityRule:
     def is_met(self, counts: Integers, law: Floats) -> bool:
         """Whether a class meets the rule. counts: (values,) of the class. law: (values,) shares
         of the whole table."""
-        if np.count_nonzero(counts) < self.distinct:
-            return False
+        if np.count_nonzero(counts) < max(self.distinct, 1):
+            return self.distinct <= 1 and self.closeness >= 1
         apart = np.abs(counts / counts.sum() - law).sum() / 2
         return bool(apart <= self.closeness + 1e-12)
 
 
 def value_counts(of_class: Integers, sensitive: Sequence[str]) -> Integers:
-    """How often each class has each sensitive value, (classes, values). of_class: (N,) from 0,
-    each class there."""
-    of_value = np.unique(np.array(sensitive), return_inverse=True)[1].ravel()
-    counts = np.zeros((of_class.max() + 1, of_value.max() + 1), dtype=np.int64)
-    np.add.at(counts, (of_class, of_value), 1)
-    return counts
+    """How often each class has each sensitive value that is not missing, (classes, values).
+
+    of_class: (N,) from 0, each class there.
+    """
+    names, of_value = np.unique(np.array(sensitive), return_inverse=True)
+    counts = np.zeros((of_class.max() + 1, len(names)), dtype=np.int64)
+    np.add.at(counts, (of_class, of_value.ravel()), 1)
+    return counts[:, ~np.isin(names, list(MISSING))]
 
 
 def class_diversity(
@@ -78,14 +83,14 @@ def class_diversity(
         raise TableError(f"{len(classes)} classes, {len(sensitive)} sensitive values")
     of_class = np.unique(np.array(classes), return_inverse=True)[1].ravel()
     counts = value_counts(of_class, sensitive)
-    sizes = counts.sum(axis=1)
-    shares = counts / sizes[:, None]
-    apart = shares - counts.sum(axis=0) / len(sensitive)
+    known = counts.sum(axis=1)
+    shares = counts / np.maximum(known, 1)[:, None]
+    apart = shares - counts.sum(axis=0) / max(int(known.sum()), 1)
     logs = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
     return ClassDiversity(
-        sizes=sizes,
+        sizes=np.bincount(of_class),
         distinct=(counts > 0).sum(axis=1),
         entropy=-(shares * logs).sum(axis=1),
-        closeness=np.abs(apart).sum(axis=1) / 2,
+        closeness=np.where(known > 0, np.abs(apart).sum(axis=1) / 2, 1.0),
         counts=counts,
     )

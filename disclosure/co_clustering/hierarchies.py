@@ -77,13 +77,20 @@ class LearntHierarchies:
         file.write_text(text + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, file: Path) -> LearntHierarchies:
-        """Read what `save` wrote. Raises TableError that names the file where it cannot be used."""
+    def load(cls, file: Path, names: Sequence[str] | None = None) -> LearntHierarchies:
+        """Read what `save` wrote, of these columns if any are named.
+
+        Raises TableError that names the file where it cannot be used, or lacks a column.
+        """
         try:
             told = json.loads(file.read_text(encoding="utf-8"))
             if told["version"] != VERSION:
                 raise TableError(f"version {told['version']!r} of hierarchies, not {VERSION}")
-            pairs = {name: _from_dict(column) for name, column in told["columns"].items()}
+            columns = told["columns"]
+            missing = [name for name in names or () if name not in columns]
+            if missing:
+                raise TableError(f"no tree of {', '.join(missing)}")
+            pairs = {name: _from_dict(columns[name]) for name in names or columns}
         except TableError as error:
             raise TableError(f"{file}: {error}") from None
         except (OSError, ValueError, RecursionError) as error:

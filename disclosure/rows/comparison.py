@@ -22,6 +22,7 @@ from disclosure.rows.utility import (
     number_rows,
 )
 from disclosure.typing import Table
+from rappor_core.errors import shown
 
 _MAX_CATEGORIES = 255
 _BLOCK = 256
@@ -125,6 +126,9 @@ def compare(
     Raises:
         TableError: other columns, no rows, fewer than five.
     """
+    unknown = sorted(set(numeric) - set(original))
+    if unknown:
+        raise TableError(f"{shown(unknown[0])} is none of the columns {', '.join(original)}")
     return [*_utility(original, published, seed, numeric, floor), *_risk(original, published, seed)]
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from disclosure.anonymize.diversity import MISSING
 from disclosure.errors import TableError
 from disclosure.rows.domain import num_rows
-from disclosure.typing import Booleans, Floats, Integers, Table
+from disclosure.typing import Floats, Integers, Table
+from rappor_core.errors import shown
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_PIECE = re.compile(
+    rf"(?P<number>{_NUMBER})|any .+|<=? ?(?P<high>{_NUMBER})|>=? ?(?P<low>{_NUMBER})|"
+    rf"[\[\](](?P<first>{_NUMBER}), ?(?P<last>{_NUMBER})[\])\[]",
+    re.ASCII,
+)
 
 
 def encode_alike(*tables: Table) -> list[Integers]:
@@ -89,11 +100,11 @@ def counting_query_error(
     errors = []
     for _ in range(num_queries):
         chosen = rng.choice(len(names), num_columns, replace=False)
-        inside = [np.ones(num_rows(t), dtype=bool) for t in (original, published)]
+        inside = [np.ones(num_rows(t)) for t in (original, published)]
         for index in chosen:
             pair = tables[names[index]]
             matches = _random_subset(pair, names[index] in numeric, rng)
-            inside = [a & b for a, b in zip(inside, matches, strict=True)]
+            inside = [a * b for a, b in zip(inside, matches, strict=True)]
         true, found = (float(rows.mean()) for rows in inside)
         errors.append(abs(found - true) / max(true, floor))
     return float(np.mean(errors))
@@ -107,7 +118,7 @@ def _values(
     values = {}
     for index, name in enumerate(original):
         if name in numeric:
-            pair = (np.array(original[name], dtype=float), np.array(published[name], dtype=float))
+            pair = read_intervals(name, original[name]), read_intervals(name, published[name])
         else:
             pair = (first[:, index].astype(float), second[:, index].astype(float))
         values[name] = pair
@@ -116,10 +127,58 @@ def _values(
 
 def _random_subset(
     pair: tuple[Floats, Floats], is_numeric: bool, rng: np.random.Generator
-) -> list[Booleans]:
+) -> list[Floats]:
+    """How much of each row is within a random interval, or a random set of values."""
     if is_numeric:
-        low, high = np.sort(rng.choice(pair[0], 2))
-        return [(values >= low) & (values <= high) for values in pair]
+        known = pair[0][np.isfinite(pair[0]).all(axis=1)].mean(axis=1)
+        low, high = np.sort(rng.choice(known, 2))
+        return [_part_between(values, low, high, known) for values in pair]
     length = int(max(values.max() for values in pair)) + 1
     chosen = rng.random(length) < 0.5
-    return [chosen[values.astype(np.int64)] for values in pair]
+    return [chosen[values.astype(np.int64)].astype(float) for values in pair]
+
+
+def read_intervals(name: str, values: Sequence[str]) -> Floats:
+    """Read numbers, and intervals as `anonymize` and `co-cluster` write them, (n, 2).
+
+    Args:
+        name: of the column.
+        values: numbers (`23`); intervals (`[20,29]`, `]20,29]`, `<=23`, `>23`), several joined by
+            `or`, which are read as the one that holds them; `any ...`; or missing, two NaN.
+
+    Raises:
+        TableError: another text.
+    """
+    known = {value: _interval(value) for value in set(values)}
+    wrong = next((value for value in values if known[value] is None), None)
+    if wrong is not None:
+        raise TableError(f"column {shown(name)}: {shown(wrong)} is no number and no interval")
+    return np.array([known[value] for value in values], dtype=float)
+
+
+def _interval(text: str) -> tuple[float, float] | None:
+    if text in MISSING:
+        return math.nan, math.nan
+    found = [_PIECE.fullmatch(piece) for piece in text.split(" or ")]
+    ends = [
+        (
+            float(one["number"] or one["low"] or one["first"] or "-inf"),
+            float(one["number"] or one["high"] or one["last"] or "inf"),
+        )
+        for one in found
+        if one is not None
+    ]
+    if len(ends) < len(found):
+        return None
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _part_between(ends: Floats, low: float, high: float, numbers: Floats) -> Floats:
+    """The part of each interval that lies between two ends, (n,); an open one ends with the
+    numbers, and a missing one has none."""
+    known = ~np.isnan(ends).any(axis=1)
+    first = np.where(np.isinf(ends[:, 0]), numbers.min(), ends[:, 0])
+    last = np.where(np.isinf(ends[:, 1]), numbers.max(), ends[:, 1])
+    shared = np.minimum(last, high) - np.maximum(first, low)
+    parts = np.divide(shared.clip(0), last - first, out=(shared >= 0) * 1.0, where=last > first)
+    return np.where(known, parts, 0.0)

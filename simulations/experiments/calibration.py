@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
-from decoder.estimation.gibbs import Samples
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import refit
 from decoder.inference.multiple_testing import Correction, decide, p_values
@@ -30,7 +29,7 @@ from decoder.model.design_matrix import same_positions
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions, mark_repeated
 from decoder.options import DecodeOptions, Method
-from decoder.results.selective_intervals import crowded_samples, found_intervals
+from decoder.results.selective_intervals import selected_intervals
 from decoder.typing import Floats
 from simulations.experiments.calibration_settings import SIZES, kept_of, shares_of
 from simulations.populations.draws import bits_set
@@ -144,18 +143,17 @@ def run_cell(cell: CalibrationRun, method: Method = "cavity") -> RunScore:
             estimate = fit(sample, method)
         except DecodeError:
             return _refused(cell, oracle, bound)
-        samples = crowded_samples(sample.observed, estimate, cell.seed)
     truth = sample.true_shares
     inside = (estimate.low <= truth) & (truth <= estimate.high)  # not clipped at 0: that only helps
     wrong = truth == 0
     return RunScore(
         cell,
-        {rule: _score(estimate, samples, truth, rule) for rule in RULES},
+        {rule: _score(estimate, truth, rule) for rule in RULES},
         float(inside.mean()),
         float((estimate.z[wrong] ** 2).mean()) if wrong.any() else float("nan"),
         oracle,
         bound,
-        _heaviest_covered(estimate, samples, truth, inside),
+        _heaviest_covered(estimate, truth, inside),
         estimate.converged,
     )
 
@@ -166,9 +164,7 @@ def _refused(cell: CalibrationRun, oracle: float, bound: float) -> RunScore:
     return RunScore(cell, rules, no, no, oracle, bound, refused=True)
 
 
-def _heaviest_covered(
-    estimate: Estimate, samples: Samples | None, truth: Floats, inside: NDArray[np.bool_]
-) -> float:
+def _heaviest_covered(estimate: Estimate, truth: Floats, inside: NDArray[np.bool_]) -> float:
     """Part of the printed intervals of the heaviest listed values that hold the truth."""
     heaviest = np.argsort(-truth, kind="stable")[: min(HEAVIEST, int((truth > 0).sum()))]
     if not len(heaviest):
@@ -177,7 +173,7 @@ def _heaviest_covered(
     decision = decide(
         estimate.p_values, estimate.local_fdr, "fdr", options.alpha, null_p=estimate.null_p_values
     )
-    low, high, _ = found_intervals(estimate, decision, options, samples)
+    low, high = selected_intervals(estimate, decision, options)
     chosen = (low <= truth) & (truth <= high)
     return float(np.where(decision.detected, chosen, inside)[heaviest].mean())
 
@@ -224,14 +220,12 @@ def recall_bound(sample: Sample) -> float:
     return float(ndtr(z + ndtri(ALPHA / len(held))).mean())
 
 
-def _score(
-    estimate: Estimate, samples: Samples | None, truth: Floats, rule: Correction
-) -> RuleScore:
+def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
     options = DecodeOptions(correction=rule, level=LEVEL)
     decision = decide(
         estimate.p_values, estimate.local_fdr, rule, options.alpha, null_p=estimate.null_p_values
     )
-    low, high, _ = found_intervals(estimate, decision, options, samples)
+    low, high = selected_intervals(estimate, decision, options)
     found, held = decision.detected, truth > 0
     false = int((found & ~held).sum())
     covered = found & (low <= truth) & (truth <= high)

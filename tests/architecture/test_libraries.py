@@ -15,10 +15,10 @@ EXTRAS = {  # of each part; "" is what is always installed
     "rappor_server": ("collector",),
     "client_sdk": ("", "testing", "otel"),
     "collector": ("collector", "kafka", "relay", "archive"),
-    "decoder": ("", "decoder", "notebook"),
+    "decoder": ("", "decoder", "geo", "notebook"),
     "decoder_service": ("service", "notebook"),
     "metric_design": ("", "decoder"),
-    "disclosure": ("publication", "signing", "archive"),
+    "disclosure": ("publication", "signing", "archive", "geo"),
     "simulations": ("simulations",),
     "privacy_audit": ("decoder", "relay"),  # the latter for a client behind a relay
     "rappor_cli": ("cli", "decoder"),

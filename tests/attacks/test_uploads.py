@@ -48,7 +48,7 @@ def test_stuck_uploads_shut_nobody_out(sqlite_url: str) -> None:
         for number in range(HONEST_POSTS):
             if number % 10 == 5:  # what was cut off comes again
                 stuck.append(_stuck(collector, "127.0.0.1"))
-            body = sender.body(sender.reports(METRIC, 300, today()))
+            body = sender.body(sender.reports(METRIC, 200, today()))
             statuses.append(_post_in_pieces(collector, body, honest[number % 2]))
         print(f"\nhonest: {statuses.count(200)} of {len(statuses)} answered 200; ")
         print(f"{before >> 20} MB before, {held >> 20} with {STUCK} stuck uploads")

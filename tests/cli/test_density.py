@@ -139,7 +139,7 @@ def test_a_table_of_cells_is_a_list(
     ("name", "text", "told"),
     [
         ("cells.txt", "0-0-0\n0-9-9\n", "line 2: '0-9-9' lies outside the rows and columns"),
-        ("cells.txt", "\ufeff0-0-0\n\x1b[2J\n", "line 2: '\\x1b[2J' is not a square"),
+        ("cells.txt", "\ufeff0-0-0\na\x1b[2J\n", "line 2: 'a\\x1b[2J' is not a square"),
     ],
 )
 def test_bad_cells_are_refused_by_file_and_line(
@@ -226,7 +226,7 @@ def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"type": "Point", "coordinates": [1, 2]}', "GeoJSON type 'Point'"),
+        ('{"type": "Point", "coordinates": [1, 2]}', "its geometry is 'Point', not a Polygon"),
         ('{"type": "Polygon", "coordinates": [[[50, 50], [51, 50], [51, 51], [50, 50]]]}',
          "the region (latitude 50 to 51, longitude 50 to 51) and the box of the grid, Box(south=0"),
     ],
@@ -242,7 +242,7 @@ def test_bad_regions_are_refused_by_their_file(
     assert str(path) in error
     assert main(["density", "places", *files[:2], "--points", str(path)]) == 1
     error = capsys.readouterr().err
-    assert "latitude and longitude" in error
+    assert "no column 'latitude', 'longitude'" in error
     assert str(path) in error
 
 

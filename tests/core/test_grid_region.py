@@ -1,11 +1,16 @@
 """Candidates of a region: a box, a polygon with a hole, a list."""
 
-import math
+import json
+from pathlib import Path
 
 import pytest
+from shapely.geometry import shape
+from shapely.geometry.base import BaseGeometry
 
-from decoder.density.regions import listed_cells, region_cells
-from decoder.grid_cells import cells_touching
+from decoder.density.outlines import region_cells, valid_area
+from decoder.errors import DecodeError
+from decoder.grid_cells import cells_touching, listed_cells
+from decoder.tables.vector_files import read_shapes
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
@@ -17,8 +22,8 @@ def ring(south: float, west: float, north: float, east: float) -> list[list[floa
     return [[west, south], [east, south], [east, north], [west, north], [west, south]]
 
 
-def polygon(*rings: list[list[float]]) -> dict[str, object]:
-    return {"type": "Polygon", "coordinates": list(rings)}
+def polygon(*rings: list[list[float]]) -> BaseGeometry:
+    return shape({"type": "Polygon", "coordinates": list(rings)})
 
 
 def test_a_box_takes_every_cell_that_it_touches() -> None:
@@ -38,30 +43,36 @@ def test_a_polygon_within_one_cell_finds_it() -> None:
     assert region_cells(GRID, 0, polygon(ring(7.1, 8.1, 7.2, 8.2))) == ("0-7-8",)
 
 
-def test_collections_of_features_are_united() -> None:
-    features = [
-        {"type": "Feature", "geometry": polygon(ring(0.1, 0.1, 0.9, 0.9))},
-        {"type": "Feature", "geometry": {"type": "MultiPolygon",
-         "coordinates": [[ring(5.1, 5.1, 5.9, 5.9)], [ring(9.1, 9.1, 9.9, 9.9)]]}},
-    ]  # fmt: skip
-    found = region_cells(GRID, 0, {"type": "FeatureCollection", "features": features})
-    assert found == ("0-0-0", "0-5-5", "0-9-9")
+def test_a_region_of_several_polygons_is_united() -> None:
+    parts = [[ring(0.1, 0.1, 0.9, 0.9)], [ring(5.1, 5.1, 5.9, 5.9)], [ring(9.1, 9.1, 9.9, 9.9)]]
+    region = shape({"type": "MultiPolygon", "coordinates": parts})
+    assert region_cells(GRID, 0, region) == ("0-0-0", "0-5-5", "0-9-9")
+
+
+def test_cells_that_only_border_on_a_region_are_not_in_it() -> None:
+    assert region_cells(GRID, 0, polygon(ring(2, 2, 3, 3))) == ("0-2-2",)
 
 
 @pytest.mark.parametrize(
     ("geometry", "why"),
     [
         ({"type": "Point", "coordinates": [1, 2]}, "'Point'"),
-        ({"type": "Feature", "geometry": None}, "None"),
-        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1]]]}, "not closed"),
-        ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "list of points"),
-        (polygon([[math.inf, 1], [2, 1], [2, 2], [math.inf, 1]]), "in degrees"),
-        (polygon([[1, 400], [2, 400], [2, 500], [1, 400]]), "in degrees"),
+        ({"type": "Feature", "geometry": None}, "'None'"),
+        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1]]]}, "closed linestring"),
+        ({"type": "Polygon", "coordinates": [[["a", 0]]]}, "must be number"),
+        ({"type": "Polygon", "coordinates": [[["0", "0"], ["1", "0"], ["1", "1"], ["0", "0"]]]},
+         "must be number"),
+        ({"type": "Polygon", "coordinates": [ring(0, 400, 1, 600)]}, "in degrees"),
+        ({"type": "Polygon", "coordinates": [ring(400, 1, 500, 2)]}, "in degrees"),
+        ({"type": "Polygon", "coordinates": []}, "holds no polygon"),
+        ([1, 2], "not a GeoJSON"),
     ],
-)
-def test_other_geometries_are_refused(geometry: dict[str, object], why: str) -> None:
-    with pytest.raises(ParameterError, match=why):
-        region_cells(GRID, 0, geometry)
+)  # fmt: skip
+def test_other_geometries_are_refused(tmp_path: Path, geometry: object, why: str) -> None:
+    path = tmp_path / "region.geojson"
+    path.write_text(json.dumps(geometry))
+    with pytest.raises((DecodeError, ParameterError), match=why):
+        valid_area(read_shapes(path)[0][0].geometry)
 
 
 def test_a_list_is_checked() -> None:

@@ -267,6 +267,15 @@ def test_check_warns_of_raw_reports_gone_early() -> None:
     assert "keep them for 8 days or more" in kept(7)[0]
 
 
+def test_check_refuses_strings_of_one_cohort_and_one_hash() -> None:
+    one = STRING.replace("num_cohorts = 32", "num_cohorts = 1")
+    assert not any("num_hashes = 1" in message for message in messages("budget = 20\n" + one))
+    both = one.replace("num_hashes = 2", "num_hashes = 1")
+    assert both != one
+    (said,) = (text for text in messages("budget = 20\n" + both) if "num_hashes = 1" in text)
+    assert said.startswith("error: homepage: num_cohorts = 1 with num_hashes = 1")
+
+
 def test_a_metric_is_collected_on_its_last_day() -> None:
     assert messages("budget = 20\n" + CATEGORY, today=date(2027, 6, 30)) == []
 

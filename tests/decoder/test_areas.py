@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from shapely.geometry import shape
 
+from decoder.density import outlines
 from decoder.density.areas import Areas, AreaShares, area_shares, check_size
 from decoder.density.cells import Places, places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
-from decoder.density.polygon_weights import areas_of, in_words
 from decoder.errors import DecodeError
 from decoder.formats.density_inputs import read_areas
 from decoder.model.noise import BitNoise
 from decoder.output.density_html import map_data
+from decoder.tables.vector_files import Shape
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
@@ -43,6 +45,15 @@ def square(west: float, south: float, east: float, north: float) -> Polygon:
 def feature(name: object, *rings: Polygon, **more: object) -> dict[str, Any]:
     shape = {"type": "Polygon", "coordinates": rings}
     return {"type": "Feature", "properties": {"name": name}, "geometry": shape, **more}
+
+
+def areas_of(grid: Grid, cells: Any, given: dict[str, Any]) -> tuple[Areas, tuple[str, ...]]:
+    """Areas of a GeoJSON, with the sentences about them."""
+    shapes = [
+        Shape(number, one["properties"], shape(one["geometry"]))
+        for number, one in enumerate(given["features"], start=1)
+    ]
+    return outlines.areas_of(grid, cells, outlines.outlines_of(shapes))
 
 
 def collection(*features: Any) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def test_areas_across_180_degrees_are_one() -> None:
     ("features", "reason"),
     [
         ([feature("", square(0, 0, 2, 2))], "has no 'name' of 1 to 60 characters"),
-        ([feature("a", square(0, 0, 2, 2))] * 2, "'a' stands twice"),
+        ([feature("a", square(0, 0, 2, 2))] * 2, "'a' is repeated"),
         ([feature("bow", [(0, 0), (4, 2), (4, 0), (0, 4), (0, 0)])], "crosses itself"),
         ([feature("out", square(0, 0, 1, 1), square(4, 4, 6, 6))], "hole is not inside"),
         ([feature("away", square(40, 40, 42, 42))], "no area has a part in the box"),
@@ -122,11 +133,11 @@ def test_what_a_reader_has_to_know_is_said(places: Places) -> None:
         feature("C", square(6, 0, 10, 4)),
         feature("D", square(40, 40, 42, 42)),
     )
-    areas, outside = areas_of(places.grid, places.shown_cells, given)
+    areas, notes = areas_of(places.grid, places.shown_cells, given)
     assert areas.names == ("A", "B", "C")
     assert areas.overlapping == (("A", "B"),)
     assert areas.covered == pytest.approx([1, 1, 0.5])
-    assert "overlap: 1 (as A and B)" in in_words(areas, outside)[1]
+    assert "overlap: 1 (as A and B)" in notes[1]
 
 
 @pytest.fixture(scope="module")

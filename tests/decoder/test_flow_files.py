@@ -151,6 +151,9 @@ def test_the_same_decoding_gives_the_same_bytes(counts: Path, folder: Path, tmp_
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
+CELL = METRIC.details.cells[0]
+
+
 def census(folder: Path, *lines: str) -> Path:
     path = folder / "census.csv"
     path.write_text("\n".join(["origin,destination,count", *lines]) + "\n", encoding="utf-8")
@@ -172,8 +175,14 @@ def test_a_census_is_read_by_names_of_cells(tmp_path: Path) -> None:
     ("lines", "said"),
     [
         (("x,y,5",), "no count of a pair of this metric's cells"),
-        ((f"{METRIC.details.cells[0]},{METRIC.details.cells[0]},-1",), "line 2: count '-1'"),
-        ((f"{METRIC.details.cells[0]},{METRIC.details.cells[0]},nan",), "line 2: count 'nan'"),
+        (
+            (f"{CELL},{CELL},-1",),
+            "line 2, column 'count': '-1'",
+        ),
+        (
+            (f"{CELL},{CELL},nan",),
+            "line 2, column 'count': 'nan'",
+        ),
     ],
 )
 def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: str) -> None:
@@ -181,7 +190,7 @@ def test_a_bad_census_is_refused(tmp_path: Path, lines: tuple[str, ...], said: s
         read_known_flows(census(tmp_path, *lines), METRIC.details)
     bad = tmp_path / "columns.csv"
     bad.write_text("from,to,count\n1,2,3\n")
-    with pytest.raises(CountsError, match="no column origin, destination"):
+    with pytest.raises(CountsError, match="no column 'origin', 'destination'"):
         read_known_flows(bad, METRIC.details)
 
 

@@ -93,14 +93,14 @@ def test_basic_rappor_of_one_cohort_is_decoded(tmp_path, hash_family):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("params", "k,h,m\n1,2,3\n", "expected the header k,h,m,p,q,f"),
-        ("counts", "1,2,3\n", r"1 rows of \[3\] cells; the parameters say 64 cohorts"),
+        ("params", "k,h,m\n1,2,3\n", "no column 'p', 'q', 'f'; it has 'k', 'h', 'm'"),
+        ("counts", "1,2,3\n", "1 rows of 3 cells; the parameters say 64 cohorts"),
         (
             "map",
             "word,1,2\n",
-            r"rows of \[2\] cells behind the string; the parameters say h\*m = 128",
+            "line 1: its cells are not 1 to 2 bits of each of 64 cohorts",
         ),
-        ("map", "word," + ",".join(["1"] * 128) + "\n", "outside its cohort"),
+        ("map", "word," + ",".join(["1"] * 128) + "\n", "line 1: its cells are not 1 to 2 bits"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(files, md5_params, name, text, message):

@@ -32,7 +32,7 @@ from metric_design.detection import (
 from metric_design.kind_design import Question, kind_design
 from metric_design.list_forecast import setting_of
 from metric_design.plan import Plan, check_question, make_plan
-from metric_design.plan_html import render_plan
+from metric_design.plan_page import render_plan
 from metric_design.population import read_shares, zipf_population, zipf_shares
 from metric_design.review import Finding
 from metric_design.search import solve
@@ -218,7 +218,8 @@ def test_populations(tmp_path: Path) -> None:
     document = tmp_path / "results.json"
     document.write_text(json.dumps({"detected": [{"value": "a", "share": 0.25}]}))
     assert read_shares(document).tolist() == [0.25]
-    for text, words in (("share\n2\n", "row 1: '2'"), ("a,b\n1,2\n", "no column"), ("", "no share"),
+    for text, words in (("share\n2\n", "line 2, column 'share': '2'"),
+                        ("a,b\n1,2\n", "no column"), ("", "no share"),
                         ("share\n.7\n.6\n", "add up to 1.3")):  # fmt: skip
         table.write_text(text)
         with pytest.raises(PlanError, match=words):

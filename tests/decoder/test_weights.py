@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.candidates.weights import Weights
+from decoder.candidates.weights import Weights, read_weights
 from decoder.errors import CandidatesError, DecodeError
-from decoder.formats.analyst_tables import read_weights
 from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, null_share
 from decoder.kinds.values import write_outputs
 from rappor_core.aggregate import Aggregate
@@ -170,8 +169,8 @@ def test_files_of_weights(tmp_path: Path) -> None:
     read = read_weights(path)
     assert (dict(read.of), read.others) == ({"über": 3.0}, 0.5)
     for text, why in (
-        ("a,b\nc,d\n", "'c', 'd'"),
-        ("a,1\na,2\n", "'a' stands twice"),
+        ("a,b\nc,d\n", "line 1, column 2: 'b' is not a number"),
+        ("a,1\na,2\n", "'a' is repeated"),
         ("a,0\n", "the weight of 'a' is 0.0"),
         ("a,1,2\n", "not a value and its weight"),
     ):

@@ -91,9 +91,9 @@ def test_weights_are_a_list_by_their_content(served: Running) -> None:
 
 
 BAD = [
-    ("a,1\na,2\n", 422, "stands twice"),
+    ("a,1\na,2\n", 422, "is repeated"),
     ("a,0\n", 422, "is 0.0, not from"),
-    ("a,nan\n", 422, "not from"),
+    ("a,nan\n", 422, "is not a number"),
     ("a\n", 422, "is not a value and its weight"),
     (",1\n", 422, "no value has a weight"),
     ('"a,1\n', 422, "the list: "),

@@ -20,7 +20,7 @@ from client_sdk.storage.directory import StateDirectory
 from decoder.output.dictionary import entries_of, write_site
 from metric_design.kind_design import Question
 from metric_design.plan import Plan, make_plan
-from metric_design.plan_html import render_plan
+from metric_design.plan_page import render_plan
 from metric_design.population import given_population
 from privacy_audit.audit import AuditOptions, AuditResult
 from privacy_audit.identity import identity

@@ -123,7 +123,7 @@ def test_no_text_is_formula_bidi_or_markup(folder: Path) -> None:
     text = (folder / "release.csv").read_text(encoding="utf-8")
     with (folder / "release.csv").open(newline="", encoding="utf-8") as lines:
         values = [row["value"] for row in csv.DictReader(lines)]
-    assert values[:6] == ["'=HYPERLINK(1)", "'+1", "'-1", "'@SUM(A1)", "'\\t=1", "''quoted"]
+    assert values[:6] == ["'=HYPERLINK(1)", "+1", "-1", "'@SUM(A1)", "'\\t=1", "''quoted"]
     for name in ("release.csv", "index.html", "release.json", "manifest.json"):
         found = (folder / name).read_text(encoding="utf-8")
         assert "\u202e" not in found
@@ -140,7 +140,8 @@ def test_no_text_is_formula_bidi_or_markup(folder: Path) -> None:
     [
         ("\uff1d1", "'\uff1d1"), ("\uff0b1", "'\uff0b1"), ("\uff0d1", "'\uff0d1"),
         ("\uff20x", "'\uff20x"), (' "=1', "' \"=1"), ("a;=1", "a;'=1"), ("a; +1", "a;' +1"),
-        ("a|-1", "a|'-1"), ("a-b;c=d", "a-b;c=d"),
+        ("a|-1", "a|'-1"), ("a-b;c=d", "a-b;c=d"), ("-1", "-1"), ("+.5e3", "+.5e3"),
+        ("-1+1", "'-1+1"), ("-cmd", "'-cmd"),
     ],
 )  # fmt: skip
 def test_formulas_of_any_kind_are_texts(text: str, safe: str) -> None:

@@ -1,0 +1,269 @@
+"""Named areas over the cells of a map: which part of each cell lies in an area, by shapely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shapely
+from scipy import sparse
+from shapely.affinity import translate
+from shapely.geometry import mapping
+
+from decoder.density.areas import Areas
+from decoder.grid_cells import cell_outline, cells_touching
+from decoder.tables.vector_files import Shape
+from decoder.typing import Floats
+from rappor_core.errors import ParameterError, shown
+from rappor_core.grid.box import Box
+from rappor_core.grid.grid import Grid
+
+MAX_AREAS = 500
+MAX_CORNERS = 100_000
+_MAX_NAME = 60
+_NEGLIGIBLE = 1e-9  # of a cell
+_AMBIGUOUS = 1e-3  # of a ring's surface: more of it would be inside or outside by the reading
+_TURNS = (-360.0, 0.0, 360.0)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A named area. geometry: A valid Polygon or MultiPolygon.  repaired: The file's was not."""
+
+    name: str
+    geometry: Any
+    repaired: bool = False
+
+
+def outlines_of(shapes: Sequence[Shape], name_property: str = "name") -> list[Outline]:
+    """Check the areas of a file.
+
+    Args:
+        shapes: A Polygon or MultiPolygon each.
+        name_property: The property that holds a feature's name.
+
+    Raises:
+        ParameterError: Another geometry, a name that is missing or repeated, an outline that
+            crosses itself or the antimeridian, a hole outside of its polygon, or too many.
+    """
+    if not 1 <= len(shapes) <= MAX_AREAS:
+        raise ParameterError(f"it has {len(shapes)} features, and 1 to {MAX_AREAS} can be areas")
+    corners = sum(shapely.get_num_coordinates(shape.geometry) for shape in shapes)
+    if corners > MAX_CORNERS:
+        raise ParameterError(f"{corners:,} corners, and {MAX_CORNERS:,} can be used; simplify them")
+    found: dict[str, Outline] = {}
+    for shape in shapes:
+        name = shape.name([name_property])
+        if not name or len(name) > _MAX_NAME:
+            raise ParameterError(
+                f"feature {shape.number} has no {shown(name_property)} of 1 to {_MAX_NAME} "
+                f"characters; its properties: {shape.known_properties}"
+            )
+        if name in found:
+            raise ParameterError(
+                f"feature {shape.number}: the name {shown(name)} is repeated; name areas apart"
+            )
+        try:
+            geometry = valid_area(shape.geometry)
+        except ParameterError as error:
+            raise ParameterError(f"feature {shape.number}, {shown(name)}: {error}") from error
+        found[name] = Outline(name, geometry, geometry is not shape.geometry)
+    return list(found.values())
+
+
+def valid_area(geometry: Any) -> Any:
+    """Return a Polygon or MultiPolygon as it is if it is valid, else the union of its parts.
+
+    Raises:
+        ParameterError: It is not an area, or it is ambiguous which points are in it.
+    """
+    if shapely.get_type_id(geometry) not in (3, 6):
+        kind = "None" if geometry is None else geometry.geom_type
+        raise ParameterError(f"its geometry is {shown(kind)}, not a Polygon or MultiPolygon")
+    if shapely.is_empty(geometry):
+        raise ParameterError("it holds no polygon")
+    for part in shapely.get_parts(geometry):
+        for ring in shapely.get_rings(part):
+            steps = np.abs(np.diff(shapely.get_coordinates(ring)[:, 0]))
+            if ((steps > 180) & (steps < 360)).any():
+                raise ParameterError("a ring crosses the antimeridian; cut it there (RFC 7946)")
+    if shapely.is_valid(geometry):
+        return geometry
+    united = shapely.union_all([_valid_polygon(part) for part in shapely.get_parts(geometry)])
+    if shapely.is_empty(united):
+        point = shapely.points(shapely.get_coordinates(geometry)[0])
+        raise ParameterError(f"it has no surface near {_place(point)}")
+    return united
+
+
+def _valid_polygon(polygon: Any) -> Any:
+    """Return the shell less its holes."""
+    shell, *holes = (_valid_ring(ring) for ring in shapely.get_rings(polygon))
+    inside = shapely.union_all(holes)
+    beyond = shapely.difference(inside, shell)
+    if shapely.area(beyond) > _AMBIGUOUS * shapely.area(inside):
+        point = shapely.point_on_surface(beyond)
+        raise ParameterError(f"a hole is not inside its polygon near {_place(point)}")
+    return shapely.difference(shell, inside)
+
+
+def _valid_ring(ring: Any) -> Any:
+    """Return what a ring goes around, once, several times or not; refuse one that crosses itself.
+
+    The signed surface of a figure of eight is not a multiple of what is inside.
+    """
+    polygon = shapely.polygons(ring)
+    if shapely.is_valid(polygon):
+        return polygon
+    inside = shapely.make_valid(polygon, method="structure", keep_collapsed=False)
+    surface = shapely.area(inside)
+    if not surface:
+        return shapely.Polygon()
+    times = shapely.area(polygon) / surface
+    if round(times) < 1 or abs(times - round(times)) > _AMBIGUOUS:
+        _, _, place = shapely.is_valid_reason(polygon).partition("[")
+        x, y = (float(number) for number in place.rstrip("]").split()[:2])
+        raise ParameterError(f"a ring crosses itself near longitude {x:g}, latitude {y:g}")
+    return inside
+
+
+def _place(point: Any) -> str:
+    return f"longitude {point.x:g}, latitude {point.y:g}"
+
+
+def areas_of(
+    grid: Grid, cells: Sequence[str], outlines: Sequence[Outline]
+) -> tuple[Areas, tuple[str, ...]]:
+    """Weigh the cells of one level by the part of their surface that is in each area.
+
+    Returns:
+        The areas that meet a cell, and what a reader of their shares has to know.
+
+    Raises:
+        ParameterError: No area meets a cell.
+    """
+    polygons = _cell_polygons(grid, cells)
+    tree, surfaces = shapely.STRtree(polygons), surface(polygons)
+    weights: Any = sparse.vstack(
+        [sparse.csr_array(_parts(one.geometry, polygons, tree, surfaces)[None]) for one in outlines]
+    ).tocsr()
+    met = np.flatnonzero(np.diff(weights.indptr)).tolist()
+    if not met:
+        raise ParameterError(
+            f"no area has a part in the box of the grid, {grid.box} (GeoJSON has longitude first)"
+        )
+    kept = [outlines[i] for i in met]
+    names, weights = tuple(one.name for one in kept), weights[met]
+    whole = surface(np.array([one.geometry for one in kept]))
+    covered = np.minimum(weights @ surfaces / whole, 1.0)
+    geometries = tuple(mapping(one.geometry) for one in kept)
+    areas = Areas(names, weights, covered, _overlapping(names, weights), geometries)
+    repaired = [one.name for one in kept if one.repaired]
+    return areas, _notes(areas, len(outlines) - len(met), repaired)
+
+
+def _cell_polygons(grid: Grid, cells: Sequence[str]) -> Any:
+    """The cells as polygons, longitude first, (n,)."""
+    corners = [np.array(cell_outline(grid, cell))[:, ::-1] for cell in cells]
+    return np.array([shapely.polygons(one) for one in corners])
+
+
+def surface(polygons: Any) -> Floats:
+    """Surfaces of polygons in degrees, up to a constant, (n,).
+
+    Exact on the sphere for edges that are straight in longitude and sine of the latitude.
+    """
+    return np.asarray(shapely.area(shapely.transform(polygons, _equal_area)))
+
+
+def _equal_area(corners: Floats) -> Floats:
+    return np.column_stack([corners[:, 0], np.sin(np.radians(corners[:, 1]))])
+
+
+def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
+    """The part of each cell that is in an area, (n,); longitudes may be a turn apart."""
+    inside = np.zeros(len(polygons))
+    for turn in _TURNS:
+        moved = translate(geometry, xoff=turn)
+        shapely.prepare(moved)
+        near = tree.query(moved, predicate="intersects")
+        whole = shapely.contains(moved, polygons[near])
+        inside[near[whole]] = 1.0
+        near = near[~whole]
+        inside[near] += surface(shapely.intersection(polygons[near], moved)) / surfaces[near]
+    inside[inside < _NEGLIGIBLE] = 0.0
+    return np.minimum(inside, 1.0)
+
+
+def _overlapping(names: Sequence[str], weights: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of areas that hold more of a cell together than there is."""
+    shared = (weights @ weights.T).tocoo()
+    pairs = zip(shared.row.tolist(), shared.col.tolist(), strict=True)
+    return tuple(
+        (names[i], names[j])
+        for i, j in sorted(pairs)
+        if i < j and float((weights[[i]] + weights[[j]]).max()) > 1 + 1e-6
+    )
+
+
+def _notes(areas: Areas, outside: int, repaired: Sequence[str]) -> tuple[str, ...]:
+    """What a reader of the areas' shares has to know."""
+    texts = [
+        "People are taken to be even within a cell: an area that holds a part of a cell gets that "
+        "part of its share."
+    ]
+    if areas.overlapping:
+        first, second = areas.overlapping[0]
+        texts.append(
+            f"Pairs of areas that overlap: {len(areas.overlapping)} (as {first} and {second}). "
+            "People in both are counted in both, and shares do not add up."
+        )
+    if repaired:
+        texts.append(
+            f"Outlines that were not valid, whose parts were united: {len(repaired)} (as "
+            f"{repaired[0]})."
+        )
+    partly = int(np.sum(areas.covered < 0.999))
+    if partly:
+        texts.append(
+            f"Areas that lie partly outside of the map's box: {partly}. Their shares are of the "
+            "part inside."
+        )
+    if outside:
+        texts.append(f"Areas without a part in the map's box, left out: {outside}.")
+    return tuple(texts)
+
+
+def region_cells(grid: Grid, level: int, region: Box | Any) -> tuple[str, ...]:
+    """List the grid's cells of a level that touch a region, sorted by code.
+
+    Args:
+        grid: Of the cells.
+        level: Of the cells.
+        region: A `Box`, or valid polygons, longitude first.
+
+    Raises:
+        ParameterError: No cell is left.
+    """
+    domain = grid.cells(level)
+    if isinstance(region, Box):
+        touched, what = set(cells_touching(grid, region, level)), f"the region {region}"
+        found = tuple(cell for cell in domain if cell in touched)
+    else:
+        polygons = _cell_polygons(grid, domain)
+        near: set[int] = set()
+        for turn in _TURNS:
+            moved = translate(region, xoff=turn)
+            indices = shapely.STRtree(polygons).query(moved, predicate="intersects")
+            near.update(indices[~shapely.touches(polygons[indices], moved)].tolist())
+        found = tuple(domain[i] for i in sorted(near))
+        west, south, east, north = shapely.bounds(region)
+        what = f"the region (latitude {south:g} to {north:g}, longitude {west:g} to {east:g})"
+    if not found:
+        raise ParameterError(
+            f"{what} and the box of the grid, {grid.box}, have no cell in common (GeoJSON has the "
+            "longitude first)"
+        )
+    return found

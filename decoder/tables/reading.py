@@ -1,0 +1,202 @@
+"""One strict reader of the tables that people give: CSV in UTF-8, gzipped or not.
+
+Nothing is guessed. Columns are separated by the character under which the header has the wanted
+names, or by commas where there is no header. Rows have as many cells as the first. A number is
+digits and a point; a text does not begin or end with blanks. What differs is refused by its line
+and column.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, TypeAlias, cast
+
+from decoder.errors import MissingColumnError, TableFileError
+from rappor_core.errors import shown
+
+Column: TypeAlias = str | int  # its name, or its number from 1 where there is no header
+
+DELIMITERS = (",", ";", "\t")
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
+_NUMBER = re.compile(r" *[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)? *", re.ASCII)
+_WHOLE = re.compile(r" *-?\d{1,18} *", re.ASCII)
+_INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))  # Unicode categories
+_SHOWN_COLUMNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table. line: its last line in the file, from 1.  cells: text by column."""
+
+    line: int
+    cells: Mapping[Column, str]
+
+    def text(self, column: Column, *, strip: bool = False) -> str:
+        """Return a text, "" for an empty cell.
+
+        Args:
+            column: Of the cell.
+            strip: Whether blanks at the ends are removed, of names that have none.
+
+        Raises:
+            TableFileError: It is not UTF-8, or begins or ends with an invisible character.
+        """
+        text = self.cells[column].strip() if strip else self.cells[column]
+        problem = text_problem(text)
+        if problem:
+            raise self.refused(column, f"{shown(text)} {problem}")
+        return text
+
+    def number(self, column: Column, low: float = -math.inf, high: float = math.inf) -> float:
+        """Return a finite number from `low` to `high`. Raises TableFileError."""
+        text = self.cells[column]
+        if not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+            raise self.refused(
+                column,
+                f"{shown(text)} is not a number: write digits and a point, as 4227.5, without "
+                "thousands separators or a decimal comma",
+            )
+        if not low <= float(text) <= high:
+            bounds = f"of {low:g} or more" if high == math.inf else f"from {low:g} to {high:g}"
+            raise self.refused(column, f"{shown(text)} is not a number {bounds}")
+        return float(text)
+
+    def whole_number(self, column: Column) -> int:
+        """Return an integer of at most 18 digits. Raises TableFileError."""
+        text = self.cells[column]
+        if not _WHOLE.fullmatch(text):
+            raise self.refused(column, f"{shown(text)} is not a whole number of at most 18 digits")
+        return int(text)
+
+    def refused(self, column: Column, problem: str) -> TableFileError:
+        """Return the error for a cell."""
+        name = column if isinstance(column, int) else shown(column)
+        return TableFileError(f"line {self.line}, column {name}: {problem}")
+
+
+def text_problem(text: str) -> str | None:
+    """Say what is wrong with a text that a device could not have meant; None if nothing is."""
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        return "is not UTF-8"
+    if text and (is_invisible(text[0]) or is_invisible(text[-1])):
+        return "begins or ends with a blank or an invisible character; remove it"
+    return None
+
+
+def is_invisible(character: str) -> bool:
+    """Whether a character is a blank, a control character or an invisible mark."""
+    return unicodedata.category(character) in _INVISIBLE
+
+
+def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) -> Iterator[Row]:
+    """Yield the rows under a header that names `columns`; other columns are passed over.
+
+    Args:
+        path: Of the file.
+        columns: Wanted names.
+        every_line: Whether an empty line of a table of one column is refused: it may be a row.
+
+    Raises:
+        MissingColumnError: The header lacks one.
+        TableFileError: The file is not such a table.
+    """
+    with opened(path) as file, _decoded(file) as text:
+        first = text.readline()
+        headers = {mark: next(csv.reader([first], delimiter=mark), []) for mark in DELIMITERS}
+        found = [mark for mark, header in headers.items() if set(columns) <= set(header)]
+        delimiter = found[0] if found else ","
+        header = headers[delimiter]
+        missing = [name for name in columns if name not in header]
+        if missing:
+            known = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) or "no header"
+            raise MissingColumnError(f"no column {', '.join(map(repr, missing))}; it has {known}")
+        for name in columns:
+            if header.count(name) > 1:
+                raise TableFileError(f"line 1: column {name!r} is repeated")
+        rows = _rows(chain([first], text), delimiter)
+        next(rows)
+        for line, cells in rows:
+            if not cells and every_line and len(header) == 1:
+                raise TableFileError(f'line {line} is empty; write "" for an empty cell')
+            if cells:
+                _check_width(line, cells, len(header))
+                yield Row(line, dict(zip(header, cells, strict=True)))
+
+
+def read_rows(path: Path, *, delimiter: str = ",", ragged: bool = False) -> Iterator[Row]:
+    """Yield the rows of a table without a header; columns are numbers from 1.
+
+    Args:
+        path: Of the file.
+        delimiter: Between columns.
+        ragged: Whether rows may have different numbers of cells.
+
+    Raises:
+        TableFileError: The file is not such a table.
+    """
+    width = None
+    with opened(path) as file, _decoded(file) as text:
+        for line, cells in _rows(text, delimiter):
+            if cells:
+                width = len(cells) if width is None or ragged else width
+                _check_width(line, cells, width)
+                yield Row(line, dict(enumerate(cells, start=1)))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes, through gzip where it begins as gzip does.
+
+    The file is opened once: what was read of a pipe would be missing the second time.
+
+    Raises:
+        TableFileError: The text is UTF-16, or only the name of the file says gzip.
+    """
+    with path.open("rb") as file:
+        if file.peek(2)[:2] == _GZIP:
+            with gzip.open(file, "rb") as unzipped:
+                yield _not_utf16(cast(io.BufferedReader, unzipped))
+        elif path.name.lower().endswith(".gz"):
+            raise TableFileError("this is not gzip, although its name ends in .gz; rename it")
+        else:
+            yield _not_utf16(file)
+
+
+def _not_utf16(file: io.BufferedReader) -> BinaryIO:
+    if file.peek(2)[:2] in _UTF16_BOMS:
+        raise TableFileError("the text is UTF-16; save it as UTF-8")
+    return file
+
+
+def _decoded(file: BinaryIO) -> io.TextIOWrapper:
+    """Text in which bytes that are not UTF-8 are surrogates, which `Row.text` refuses."""
+    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row, none of an empty line, with its line."""
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        for cells in rows:
+            yield rows.line_num, cells
+    except csv.Error as error:
+        raise TableFileError(f"line {rows.line_num}: {error}; check the quotes") from error
+
+
+def _check_width(line: int, cells: Sequence[str], width: int) -> None:
+    if len(cells) != width:
+        raise TableFileError(
+            f"line {line} has {len(cells)} cells, and the first line {width}: quote what holds a "
+            "comma, and write numbers without one"
+        )

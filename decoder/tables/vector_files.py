@@ -1,0 +1,209 @@
+"""Vector files of districts, regions and streets, as longitude and latitude (WGS 84).
+
+GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system that it cannot read
+without an error. Every other format is read by GDAL (pyogrio).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from decoder.errors import DecodeError
+from rappor_core.errors import shown
+
+MAX_BYTES = 32 * 2**20
+_BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark among them
+_SHOWN_PROPERTIES = 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A feature of a file.
+
+    number: From 1.  properties: Its attributes.  geometry: Of shapely, longitude first, or None.
+    """
+
+    number: int
+    properties: Mapping[str, Any]
+    geometry: Any
+
+    def name(self, properties: Sequence[str]) -> str:
+        """Return the first of some properties that is not empty, as printable text, or ""."""
+        for name in properties:
+            value = self.properties.get(name)
+            text = "" if value is None or isinstance(value, list | dict) else str(value)
+            kept = "".join(c for c in text if c.isprintable()).strip()
+            if kept:
+                return kept
+        return ""
+
+    @property
+    def known_properties(self) -> str:
+        """The names of its attributes, for a message."""
+        return (
+            ", ".join(shown(name) for name in list(self.properties)[:_SHOWN_PROPERTIES]) or "none"
+        )
+
+
+def read_shapes(path: Path) -> tuple[list[Shape], str]:
+    """Read all features of a file.
+
+    Returns:
+        The features, and the name of the coordinate system that they were transformed from, "" if
+        they were in WGS 84.
+
+    Raises:
+        DecodeError: It is too large, not a vector file, of an unknown or missing coordinate
+            system, or a geometry cannot be read; or the libraries are not installed.
+    """
+    try:
+        import pyogrio  # noqa: F401
+        import pyproj  # noqa: F401
+        import shapely  # noqa: F401
+    except ImportError as error:
+        raise DecodeError(
+            f"vector files need the library {error.name}: pip install 'rappor-telemetry[geo]'"
+        ) from error
+    if path.stat().st_size > MAX_BYTES:
+        raise DecodeError(f"it is larger than {MAX_BYTES // 2**20} MB; simplify the outlines")
+    shapes, system = _as_degrees(*(_geojson(path) if _is_json(path) else _other(path)))
+    for shape in shapes:
+        _check_degrees(shape)
+    return shapes, system
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file is JSON by its name, which GDAL then never opens, or by its first character.
+
+    Some formats of GDAL name other files or addresses, which it would read.
+    """
+    with path.open("rb") as file:
+        start = file.read(1024).lstrip(_BLANKS)
+    return path.suffix.lower() in (".json", ".geojson") or start.startswith((b"{", b"["))
+
+
+def _geojson(path: Path) -> tuple[list[Shape], str]:
+    """Read a GeoJSON: its features, and the name of their coordinate system."""
+    import shapely
+
+    document = json.loads(path.read_bytes().lstrip(_BLANKS))
+    shapes = []
+    for number, (properties, geometry) in enumerate(_features(document), start=1):
+        try:
+            shape = None if geometry is None else shapely.from_geojson(json.dumps(geometry))
+        except shapely.GEOSException as error:
+            raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
+        shapes.append(Shape(number, properties, shape))
+    return shapes, _named_system(document)
+
+
+def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """Yield properties and geometry of each feature of a GeoJSON object."""
+    kind = document.get("type") if isinstance(document, Mapping) else None
+    if kind == "FeatureCollection" and isinstance(document.get("features"), list):
+        for feature in document["features"]:
+            if not isinstance(feature, Mapping) or feature.get("type") != "Feature":
+                raise DecodeError("a member of its features is not a GeoJSON Feature")
+            yield from _features(feature)
+    elif kind == "Feature":
+        properties = document.get("properties")
+        known = properties if isinstance(properties, Mapping) else {}
+        yield known, document.get("geometry")
+    elif isinstance(document, Mapping) and ("coordinates" in document or "geometries" in document):
+        yield {}, document
+    else:
+        raise DecodeError("it is not a GeoJSON FeatureCollection, Feature or geometry")
+
+
+def _named_system(document: Mapping[str, Any]) -> str:
+    """The coordinate system: WGS 84 unless a member `crs` names one (GeoJSON 2008)."""
+    system = document.get("crs")
+    if system is None:
+        return "OGC:CRS84"
+    properties = system.get("properties") if isinstance(system, Mapping) else None
+    name = properties.get("name") if isinstance(properties, Mapping) else None
+    if not isinstance(name, str):
+        raise DecodeError(f"its coordinate system (crs) {shown(str(system))} has no name")
+    return name
+
+
+def _other(path: Path) -> tuple[list[Shape], str]:
+    """Read a file by GDAL: its features, and the name of their coordinate system."""
+    import pyogrio
+    import shapely
+
+    try:
+        layers = pyogrio.list_layers(path)
+        if len(layers) != 1:
+            names = ", ".join(shown(str(name)) for name, _ in layers) or "none"
+            raise DecodeError(f"it has {len(layers)} layers ({names}); give a file of one")
+        meta, _, geometries, columns = pyogrio.raw.read(path)
+    except pyogrio.errors.DataSourceError as error:
+        raise DecodeError(f"it is not a vector file that GDAL can read: {error}") from error
+    if geometries is None:
+        raise DecodeError("it has no geometries")
+    if not meta["crs"]:
+        raise DecodeError("it names no coordinate system: add it, as the .prj file of a shapefile")
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    fields = [str(name) for name in meta["fields"]]
+    properties = [dict(zip(fields, row, strict=True)) for row in rows] if fields else None
+    shapes = []
+    for number, content in enumerate(geometries, start=1):
+        try:
+            geometry = None if content is None else shapely.from_wkb(content)
+        except shapely.GEOSException as error:
+            raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
+        shapes.append(Shape(number, properties[number - 1] if properties else {}, geometry))
+    return shapes, str(meta["crs"])
+
+
+def _as_degrees(shapes: Sequence[Shape], system: str) -> tuple[list[Shape], str]:
+    """Transform two-dimensional geometries to longitude and latitude; see `read_shapes`."""
+    import pyproj
+    import shapely
+    from pyproj.exceptions import ProjError
+
+    try:
+        crs = pyproj.CRS.from_user_input(system).to_2d()
+        transformer = pyproj.Transformer.from_crs(
+            crs, "OGC:CRS84", always_xy=True, allow_ballpark=False
+        )
+    except ProjError as error:
+        raise DecodeError(
+            f"no transformation to WGS 84 is known from its coordinate system {shown(system)}"
+        ) from error
+
+    def degrees(corners: Any) -> Any:
+        x, y = corners.T
+        return np.column_stack(transformer.transform(x, y, errcheck=True))
+
+    is_degrees = crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326"))
+    found = []
+    for shape in shapes:
+        geometry = shapely.force_2d(shape.geometry)
+        try:
+            moved = geometry if is_degrees else shapely.transform(geometry, degrees)
+        except ProjError as error:
+            raise DecodeError(
+                f"feature {shape.number} is outside of its coordinate system {shown(system)}"
+            ) from error
+        found.append(Shape(shape.number, shape.properties, moved))
+    return found, "" if is_degrees else crs.name
+
+
+def _check_degrees(shape: Shape) -> None:
+    import shapely
+
+    corners = shapely.get_coordinates(shape.geometry)
+    inside = (np.abs(corners[:, 0]) <= 540) & (np.abs(corners[:, 1]) <= 90)
+    if not inside.all():
+        x, y = corners[~inside][0]
+        raise DecodeError(
+            f"feature {shape.number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
+        )

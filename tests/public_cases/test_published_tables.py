@@ -1,0 +1,103 @@
+"""What users' tables broke in `rappor release`: numbers, missing values and trees of strangers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rappor_cli.main import main
+
+REGIONS = "N,land\nS,land\n"
+
+
+def written(folder: Path, **files: str) -> dict[str, Path]:
+    paths = {name: folder / f"{name}.csv" for name in files}
+    for name, path in paths.items():
+        path.write_text(files[name], encoding="utf-8")
+    return paths
+
+
+def anonymize(files: dict[str, Path], out: Path, *more: str) -> list[str]:
+    tree = f"region={files['region']}"
+    words = ["release", "anonymize", str(files["people"]), "--columns", "region", "--k", "2"]
+    return [*words, "--hierarchy", tree, "-o", str(out), *more]
+
+
+def test_negative_numbers_stay_numbers(tmp_path: Path) -> None:
+    rows = "".join(f"N,{-number % 7 - 3}\n" for number in range(20))
+    files = written(tmp_path, people="region,saldo\n" + rows, region=REGIONS)
+    out = tmp_path / "out.csv"
+    words = anonymize(files, out, "--keep", "saldo")
+    assert main(words) == 0
+    lines = out.read_text().splitlines()[1:]
+    assert {line.split(",")[1] for line in lines} == {str(number) for number in range(-3, 4)}
+
+
+@pytest.mark.parametrize("age", ["[20,29]", "]23,45]", "<=23", ">23", "any age", "NA", "", "23"])
+def test_measures_take_intervals_and_missing_values(age: str, tmp_path: Path) -> None:
+    before = "region,age\n" + "".join(f"N,{20 + number}\n" for number in range(30))
+    after = "region,age\n" + f'N,"{age}"\n' * 30
+    files = written(tmp_path, before=before, after=after)
+    words = ["release", "measure", str(files["before"]), str(files["after"])]
+    assert main([*words, "--columns", "region,age", "--numbers", "age"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [("agee", "'agee' is none of the columns region, age"),
+     ("region", "column 'region': 'N' is no number and no interval")],
+)  # fmt: skip
+def test_measures_name_what_is_no_number(
+    numbers: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "region,age\n" + "".join(f"N,{20 + number}\n" for number in range(30))
+    files = written(tmp_path, people=rows)
+    words = ["release", "measure", str(files["people"]), str(files["people"])]
+    assert main([*words, "--columns", "region,age", "--numbers", numbers]) == 1
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["", "NA", "?", "null"])
+def test_missing_values_are_no_diversity(
+    missing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of N who say an illness say the same: N is joined with S, or the warning says it."""
+    rows = "region,illness\n" + "N,hepatitis\n" * 3
+    rows += f'N,"{missing}"\nS,flu\nS,flu\nS,cold\nS,cold\n'
+    files = written(tmp_path, people=rows, region=REGIONS)
+    out = tmp_path / "out.csv"
+    words = anonymize(files, out, "--keep", "illness")
+    assert main(words) == 0
+    assert "all rows of a class say the same" in capsys.readouterr().err
+    assert main([*words, "--sensitive", "illness", "--distinct", "2"]) == 0
+    assert {line.split(",")[0] for line in out.read_text().splitlines()[1:]} == {"land"}
+
+
+@pytest.mark.parametrize(
+    ("tree", "told"),
+    [
+        ("N,land\nN,land\nS,land\n", "line 2, column 1: 'N' stands in line 1 already"),
+        ("N,land\nS\n", "line 2 has 1 cells, and the first line 2"),
+        ("N,land\nS ,land\n", "line 2, column 1: 'S ' begins or ends with a blank"),
+        ("N\nS\n", "line 1 has to be a leaf, its ancestors and the root"),
+        ("N,a;land\nS,a;land\n", "line 1 has to be a leaf, its ancestors and the root"),
+    ],
+)
+def test_trees_are_refused_by_line(
+    tree: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = written(tmp_path, people="region\n" + "N\nS\n" * 4, region=tree)
+    words = anonymize(files, tmp_path / "out.csv")
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert "region.csv: " in error
+    assert told in error
+
+
+def test_semicolons_are_found_in_tables_and_trees(tmp_path: Path) -> None:
+    files = written(tmp_path, people="region;age\n" + "N;1\nS;2\n" * 4, region="N;land\nS;land\n")
+    out = tmp_path / "out.csv"
+    words = anonymize(files, out)
+    assert main(words) == 0
+    assert len(out.read_text().splitlines()) == 9
