@@ -10,14 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.tables.table import csv_of_texts
-from decoder_service.jobs.api import Me
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute, takes_file
 from decoder_service.shell.models import AggregateRow, ListRow, ListVersionRow
-from decoder_service.shell.requests import service_of
+from decoder_service.shell.requests import Me, Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]
@@ -47,9 +46,9 @@ class Share(StrictModel):
 
 
 @router.get("/lists", operation_id="listLists")
-def list_lists(request: Request, person: Me) -> dict[str, Any]:
+def list_lists(service: Service, person: Me) -> dict[str, Any]:
     """Your lists and shared ones, with their latest versions."""
-    return {"lists": [shown_list(row) for row in service_of(request).lists.all(person)]}
+    return {"lists": [shown_list(row) for row in service.lists.all(person)]}
 
 
 @router.post("/lists", operation_id="createList", status_code=201, openapi_extra=_FILE)
@@ -86,15 +85,15 @@ async def create_list(
 
 
 @router.get("/lists/{list_id}", operation_id="getList")
-def get_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
+def get_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
     """A list and its versions."""
-    row = service_of(request).lists.get(person, list_id)
+    row = service.lists.get(person, list_id)
     return shown_list(row) | {"versions": [shown_version(one) for one in row.versions]}
 
 
 @router.get("/lists/{list_id}/content", operation_id="getListContent")
 def get_content(
-    request: Request,
+    service: Service,
     person: Me,
     list_id: str,
     version: Number | None = None,
@@ -105,7 +104,7 @@ def get_content(
     Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
     formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
     """
-    lists = service_of(request).lists
+    lists = service.lists
     row = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
@@ -131,23 +130,23 @@ async def add_version(
 
 
 @router.post("/lists/{list_id}/share", operation_id="shareList")
-def share(request: Request, person: Me, list_id: str, body: Share) -> dict[str, Any]:
+def share(service: Service, person: Me, list_id: str, body: Share) -> dict[str, Any]:
     """Show a list of yours to other analysts, or to yourself alone."""
-    service_of(request).lists.share(person, list_id, body.shared)
-    return shown_list(service_of(request).lists.get(person, list_id))
+    service.lists.share(person, list_id, body.shared)
+    return shown_list(service.lists.get(person, list_id))
 
 
 @router.delete("/lists/{list_id}", operation_id="deleteList")
-def delete_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
+def delete_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
     """Delete a list of yours and its values; results keep its digest."""
-    service_of(request).lists.delete(person, list_id)
+    service.lists.delete(person, list_id)
     return {"deleted": list_id}
 
 
 @router.get("/aggregates", operation_id="listAggregates")
-def list_aggregates(request: Request, person: Me) -> dict[str, Any]:
+def list_aggregates(service: Service, person: Me) -> dict[str, Any]:
     """Aggregates that you uploaded or that jobs of yours have read, newest first."""
-    rows = service_of(request).aggregates.all(person)
+    rows = service.aggregates.all(person)
     return {"aggregates": [shown_aggregate(row) for row in rows]}
 
 

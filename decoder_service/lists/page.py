@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
@@ -14,32 +13,30 @@ from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.guard import takes_file
 from decoder_service.shell.models import ListRow
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Form, Posted, Reader, redirect, render
+from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.web import Form, Posted, Visit, redirect
 from decoder_service.shell.web import router as new_router
 
 router = new_router()
 
 
 @router.get("/lists")
-def index(request: Request, person: Reader) -> Response:
+def index(visit: Visit) -> Response:
     """The page of own and shared lists and of uploaded counts, with the forms to send more."""
-    service = service_of(request)
-    return render(
-        request,
+    service = visit.service
+    return visit.render(
         "lists.html.j2",
-        person,
-        lists=service.lists.all(person),
-        aggregates=service.aggregates.all(person),
+        lists=service.lists.all(visit.person),
+        aggregates=service.aggregates.all(visit.person),
     )
 
 
 @router.post("/lists")
 @takes_file
-def create(request: Request, person: Reader, form: Form) -> Response:
+def create(service: Service, person: Me, form: Form) -> Response:
     """Store a list from a file or from what was typed."""
     content, suffix = _values(form)
-    made = service_of(request).lists.create(
+    made = service.lists.create(
         person,
         form.text("name"),
         content,
@@ -54,23 +51,21 @@ def create(request: Request, person: Reader, form: Form) -> Response:
 
 @router.post("/lists/aggregates")
 @takes_file
-def upload(request: Request, person: Reader, form: Form) -> Response:
+def upload(service: Service, person: Me, form: Form) -> Response:
     """Store an uploaded aggregate file."""
     if "file" not in form.files:
         raise RequestError("no file was chosen; rappor aggregate METRIC -o FILE makes one")
-    service_of(request).aggregates.upload(person, form.files["file"][1])
+    service.aggregates.upload(person, form.files["file"][1])
     return redirect("/lists")
 
 
 @router.get("/lists/{list_id}")
-def one(request: Request, person: Reader, list_id: str) -> Response:
+def one(visit: Visit, list_id: str) -> Response:
     """The page of a list and its versions."""
-    row = service_of(request).lists.get(person, list_id)
-    own = row.owner == person.id or person.is_admin
-    return render(
-        request,
+    row = visit.service.lists.get(visit.person, list_id)
+    own = row.owner == visit.person.id or visit.person.is_admin
+    return visit.render(
         "list.html.j2",
-        person,
         row=row,
         own=own,
         takes={
@@ -82,27 +77,27 @@ def one(request: Request, person: Reader, list_id: str) -> Response:
 
 @router.post("/lists/{list_id}/versions")
 @takes_file
-def add_version(request: Request, person: Reader, list_id: str, form: Form) -> Response:
+def add_version(service: Service, person: Me, list_id: str, form: Form) -> Response:
     """Store a new version of a list."""
     content, suffix = _values(form)
     column = form.text("column") or None
-    service_of(request).lists.add_version(person, list_id, content, suffix=suffix, column=column)
+    service.lists.add_version(person, list_id, content, suffix=suffix, column=column)
     return redirect(f"/lists/{list_id}")
 
 
 @router.post("/lists/{list_id}/share")
-def share(request: Request, person: Reader, list_id: str, form: Form) -> Response:
+def share(service: Service, person: Me, list_id: str, form: Form) -> Response:
     """Share a list with other analysts, or stop sharing it."""
-    service_of(request).lists.share(person, list_id, bool(form.text("shared")))
+    service.lists.share(person, list_id, bool(form.text("shared")))
     return redirect(f"/lists/{list_id}")
 
 
 @router.post("/lists/{list_id}/delete")
-def delete(request: Request, person: Reader, list_id: str, form: Form) -> Response:
+def delete(service: Service, person: Me, list_id: str, form: Form) -> Response:
     """Delete a list, once that was confirmed."""
     if not form.text("sure"):
         raise RequestError("tick the box beside Delete: the values are gone for good")
-    service_of(request).lists.delete(person, list_id)
+    service.lists.delete(person, list_id)
     return redirect("/lists")
 
 

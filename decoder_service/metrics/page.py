@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.interface import has_candidates, kinds_with
@@ -25,11 +24,9 @@ from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
 from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
-from decoder_service.people.permissions import Person
 from decoder_service.shell.errors import NotFoundError
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Reader, render
+from decoder_service.shell.web import Visit
 from decoder_service.shell.web import router as new_router
 from rappor_core.text import visible
 
@@ -95,46 +92,42 @@ class Version:
 
 
 @router.get("/metrics")
-def index(request: Request, person: Reader, q: str = "") -> Response:
+def index(visit: Visit, q: str = "") -> Response:
     """The page of all metrics that the collector lists, or that a result is of."""
-    found = service_of(request).metrics.all(person)
+    found = visit.service.metrics.all(visit.person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
-    stored = service_of(request).results.all(person, operation="series", limit=MOST_RESULTS)
+    stored = visit.service.results.all(visit.person, operation="series", limit=MOST_RESULTS)
     newest = {row.metric: row for row in reversed(stored)}
     rows = [
         replace(_health(name, views), last=_last_change(newest.get(name)))
         for name, views in sorted(by_name.items())
     ]
     shown = [row for row in rows if _matches(row, q)]
-    return render(
-        request, "metrics.html.j2", person, rows=shown, total=len(rows), q=q, problem=found.problem
-    )
+    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=found.problem)
 
 
 @router.get("/metrics/{name}")
-def one(request: Request, person: Reader, name: str) -> Response:
+def one(visit: Visit, name: str) -> Response:
     """The page of a metric: for each version its shares over time and its reports."""
-    service = service_of(request)
-    found = service.metrics.all(person)
+    service = visit.service
+    found = service.metrics.all(visit.person)
     views = [view for view in found.metrics if view.name.partition("/")[0] == name]
-    results = service.results.all(person, metric=name, limit=MOST_RESULTS)
+    results = service.results.all(visit.person, metric=name, limit=MOST_RESULTS)
     if not views and not results:
         raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
     versions = [
-        _version(request, person, params_id, views, results)
+        _version(visit, params_id, views, results)
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
     if any("/" in view.name for view in views):  # slots and levels of places: those with results
         versions = [one for one in versions if one.results] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
-    return render(
-        request,
+    return visit.render(
         "metric.html.j2",
-        person,
-        chart=chart_of(request, person, series),
+        chart=chart_of(visit, series),
         colours=THEMES["light"],
         ranges=RANGES,
         health=_health(name, views, results),
@@ -187,8 +180,7 @@ def _matches(row: Health, q: str) -> bool:
 
 
 def _version(
-    request: Request,
-    person: Person,
+    visit: Visit,
     params_id: str,
     views: Sequence[MetricView],
     results: Sequence[ResultRow],
@@ -198,7 +190,7 @@ def _version(
     series = next((row for row in own if row.operation == "series"), None)
     alpha: float | None = None
     if series is not None:
-        found = json.loads(service_of(request).results.file(person, series.id, RESULTS))
+        found = json.loads(visit.service.results.file(visit.person, series.id, RESULTS))
         values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
         panels, names = value_panels(found, values), window_names(found)
         reports, level, alpha = window_reports(found), found["level"], found["alpha"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 
-from decoder_service.jobs.api import Limit, Me
+from decoder_service.jobs.api import Limit
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import shown_key
 from decoder_service.people.permissions import Role
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.models import AuditRow, IdentityRow
-from decoder_service.shell.requests import service_of
+from decoder_service.shell.requests import Me, Service
 
 router = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
 Name = Annotated[str, StringConstraints(max_length=200)]
@@ -36,45 +36,45 @@ class KeepOut(StrictModel):
 
 
 @router.get("/keys", operation_id="listKeys")
-def list_keys(request: Request, person: Me) -> dict[str, Any]:
+def list_keys(service: Service, person: Me) -> dict[str, Any]:
     """All keys, without their secrets."""
-    return {"keys": [shown_key(row) for row in service_of(request).access.list_keys(person)]}
+    return {"keys": [shown_key(row) for row in service.access.list_keys(person)]}
 
 
 @router.post("/keys", operation_id="createKey", status_code=201)
-def create_key(request: Request, person: Me, body: NewKeySpec) -> dict[str, Any]:
+def create_key(service: Service, person: Me, body: NewKeySpec) -> dict[str, Any]:
     """Make a key; only this answer shows it whole."""
-    made = service_of(request).access.create_key(person, body.name, body.role, body.label)
+    made = service.access.create_key(person, body.name, body.role, body.label)
     return {"key_id": made.key_id, "name": made.name, "role": made.role, "key": made.text}
 
 
 @router.post("/keys/{key_id}/revoke", operation_id="revokeKey")
-def revoke_key(request: Request, person: Me, key_id: str) -> dict[str, Any]:
+def revoke_key(service: Service, person: Me, key_id: str) -> dict[str, Any]:
     """Make a key worthless, and end its sessions."""
-    service_of(request).access.revoke_key(person, key_id)
+    service.access.revoke_key(person, key_id)
     return {"revoked": key_id}
 
 
 @router.get("/identities", operation_id="listIdentities")
-def list_identities(request: Request, person: Me) -> dict[str, Any]:
+def list_identities(service: Service, person: Me) -> dict[str, Any]:
     """Who signs in through the identity provider."""
-    rows = service_of(request).access.list_identities(person)
+    rows = service.access.list_identities(person)
     return {"identities": [shown_identity(row) for row in rows]}
 
 
 @router.post("/identities/{person_id}/keep-out", operation_id="keepOut")
-def keep_out(request: Request, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
+def keep_out(service: Service, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
     """Keep a person of the identity provider out and end their sessions, or let them in again."""
-    service_of(request).access.keep_out(person, person_id, body.out)
+    service.access.keep_out(person, person_id, body.out)
     return {"person_id": person_id, "out": body.out}
 
 
 @router.get("/audit", operation_id="readAudit")
 def read_audit(
-    request: Request, person: Me, limit: Annotated[Limit, Query()] = 100
+    service: Service, person: Me, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
     """The latest acts of people, newest first."""
-    rows = service_of(request).access.read_audit(person, limit)
+    rows = service.access.read_audit(person, limit)
     return {"entries": [shown_entry(row) for row in rows]}
 
 

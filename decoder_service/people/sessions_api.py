@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import StringConstraints
 
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.permissions import Person
 from decoder_service.shell.guard import GuardedRoute, without_key
-from decoder_service.shell.requests import current_person, service_of, sign_in, sign_out
+from decoder_service.shell.requests import Me, Service, sign_in, sign_out
 
 router = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 
@@ -30,17 +30,15 @@ def post_session(request: Request, response: Response, body: SignIn) -> dict[str
 
 
 @router.get("/v1/session", operation_id="getSession")
-def get_session(person: Annotated[Person, Depends(current_person)]) -> dict[str, Any]:
+def get_session(person: Me) -> dict[str, Any]:
     """Who is asking."""
     return shown_person(person)
 
 
 @router.get("/v1/usage", operation_id="getUsage")
-def get_usage(
-    request: Request, person: Annotated[Person, Depends(current_person)]
-) -> dict[str, Any]:
+def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
-    return {name: asdict(one) for name, one in service_of(request).usage.of(person).items()}
+    return {name: asdict(one) for name, one in service.usage.of(person).items()}
 
 
 @router.delete("/v1/session", operation_id="signOut")

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from decoder_service.shell.errors import AuthenticationError
 from decoder_service.shell.guard import without_key
-from decoder_service.shell.requests import service_of, sign_in, sign_out
-from decoder_service.shell.web import Form, Reader, redirect, render
+from decoder_service.shell.requests import Me, service_of, sign_in, sign_out
+from decoder_service.shell.web import Form, redirect, render
 from decoder_service.shell.web import router as new_router
 
 router = new_router()
@@ -47,7 +47,7 @@ def enter(request: Request, form: Form) -> Response:
 
 
 @router.post("/sign-out")
-def leave(request: Request, person: Reader, form: Form) -> Response:
+def leave(request: Request, person: Me, form: Form) -> Response:
     """End the session."""
     del form
     of_provider = service_of(request).provider is not None and not person.key_id

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 from pydantic import StringConstraints
 from starlette.responses import Response
 
-from decoder_service.jobs.api import Limit, Me, Offset
+from decoder_service.jobs.api import Limit, Offset
 from decoder_service.jobs.specs import NewRelease, StrictModel
 from decoder_service.people.permissions import Person
 from decoder_service.releases.decisions import sees_review
@@ -20,7 +20,7 @@ from decoder_service.results.rules import media_type
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.models import ReleaseRow
-from decoder_service.shell.requests import service_of
+from decoder_service.shell.requests import Me, Service
 from disclosure.release.files import SIGNATURE
 
 router = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
@@ -41,31 +41,31 @@ class ReleaseWithdrawal(StrictModel):
 
 @router.get("", operation_id="listReleases")
 def list_releases(
-    request: Request,
+    service: Service,
     person: Me,
     state: ReleaseState | None = None,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Releases that you may see, newest first: approved ones, your own, all of who approves."""
-    found = service_of(request).releases.all(person, state=state, limit=limit, offset=offset)
+    found = service.releases.all(person, state=state, limit=limit, offset=offset)
     return {"releases": [shown_release(row, person) for row in found]}
 
 
 @router.post("", operation_id="proposeRelease", status_code=201)
-def propose(request: Request, person: Me, body: NewRelease) -> dict[str, Any]:
+def propose(service: Service, person: Me, body: NewRelease) -> dict[str, Any]:
     """Build a release from results of yours, for another person to approve."""
-    return shown_release(service_of(request).releases.propose(person, body), person)
+    return shown_release(service.releases.propose(person, body), person)
 
 
 @router.get("/{release_id}", operation_id="getRelease")
-def get_release(request: Request, person: Me, release_id: str) -> dict[str, Any]:
+def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]:
     """A release and its files. signed: by the service's key, when it was approved.
 
     For who proposed or may approve it: what became of its results (`sources`), and whether the
     proposer still has a key (`proposer_holds`).
     """
-    releases = service_of(request).releases
+    releases = service.releases
     row = releases.get(person, release_id)
     files = releases.files(person, release_id)
     shown = shown_release(row, person, releases.is_stale(row))
@@ -79,18 +79,18 @@ def get_release(request: Request, person: Me, release_id: str) -> dict[str, Any]
 
 
 @router.get("/{release_id}/difference", operation_id="getReleaseDifference")
-def get_difference(request: Request, person: Me, release_id: str) -> dict[str, Any]:
+def get_difference(service: Service, person: Me, release_id: str) -> dict[str, Any]:
     """How it differs from the last release of its name that was approved."""
-    found = service_of(request).releases.difference(person, release_id)
+    found = service.releases.difference(person, release_id)
     return {"policy": found.policy, "changes": found.rows}
 
 
 @router.get("/{release_id}/files/{name}", operation_id="getReleaseFile")
 def get_file(
-    request: Request, person: Me, release_id: str, name: Annotated[str, Path(max_length=64)]
+    service: Service, person: Me, release_id: str, name: Annotated[str, Path(max_length=64)]
 ) -> Response:
     """A file of a release, the bytes that its manifest names."""
-    content = service_of(request).releases.file(person, release_id, name)
+    content = service.releases.file(person, release_id, name)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Security-Policy": FILE_POLICY,
@@ -99,29 +99,23 @@ def get_file(
 
 
 @router.post("/{release_id}/approve", operation_id="approveRelease")
-def approve(request: Request, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+def approve(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
     """Publish what another person proposed; it is settled for good."""
-    return shown_release(
-        service_of(request).releases.approve(person, release_id, body.reason), person
-    )
+    return shown_release(service.releases.approve(person, release_id, body.reason), person)
 
 
 @router.post("/{release_id}/reject", operation_id="rejectRelease")
-def reject(request: Request, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+def reject(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
     """Refuse what another person proposed; it is settled for good."""
-    return shown_release(
-        service_of(request).releases.reject(person, release_id, body.reason), person
-    )
+    return shown_release(service.releases.reject(person, release_id, body.reason), person)
 
 
 @router.post("/{release_id}/withdraw", operation_id="withdrawRelease")
 def withdraw(
-    request: Request, person: Me, release_id: str, body: ReleaseWithdrawal
+    service: Service, person: Me, release_id: str, body: ReleaseWithdrawal
 ) -> dict[str, Any]:
     """Take back what you proposed, before it is settled; its files are deleted."""
-    return shown_release(
-        service_of(request).releases.withdraw(person, release_id, body.reason), person
-    )
+    return shown_release(service.releases.withdraw(person, release_id, body.reason), person)
 
 
 def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:

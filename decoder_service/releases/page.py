@@ -8,19 +8,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.permissions import Act, Person, require
+from decoder_service.people.permissions import Act, require
 from decoder_service.releases.decisions import sees_review
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import FieldError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
+from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
 from disclosure.release.files import SIGNATURE
 
@@ -95,21 +94,19 @@ router = new_router()
 
 
 @router.get("/releases")
-def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
     if state and state not in set(ReleaseState):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(ReleaseState)}")
     page = max(page, 1)
-    rows = service_of(request).releases.all(
-        person,
+    rows = visit.service.releases.all(
+        visit.person,
         state=ReleaseState(state) if state else None,
         limit=PAGE + 1,
         offset=(page - 1) * PAGE,
     )
-    return render(
-        request,
+    return visit.render(
         "releases.html.j2",
-        person,
         rows=rows[:PAGE],
         more=len(rows) > PAGE,
         page=page,
@@ -119,19 +116,19 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 
 
 @router.get("/releases/new")
-def new(request: Request, person: Reader, result: str = "", name: str = "") -> Response:
+def new(visit: Visit, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
     given = {"name": [name], "result": [result], "fields": ["1"], **default_fields()}
-    return _form(request, person, Posted(given, {}))
+    return _form(visit, Posted(given, {}))
 
 
 @router.post("/releases")
-def propose(request: Request, person: Reader, form: Form) -> Response:
+def propose(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
-    require(person, Act.ANALYSE)
+    require(visit.person, Act.ANALYSE)
     try:
         if form.text("switch"):
-            return _form(request, person, _switched(form))
+            return _form(visit, _switched(form))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
@@ -139,28 +136,26 @@ def propose(request: Request, person: Reader, form: Form) -> Response:
         given: dict[str, Any] = {"name": form.text("name"), "note": form.text("note")}
         given |= {"policy": policy_of_form(form), "sources": sources}
         asked = parsed(NewRelease, given)
-        row = service_of(request).releases.propose(person, asked)
+        row = visit.service.releases.propose(visit.person, asked)
     except ServiceError as error:
         status, _ = status_of(error)
         field = error.field if isinstance(error, FieldError) else ""
-        return _form(request, person, form, str(error), status, field)
+        return _form(visit, form, str(error), status, field)
     return redirect(f"/releases/{row.id}")
 
 
 @router.get("/releases/{release_id}")
-def one(request: Request, person: Reader, release_id: str) -> Response:
+def one(visit: Visit, release_id: str) -> Response:
     """The page of a release: what it changes, for those who may approve it, and its files."""
-    releases = service_of(request).releases
-    row = releases.get(person, release_id)
-    review = sees_review(person, row)
-    changes = releases.difference(person, release_id) if review else None
+    releases = visit.service.releases
+    row = releases.get(visit.person, release_id)
+    review = sees_review(visit.person, row)
+    changes = releases.difference(visit.person, release_id) if review else None
     proposed = row.state == ReleaseState.PROPOSED
-    query = query_of(request.query_params)
-    files, sources = releases.files(person, release_id), releases.sources(person, row)
-    return render(
-        request,
+    query = query_of(visit.request.query_params)
+    files, sources = releases.files(visit.person, release_id), releases.sources(visit.person, row)
+    return visit.render(
         "release.html.j2",
-        person,
         row=row,
         files=files,
         signed=any(file.name == SIGNATURE for file in files),
@@ -173,8 +168,8 @@ def one(request: Request, person: Reader, release_id: str) -> Response:
         **(shown_changes(changes, query) if changes is not None else {}),
         stale=releases.is_stale(row),
         proposed=proposed,
-        may_decide=proposed and person.may(Act.REVIEW) and person.id != row.proposer,
-        may_withdraw=proposed and person.id == row.proposer,
+        may_decide=proposed and visit.person.may(Act.REVIEW) and visit.person.id != row.proposer,
+        may_withdraw=proposed and visit.person.id == row.proposer,
     )
 
 
@@ -196,43 +191,40 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
 
 
 @router.post("/releases/{release_id}/approve")
-def approve(request: Request, person: Reader, release_id: str, form: Form) -> Response:
+def approve(service: Service, person: Me, release_id: str, form: Form) -> Response:
     """Approve and publish a release, once that was confirmed."""
     require(person, Act.REVIEW)
     if not form.text("sure"):
         raise RequestError("tick the box beside Approve: it is settled for good")
-    service_of(request).releases.approve(person, release_id, form.text("reason"))
+    service.releases.approve(person, release_id, form.text("reason"))
     return redirect(f"/releases/{release_id}")
 
 
 @router.post("/releases/{release_id}/reject")
-def reject(request: Request, person: Reader, release_id: str, form: Form) -> Response:
+def reject(service: Service, person: Me, release_id: str, form: Form) -> Response:
     """Reject a release."""
-    service_of(request).releases.reject(person, release_id, form.text("reason"))
+    service.releases.reject(person, release_id, form.text("reason"))
     return redirect(f"/releases/{release_id}")
 
 
 @router.post("/releases/{release_id}/withdraw")
-def withdraw(request: Request, person: Reader, release_id: str, form: Form) -> Response:
+def withdraw(service: Service, person: Me, release_id: str, form: Form) -> Response:
     """Withdraw a release."""
-    service_of(request).releases.withdraw(person, release_id, form.text("reason"))
+    service.releases.withdraw(person, release_id, form.text("reason"))
     return redirect(f"/releases/{release_id}")
 
 
 def _form(
-    request: Request,
-    person: Person,
+    visit: Visit,
     form: Posted,
     problem: str = "",
     status: int = 200,
     wrong: str = "",
 ) -> Response:
-    return render(
-        request,
+    return visit.render(
         "release_form.html.j2",
-        person,
         status,
-        results=service_of(request).releases.offered(person),
+        results=visit.service.releases.offered(visit.person),
         form=form,
         chosen=set(form.all("result")),
         problem=problem,

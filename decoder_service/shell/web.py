@@ -31,7 +31,8 @@ from decoder_service.shell.errors import (
 )
 from decoder_service.shell.guard import GuardedRoute, Handler
 from decoder_service.shell.problems import DISK_FULL, status_of
-from decoder_service.shell.requests import current_person
+from decoder_service.shell.requests import Me, Service, current_person
+from decoder_service.shell.service import DecoderService
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
 from rappor_server.validation import first_problem
@@ -85,7 +86,6 @@ async def _read_form(request: Request) -> Posted:
     return Posted(texts, files)
 
 
-Reader = Annotated[Person, Depends(current_person)]
 PageNumber = Annotated[int, Query(le=10_000_000)]
 
 
@@ -128,6 +128,26 @@ def render(
         .render(path=request.url.path, person=person, may=_may(person), **context)
     )
     return HTMLResponse(text, status, headers=HEADERS)
+
+
+@dataclass(frozen=True, slots=True)
+class PageVisit:
+    """The request for a page, with the service and the person who is signed in."""
+
+    request: Request
+    service: DecoderService
+    person: Person
+
+    def render(self, name: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Make the page of one of `templates/`."""
+        return render(self.request, name, self.person, status, **context)
+
+
+def _visit(request: Request, service: Service, person: Me) -> PageVisit:
+    return PageVisit(request, service, person)
+
+
+Visit = Annotated[PageVisit, Depends(_visit)]
 
 
 def environment() -> Environment:
