@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
 from decoder_service.alarms.rows import EventState, load_alarms, save_event
-from decoder_service.jobs.specs import StrictModel, canonical
+from decoder_service.jobs.specs import Name, StrictModel, canonical
 from decoder_service.schedules.rows import WindowState, add_values, end_window, first_reading
 from decoder_service.schedules.rules import Schedules, spec_of_schedule
 from decoder_service.schedules.series import Family, WindowTests, decided, load_tests
@@ -49,6 +49,19 @@ class Rules(StrictModel):
     cohort: bool = False
     refused: Share | None = None
     failed: bool = True
+
+
+class NewAlarm(StrictModel):
+    """The request for an alarm on a schedule.
+
+    target: of its messages, one that an operator set up.  show_values: whether values, which are
+    sensitive, leave the service.
+    """
+
+    name: Name
+    target: Annotated[str, StringConstraints(max_length=1000)]
+    rules: Rules = Rules()
+    show_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from decoder_service.alarms import delivery, rows
-from decoder_service.alarms.events import Rules
+from decoder_service.alarms.events import NewAlarm
 from decoder_service.alarms.rows import EventState
-from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.access import Access
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
 from decoder_service.shell.clock import Clock
@@ -48,43 +48,25 @@ class Alarms:
     urls: Mapping[str, str]
     pages: str
 
-    def create(
-        self,
-        person: Person,
-        schedule_id: str,
-        name: str,
-        target: str,
-        rules: Rules,
-        show_values: bool = False,
-    ) -> AlarmRow:
-        """Set an alarm.
+    def create(self, person: Person, schedule_id: str, asked: NewAlarm) -> AlarmRow:
+        """Set an alarm on a schedule of the person.
 
-        Args:
-            person: owner of the schedule.
-            schedule_id: whose windows are looked at.
-            name: of the alarm.
-            target: a name of `urls`.
-            rules: which findings send a message.
-            show_values: whether values, which are sensitive, leave the service.
-
-        Raises:
-            RoleError, NotFoundError, RequestError, QuotaError.
+        Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target.
         """
         require(person, Act.ANALYSE)
-        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
-            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
-        if target not in self.urls:
+        if asked.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
             raise RequestError(
-                f"target {target[:60]!a} is not set up here ({names}); an operator sets alarm_urls"
+                f"target {asked.target[:60]!a} is not set up here ({names}); an operator sets "
+                "alarm_urls"
             )
         row = AlarmRow(
             id=self.random_bytes(8).hex(),
             schedule_id=schedule_id,
-            name=name,
-            target=target,
-            rules=rules.model_dump_json(),
-            show_values=show_values,
+            name=asked.name,
+            target=asked.target,
+            rules=asked.rules.model_dump_json(),
+            show_values=asked.show_values,
             created=self.clock().timestamp(),
         )
         with self.database.writing() as db:
@@ -92,7 +74,7 @@ class Alarms:
             if len(rows.load_alarms(db, [schedule_id])) >= MAX_ALARMS:
                 raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
             save(db, row)
-            self.access.note(db, person, "create-alarm", alarm=row.id, target=target)
+            self.access.note(db, person, "create-alarm", alarm=row.id, target=row.target)
         return row
 
     def all(self, person: Person, schedule_id: str) -> list[AlarmRow]:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Annotated
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -54,6 +55,17 @@ FileName = Annotated[
 StratumText = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
+
+
+def _check_printable(text: str) -> str:
+    if not text.isprintable() or text != text.strip():
+        raise ValueError("give printable characters, without blanks around them")
+    return text
+
+
+Label = Annotated[str, StringConstraints(max_length=200), AfterValidator(_check_printable)]
+Name = Annotated[Label, StringConstraints(min_length=1)]
+Note = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_check_printable)]
 WholeNumber = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Repeats = Annotated[float, Field(ge=1, le=LARGEST, allow_inf_nan=False)]
@@ -240,10 +252,10 @@ class ReleaseSource(StrictModel):
 class NewRelease(StrictModel):
     """A release as it is proposed. policy: text of release.toml.  note: for who approves it."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    name: Name
     policy: Annotated[str, StringConstraints(min_length=1, max_length=MAX_POLICY)]
     sources: Annotated[list[ReleaseSource], Field(min_length=1, max_length=MAX_RESULTS)]
-    note: Annotated[str, StringConstraints(max_length=1000)] = ""
+    note: Note = ""
 
 
 def canonical(value: object) -> str:

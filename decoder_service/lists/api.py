@@ -13,6 +13,7 @@ from decoder.tables.table import csv_of_texts
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind
+from decoder_service.lists.rules import NewList
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute, takes_file
 from decoder_service.shell.models import AggregateRow, ListRow, ListVersionRow
@@ -54,14 +55,7 @@ def list_lists(service: Service, person: Me) -> dict[str, Any]:
 @router.post("/lists", operation_id="createList", status_code=201, openapi_extra=_FILE)
 @takes_file
 async def create_list(
-    request: Request,
-    person: Me,
-    name: Text,
-    source: Text = "",
-    suffix: Suffix = "txt",
-    column: Text | None = None,
-    shared: bool = False,
-    kind: ListKind = ListKind.CANDIDATES,
+    request: Request, service: Service, person: Me, asked: Annotated[NewList, Query()]
 ) -> dict[str, Any]:
     """Store a list: the body is a file with a value a line, or a csv.
 
@@ -70,17 +64,7 @@ async def create_list(
     FeatureCollection of polygons, whose names are in the property `column`, "name" by default.
     """
     content = await request.body()
-    row = await run_in_threadpool(
-        service_of(request).lists.create,
-        person,
-        name,
-        content,
-        source=source,
-        suffix=suffix,
-        column=column,
-        shared=shared,
-        kind=kind,
-    )
+    row = await run_in_threadpool(service.lists.create, person, asked, content)
     return shown_list(row)
 
 

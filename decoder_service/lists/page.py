@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder_service.lists.rows import ListKind
+from decoder_service.lists.rules import NewList
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.guard import takes_file
 from decoder_service.shell.models import ListRow
 from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, Posted, Visit, redirect
+from decoder_service.shell.web import Form, Posted, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
 
 router = new_router()
@@ -36,16 +37,11 @@ def index(visit: Visit) -> Response:
 def create(service: Service, person: Me, form: Form) -> Response:
     """Store a list from a file or from what was typed."""
     content, suffix = _values(form)
-    made = service.lists.create(
-        person,
-        form.text("name"),
-        content,
-        source=form.text("source"),
-        suffix=suffix,
-        column=form.text("column") or None,
-        shared=bool(form.text("shared")),
-        kind=_kind(form.text("kind", ListKind.CANDIDATES)),
-    )
+    given: dict[str, Any] = {"name": form.text("name"), "source": form.text("source")}
+    given |= {"column": form.text("column") or None, "format": suffix}
+    given |= {"shared": bool(form.text("shared"))}
+    asked = parsed(NewList, given | {"kind": form.text("kind", ListKind.CANDIDATES)})
+    made = service.lists.create(person, asked, content)
     return redirect(f"/lists/{made.id}")
 
 
@@ -123,12 +119,6 @@ def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
         else value
         for member, value in spec.items()
     }
-
-
-def _kind(text: str) -> ListKind:
-    if text not in set(ListKind):
-        raise RequestError(f"kind {text[:20]!a} is not one of {', '.join(ListKind)}")
-    return ListKind(text)
 
 
 def _values(form: Posted) -> tuple[bytes, str]:

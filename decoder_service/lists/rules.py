@@ -5,22 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Annotated, Literal
 
+from pydantic import StringConstraints
 from sqlalchemy.orm import Session
 
+from decoder_service.jobs.specs import Name, Note, StrictModel
 from decoder_service.lists import rows
 from decoder_service.lists.contents import content_of
 from decoder_service.lists.rows import PRIVATE, SHARED, ListKind
-from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.access import Access
 from decoder_service.people.permissions import Act, Person, own_lists, require, visible_lists
 from decoder_service.shell.clock import Clock
 from decoder_service.shell.database import ServiceDatabase, save, visible_row
-from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
+from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
 from decoder_service.shell.models import ListRow, ListVersionRow
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 
-MAX_SOURCE = 1000
+
+class NewList(StrictModel):
+    """The request for a list.
+
+    source: where it comes from, in words.  format: of a file of candidates: txt (a value a line)
+    or csv; others have one form.  column: of a table; of areas the property that names them.
+    shared: whether other analysts see it.  kind: what it holds, for good.
+    """
+
+    name: Name
+    source: Note = ""
+    format: Literal["txt", "csv"] = "txt"
+    column: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    shared: bool = False
+    kind: ListKind = ListKind.CANDIDATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +89,13 @@ class Lists:
             raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
         return found[0]
 
-    def create(
-        self,
-        person: Person,
-        name: str,
-        content: bytes,
-        *,
-        source: str = "",
-        suffix: str = "txt",
-        column: str | None = None,
-        shared: bool = False,
-        kind: ListKind = ListKind.CANDIDATES,
-    ) -> ListRow:
+    def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.
 
         Args:
             person: its owner.
-            name: new among the owner's lists.
+            asked: its name, new among the owner's lists, and what it holds.
             content: a file of values, of values with weights, of known flows, or of areas.
-            source: where it comes from, in words.
-            suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
-            column: of a table; of areas the property that names them.
-            shared: whether other analysts see it.
-            kind: what it holds, for good.
 
         Returns:
             The list.
@@ -104,21 +105,16 @@ class Lists:
             DecodeError.
         """
         require(person, Act.ANALYSE)
-        _check_text("name", name, MAX_NAME)
-        _check_text("source", source, MAX_SOURCE)
-        if not name:
-            raise RequestError("name '': give the list a name")
-        values, entries = self._read(content, kind, suffix, column)
-        at, list_id = self.clock().timestamp(), self.random_bytes(8).hex()
-        visibility = SHARED if shared else PRIVATE
+        values, entries = self._read(content, asked.kind, asked.format, asked.column)
+        list_id, name = self.random_bytes(8).hex(), asked.name
         row = ListRow(
             id=list_id,
             name=name,
             owner=person.id,
-            visibility=visibility,
-            source=source,
-            created=at,
-            kind=kind,
+            visibility=SHARED if asked.shared else PRIVATE,
+            source=asked.source,
+            created=self.clock().timestamp(),
+            kind=asked.kind,
         )
         with self.database.writing() as db:
             mine = (ListRow.owner == person.id) & (ListRow.name == name)
@@ -204,8 +200,3 @@ class Lists:
         )
         rows.save_version(db, row, values)
         return row
-
-
-def _check_text(what: str, text: str, most: int) -> None:
-    if len(text) > most or not text.isprintable() or text != text.strip():
-        raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")

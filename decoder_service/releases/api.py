@@ -7,11 +7,10 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
-from pydantic import StringConstraints
 from starlette.responses import Response
 
 from decoder_service.jobs.api import Limit, Offset
-from decoder_service.jobs.specs import NewRelease, StrictModel
+from decoder_service.jobs.specs import NewRelease, Note, StrictModel
 from decoder_service.people.permissions import Person
 from decoder_service.releases.decisions import sees_review
 from decoder_service.releases.rows import ReleaseState
@@ -24,19 +23,18 @@ from decoder_service.shell.requests import Me, Service
 from disclosure.release.files import SIGNATURE
 
 router = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
-Text = Annotated[str, StringConstraints(max_length=1000)]
 
 
 class ReleaseDecision(StrictModel):
     """Why a release is approved or rejected."""
 
-    reason: Text
+    reason: Note
 
 
 class ReleaseWithdrawal(StrictModel):
     """Why a release is withdrawn, if anything is to be said."""
 
-    reason: Text = ""
+    reason: Note = ""
 
 
 @router.get("", operation_id="listReleases")
@@ -101,13 +99,17 @@ def get_file(
 @router.post("/{release_id}/approve", operation_id="approveRelease")
 def approve(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
     """Publish what another person proposed; it is settled for good."""
-    return shown_release(service.releases.approve(person, release_id, body.reason), person)
+    decide = service.releases.decide
+    row = decide(person, release_id, ReleaseState.APPROVED, body.reason)
+    return shown_release(row, person)
 
 
 @router.post("/{release_id}/reject", operation_id="rejectRelease")
 def reject(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
     """Refuse what another person proposed; it is settled for good."""
-    return shown_release(service.releases.reject(person, release_id, body.reason), person)
+    decide = service.releases.decide
+    row = decide(person, release_id, ReleaseState.REJECTED, body.reason)
+    return shown_release(row, person)
 
 
 @router.post("/{release_id}/withdraw", operation_id="withdrawRelease")
@@ -115,7 +117,9 @@ def withdraw(
     service: Service, person: Me, release_id: str, body: ReleaseWithdrawal
 ) -> dict[str, Any]:
     """Take back what you proposed, before it is settled; its files are deleted."""
-    return shown_release(service.releases.withdraw(person, release_id, body.reason), person)
+    decide = service.releases.decide
+    row = decide(person, release_id, ReleaseState.WITHDRAWN, body.reason)
+    return shown_release(row, person)
 
 
 def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from decoder_service.releases.publishing import Files, ReleasePublisher
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.releases.sources import files_of
 from decoder_service.results.files import RELEASE_FILES
-from decoder_service.shell.errors import ConflictError, RequestError, RoleError
+from decoder_service.shell.errors import ConflictError, RoleError
 from decoder_service.shell.models import ReleaseRow
 from disclosure.release.files import MANIFEST
 
@@ -48,12 +48,6 @@ def stale(row: ReleaseRow) -> ConflictError:
         "that one; reject it, and have it proposed again",
         name=row.name,
     )
-
-
-def check_words(what: str, text: str, most: int) -> None:
-    """Raises RequestError for a text that is too long, or that cannot be seen."""
-    if len(text) > most or not text.isprintable() or text != text.strip():
-        raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
 
 
 def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:

@@ -13,10 +13,11 @@ from starlette.responses import Response
 from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.permissions import Act, require
-from decoder_service.releases.decisions import sees_review
+from decoder_service.releases.api import ReleaseWithdrawal
+from decoder_service.releases.decisions import ACTS, sees_review
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
-from decoder_service.shell.errors import FieldError, RequestError, ServiceError
+from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
 from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect
@@ -33,6 +34,7 @@ NUMBERS = {  # name: label, default, unit
 }
 _SHARES = {"min_low", "rounding"}  # in the file as shares
 PREFIX = "policy_"
+DECISIONS = {act: state for state, act in ACTS.items()}
 
 
 def policy_of_form(form: Posted) -> str:
@@ -190,27 +192,17 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
     }
 
 
-@router.post("/releases/{release_id}/approve")
-def approve(service: Service, person: Me, release_id: str, form: Form) -> Response:
-    """Approve and publish a release, once that was confirmed."""
-    require(person, Act.REVIEW)
-    if not form.text("sure"):
+@router.post("/releases/{release_id}/{act}")
+def decide(service: Service, person: Me, release_id: str, act: str, form: Form) -> Response:
+    """Approve a release, once that was confirmed, or reject or withdraw it."""
+    state = DECISIONS.get(act)
+    if state is None:
+        raise NotFoundError(f"a release is not settled by {act[:20]!a}")
+    require(person, Act.ANALYSE)
+    if state is ReleaseState.APPROVED and not form.text("sure"):
         raise RequestError("tick the box beside Approve: it is settled for good")
-    service.releases.approve(person, release_id, form.text("reason"))
-    return redirect(f"/releases/{release_id}")
-
-
-@router.post("/releases/{release_id}/reject")
-def reject(service: Service, person: Me, release_id: str, form: Form) -> Response:
-    """Reject a release."""
-    service.releases.reject(person, release_id, form.text("reason"))
-    return redirect(f"/releases/{release_id}")
-
-
-@router.post("/releases/{release_id}/withdraw")
-def withdraw(service: Service, person: Me, release_id: str, form: Form) -> Response:
-    """Withdraw a release."""
-    service.releases.withdraw(person, release_id, form.text("reason"))
+    asked = parsed(ReleaseWithdrawal, {"reason": form.text("reason")})
+    service.releases.decide(person, release_id, state, asked.reason)
     return redirect(f"/releases/{release_id}")
 
 

@@ -14,14 +14,13 @@ from sqlalchemy.orm import Session
 
 from decoder_service.jobs.rules import check_page
 from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.access import Access
 from decoder_service.people.permissions import Act, Person, require, visible_releases
 from decoder_service.releases import rows
 from decoder_service.releases.decisions import (
     ACTS,
     approval_of,
     check_may_decide,
-    check_words,
     sees_review,
     stale,
 )
@@ -49,7 +48,6 @@ from decoder_service.shell.models import ReleaseRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings
 from rappor_core.text import visible
 
-MAX_REASON = 1000
 MAX_WAITING = 20  # of a person
 _MAX_POLICY_WORDS = 500
 
@@ -180,8 +178,6 @@ class Releases:
             self.building.release()
 
     def _propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
-        check_words("name", asked.name, MAX_NAME)
-        check_words("note", asked.note, MAX_REASON)
         with self.database.reading() as db:
             self._check_room(db, person, 0)
             sources, metrics = load_sources(db, person, asked.sources)
@@ -221,33 +217,17 @@ class Releases:
             self.access.note(db, person, "propose-release", **detail, digest=row.digest)
             return visible_row(db, ReleaseRow, true(), row.id)
 
-    def approve(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
-        """Publish what another person proposed.
+    def decide(
+        self, person: Person, release_id: str, state: ReleaseState, reason: str
+    ) -> ReleaseRow:
+        """Approve or reject what another person proposed, or withdraw one's own proposal, whose
+        files are deleted.
 
         Raises RoleError, NotFoundError, RequestError without a reason, and ConflictError where it
         is settled, or another release was approved that it was not built on.
         """
-        require(person, Act.REVIEW)
-        return self._decide(person, release_id, ReleaseState.APPROVED, reason)
-
-    def reject(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
-        """Refuse what another person proposed. Raises as `approve`."""
-        require(person, Act.REVIEW)
-        return self._decide(person, release_id, ReleaseState.REJECTED, reason)
-
-    def withdraw(self, person: Person, release_id: str, reason: str = "") -> ReleaseRow:
-        """Withdraw an own proposal before it is decided; its files are deleted.
-
-        Raises as `approve`.
-        """
-        require(person, Act.ANALYSE)
-        return self._decide(person, release_id, ReleaseState.WITHDRAWN, reason)
-
-    def _decide(
-        self, person: Person, release_id: str, state: ReleaseState, reason: str
-    ) -> ReleaseRow:
-        check_words("reason", reason, MAX_REASON)
-        if not reason and state != ReleaseState.WITHDRAWN:
+        require(person, Act.ANALYSE if state is ReleaseState.WITHDRAWN else Act.REVIEW)
+        if not reason and state is not ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
         with self.database.writing() as db:
             self.access.check_holds(db, person)

@@ -24,6 +24,7 @@ from decoder_service.jobs.specs import (
 )
 from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind
+from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
 from decoder_service.people.quotas import Amount
 from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
@@ -31,7 +32,7 @@ from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, PageNumber, Visit, redirect
+from decoder_service.shell.web import Form, PageNumber, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
 
 PAGE = 50
@@ -136,7 +137,8 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
         raise RequestError("no string is ticked: tick those that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
     source = f"strings of result {result_id}, read by {person.name}"
-    made = service.lists.create(person, form.text("name"), text, source=source[:1000])
+    asked = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
+    made = service.lists.create(person, asked, text)
     return redirect(f"/lists/{made.id}")
 
 

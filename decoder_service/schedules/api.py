@@ -6,12 +6,11 @@ import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import StringConstraints
 
-from decoder_service.alarms.events import Rules, shown_event
+from decoder_service.alarms.events import NewAlarm, shown_event
 from decoder_service.jobs.api import Limit
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.schedules.choices import Name, NewSchedule, ScheduleChoices
+from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
 from decoder_service.schedules.rules import shown_schedule
 from decoder_service.schedules.status import ScheduleStatus, shown_status
 from decoder_service.shell.clock import text_of
@@ -26,15 +25,6 @@ class Enabled(StrictModel):
     """Whether a schedule is switched on."""
 
     enabled: bool
-
-
-class NewAlarm(StrictModel):
-    """The request for an alarm on a schedule: its rules, and the target of its messages."""
-
-    name: Name
-    target: Annotated[str, StringConstraints(max_length=1000)]
-    rules: Rules = Rules()
-    show_values: bool = False
 
 
 @router.post("", operation_id="createSchedule", status_code=201)
@@ -110,10 +100,7 @@ def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
 @router.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
 def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
     """Set an alarm; its target is one that an operator set up."""
-    row = service.alarms.create(
-        person, schedule_id, body.name, body.target, body.rules, body.show_values
-    )
-    return shown_alarm(row)
+    return shown_alarm(service.alarms.create(person, schedule_id, body))
 
 
 @router.get("/{schedule_id}/alarms", operation_id="listAlarms")

@@ -129,15 +129,7 @@ def delete(service: Service, person: Me, schedule_id: str, form: Form) -> Respon
 def create_alarm(visit: Visit, schedule_id: str, form: Form) -> Response:
     """Set an alarm. One that is refused keeps its form."""
     try:
-        asked = alarm_of_form(form)
-        visit.service.alarms.create(
-            visit.person,
-            schedule_id,
-            asked.name,
-            asked.target,
-            asked.rules,
-            asked.show_values,
-        )
+        visit.service.alarms.create(visit.person, schedule_id, alarm_of_form(form))
     except RequestError as error:
         return _shown(visit, schedule_id, form=form, error=error)
     return redirect(f"/schedules/{schedule_id}")

@@ -101,9 +101,6 @@ class Schedules:
         self, asked: ScheduleChoices, metric: str, every: str, operation: Operation
     ) -> JobSpec:
         """What is decoded in each window. Raises RequestError."""
-        name = asked.name
-        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
-            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
         if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         if operation == "series" and every not in list(Each):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from decoder_service.schedules.api import NewAlarm
+from decoder_service.alarms.events import NewAlarm
 from decoder_service.schedules.series import SeriesView
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted, parsed

@@ -216,9 +216,9 @@ def test_the_database_refuses_what_came_second(
     ]
     monkeypatch.setattr(operations, "is_stale", lambda *_: False)
     releases, root = served.service.releases, served.people["root"]
-    releases.approve(root, made[0], "good")
+    releases.decide(root, made[0], ReleaseState.APPROVED, "good")
     with pytest.raises(ConflictError, match="proposed again"):
-        releases.approve(root, made[1], "good")
+        releases.decide(root, made[1], ReleaseState.APPROVED, "good")
     assert releases.get(root, made[1]).state == "proposed"
     assert releases.get(root, made[1]).decided is None
 
