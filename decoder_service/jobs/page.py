@@ -20,11 +20,10 @@ from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
+from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, require
-from decoder_service.shell.errors import FieldError, RequestError, ServiceError
+from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import JobRow
-from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import (
     Form,
@@ -36,7 +35,6 @@ from decoder_service.shell.web import (
 from decoder_service.shell.web import (
     router as new_router,
 )
-from rappor_core.errors import RapporError
 
 PAGE = 50
 router = new_router()
@@ -91,7 +89,7 @@ def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> 
     known = known_metric(visit, metric)
     asked = _asked(operation, (known and known.kind) or kind)
     days = _served_days(known, asked.operation == "compare")
-    return _form(visit, asked, Posted({"metric": [metric], **days, **given}, {}), "")
+    return _form(visit, asked, Posted({"metric": [metric], **days, **given}, {}))
 
 
 @router.post("/jobs")
@@ -99,14 +97,10 @@ def submit(visit: Visit, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
     asked = _asked(form.text("operation"), form.text("kind"))
     try:
-        lists = visit.service.lists.all(visit.person)
-        spec = spec_of_form(asked.operation, asked.decoder, as_ids(form, lists))
+        spec = spec_of_form(asked.operation, asked.decoder, form)
         row = visit.service.jobs.submit(visit.person, spec)
-    except RapporError as error:
-        if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
-            raise
-        field = error.field if isinstance(error, FieldError) else ""
-        return _form(visit, asked, form, str(error), status_of(error)[0], field)
+    except ServiceError as error:
+        return _form(visit, asked, form, error)
     return redirect(f"/jobs/{row.id}")
 
 
@@ -238,14 +232,7 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _form(
-    visit: Visit,
-    asked: Asked,
-    given: Posted,
-    problem: str,
-    status: int = 200,
-    wrong: str = "",
-) -> Response:
+def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
     service, metric = visit.service, given.text("metric")
     lists, known = service.lists.all(visit.person), known_metric(visit, metric)
     names = {view.name for view in service.metrics.all(visit.person).metrics if view.listed}
@@ -261,11 +248,8 @@ def _form(
         "needs_list": bool(
             known and known.own_values is False and has_candidates(known.kind or "string")
         ),
-        "wrong": wrong,
         "percent_of_share": percent_of_share,
-        "given": as_names(given, lists),
-        "list_names": unique_names(lists),
-        "problem": problem,
+        "given": given,
         **lists_by_kind(lists),
         "aggregates": [
             one
@@ -280,7 +264,7 @@ def _form(
         "corrections": CORRECTIONS,
         "usual_flows": FlowOptions(),
     }  # fmt: skip
-    return visit.render("new_job.html.j2", status, **context)
+    return visit.render_form("new_job.html.j2", error, **context)
 
 
 def _is_alike(kind: str, other: str) -> bool:

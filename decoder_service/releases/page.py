@@ -18,7 +18,6 @@ from decoder_service.releases.decisions import ACTS, sees_review
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
-from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
@@ -140,9 +139,7 @@ def propose(visit: Visit, form: Form) -> Response:
         asked = parsed(NewRelease, given)
         row = visit.service.releases.propose(visit.person, asked)
     except ServiceError as error:
-        status, _ = status_of(error)
-        field = error.field if isinstance(error, FieldError) else ""
-        return _form(visit, form, str(error), status, field)
+        return _form(visit, form, error)
     return redirect(f"/releases/{row.id}")
 
 
@@ -206,21 +203,13 @@ def decide(service: Service, person: Me, release_id: str, act: str, form: Form) 
     return redirect(f"/releases/{release_id}")
 
 
-def _form(
-    visit: Visit,
-    form: Posted,
-    problem: str = "",
-    status: int = 200,
-    wrong: str = "",
-) -> Response:
-    return visit.render(
+def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Response:
+    return visit.render_form(
         "release_form.html.j2",
-        status,
+        error,
         results=visit.service.releases.offered(visit.person),
         form=form,
         chosen=set(form.all("result")),
-        problem=problem,
-        wrong=wrong,
         texts=TEXTS,
         numbers=NUMBERS,
     )

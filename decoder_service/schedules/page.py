@@ -14,19 +14,20 @@ from decoder_service.alarms.events import shown_event
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
+    form_fields,
     in_labels,
     percent_of_share,
     weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
-from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
+from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.choices import Every, NewSchedule, ScheduleChoices
+from decoder_service.schedules.rules import spec_of_schedule
 from decoder_service.schedules.series import Family, SeriesView
 from decoder_service.schedules.view import RULES, alarm_of_form, found_values, rules_in_words
-from decoder_service.shell.errors import FieldError, QuotaError, RequestError, ServiceError
+from decoder_service.shell.errors import QuotaError, RequestError, ServiceError
 from decoder_service.shell.models import ScheduleRow
-from decoder_service.shell.problems import status_of
 from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
@@ -67,7 +68,7 @@ def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") ->
 def create(visit: Visit, form: Form) -> Response:
     """Make a schedule; what is wrong is said above the form, which keeps what was typed."""
     try:
-        given = _choices(_with_ids(visit, form)) | {
+        given = _choices(form) | {
             "metric": form.text("metric"),
             "every": form.text("every"),
             "operation": form.text("operation", "decode"),
@@ -75,7 +76,7 @@ def create(visit: Visit, form: Form) -> Response:
         asked = in_labels(lambda: parsed(NewSchedule, given))
         row = visit.service.schedules.create(visit.person, asked)
     except ServiceError as error:
-        return _again(visit, None, form, error)
+        return _form(visit, None, form, error)
     visit.service.statuses.check(row)
     return redirect(f"/schedules/{row.id}")
 
@@ -99,11 +100,11 @@ def change(visit: Visit, schedule_id: str, form: Form) -> Response:
     schedules = visit.service.schedules
     row = schedules.get(visit.person, schedule_id)
     try:
-        given = _choices(_with_ids(visit, form), row)
+        given = _choices(form, row)
         asked = in_labels(lambda: parsed(ScheduleChoices, given))
         row = schedules.edit(visit.person, row.id, asked)
     except ServiceError as error:
-        return _again(visit, row, form, error)
+        return _form(visit, row, form, error)
     visit.service.statuses.check(row)
     return redirect(f"/schedules/{row.id}")
 
@@ -147,23 +148,19 @@ def delete_alarm(
 
 
 def _shown(
-    visit: Visit,
-    schedule_id: str,
-    form: Posted | None = None,
-    error: RequestError | None = None,
+    visit: Visit, schedule_id: str, form: Posted | None = None, error: RequestError | None = None
 ) -> Response:
     """The page of a schedule. form, error: of an alarm that was refused, which stays filled."""
     service = visit.service
     row = service.schedules.get(visit.person, schedule_id)
-    series, problem = _series(visit, schedule_id)
+    series, uncorrected = _series(visit, schedule_id)
     alarms = service.alarms.all(visit.person, schedule_id)
-    names = {alarm.id: alarm.name for alarm in alarms}
     events = service.alarms.events(visit.person, schedule_id, MOST_EVENTS)
     spec = with_names(said(json.loads(row.spec)), service.lists.all(visit.person))
     windows = service.schedules.windows(visit.person, schedule_id)
-    return visit.render(
+    return visit.render_form(
         "schedule.html.j2",
-        200 if error is None else status_of(error)[0],
+        error,
         row=row,
         schedule_status=service.statuses.of_row(row),
         chosen=chosen(
@@ -171,13 +168,11 @@ def _shown(
         ),
         windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
         series=[(one, found_values(one)) for one in series],
-        problem=problem,
+        uncorrected=uncorrected,
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
-        events=[(names[event.alarm_id], shown_event(event)) for event in events],
+        events=[(event.alarm.name, shown_event(event)) for event in events],
         rules=RULES,
         given=form or Posted({"failed": ["1"]}, {}),
-        refused=str(error or ""),
-        wrong=error.field if isinstance(error, FieldError) else "",
         targets=sorted(service.alarms.urls),
     )
 
@@ -208,59 +203,23 @@ def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
 
 def _filled(row: ScheduleRow) -> Posted:
     """The form of a schedule that is there."""
-    spec = json.loads(row.spec)
-    given, options = spec["candidates"], spec["options"]
-    texts = {
-        "name": row.name,
-        "list": _version(given),
-        "weights": _version(spec.get("weights") or {}),
-        **{name: given[name] and ":".join(map(str, given[name])) for name in ("numbers", "dates")},
-        **{name: options[name] for name in ("method", "correction", "alpha", "level", "repeats")},
-        "family": row.family,
-        "first_day": row.first_day,
-    }
-    return Posted({name: ["" if one is None else str(one)] for name, one in texts.items()}, {})
-
-
-def _with_ids(visit: Visit, form: Posted) -> Posted:
-    """The form with ids in place of the names of lists. Raises FieldError."""
-    return as_ids(form, visit.service.lists.all(visit.person))
-
-
-def _version(given: dict[str, Any]) -> str | None:
-    """A list as the form names it: `id` or `id:version`."""
-    listed, version = given.get("list"), given.get("version")
-    return f"{listed}:{version}" if version else listed
-
-
-def _again(visit: Visit, row: ScheduleRow | None, form: Posted, error: ServiceError) -> Response:
-    status = status_of(error)[0]
-    if status not in (404, 422, 429):
-        raise error
-    field = error.field if isinstance(error, FieldError) else ""
-    return _form(visit, row, form, str(error), status, field)
+    fields = form_fields(spec_of_schedule(row).model_dump(mode="json"))
+    fields += [("name", row.name), ("family", row.family), ("first_day", row.first_day or "")]
+    return Posted({name: [text] for name, text in fields}, {})
 
 
 def _form(
-    visit: Visit,
-    row: ScheduleRow | None,
-    given: Posted,
-    problem: str = "",
-    status: int = 200,
-    wrong: str = "",
+    visit: Visit, row: ScheduleRow | None, given: Posted, error: ServiceError | None = None
 ) -> Response:
     service = visit.service
     lists = service.lists.all(visit.person)
     listed = [view for view in service.metrics.all(visit.person).metrics if view.listed]
     names = {view.name for view in listed if _kind(view.listed) in kinds_with("series")}
-    return visit.render(
+    return visit.render_form(
         "schedule_form.html.j2",
-        status,
+        error,
         row=row,
-        given=as_names(given, lists),
-        list_names=unique_names(lists),
-        problem=problem,
-        wrong=wrong,
+        given=given,
         percent_of_share=percent_of_share,
         metrics=sorted(names),
         **lists_by_kind(lists),

@@ -25,8 +25,10 @@ from decoder_service.shell.errors import (
     AuthenticationError,
     ConflictError,
     DiskFullError,
+    FieldError,
     NotFoundError,
     RequestError,
+    ServiceError,
     StorageError,
 )
 from decoder_service.shell.guard import GuardedRoute, Handler
@@ -43,6 +45,7 @@ HEADERS = {
     "form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # a browser sends no Origin with a form under no-referrer
 }
+_MENDABLE = frozenset({404, 409, 422, 429, 503})  # statuses of a form that is shown again
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
@@ -141,6 +144,16 @@ class PageVisit:
     def render(self, name: str, status: int = 200, **context: Any) -> HTMLResponse:
         """Make the page of one of `templates/`."""
         return render(self.request, name, self.person, status, **context)
+
+    def render_form(self, name: str, error: ServiceError | None, **context: Any) -> HTMLResponse:
+        """Make a page with a form. error: why it was refused; raised if no other entry can help."""
+        if error is None:
+            return self.render(name, problem="", wrong="", **context)
+        status, _ = status_of(error)
+        if status not in _MENDABLE:
+            raise error
+        wrong = error.field if isinstance(error, FieldError) else ""
+        return self.render(name, status, problem=str(error), wrong=wrong, **context)
 
 
 def _visit(request: Request, service: Service, person: Me) -> PageVisit:
