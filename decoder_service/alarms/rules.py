@@ -1,4 +1,4 @@
-"""Rules for people's alarms, and the sending of their messages.
+"""Alarms of people's schedules, and the sending of their messages through Apprise.
 
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
@@ -6,10 +6,14 @@ At least once: an event is due again unless its sending was stored. Its id is th
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from decoder_service.alarms import delivery, rows
+from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
+
+from decoder_service.alarms import rows
 from decoder_service.alarms.events import NewAlarm
 from decoder_service.alarms.rows import EventState
 from decoder_service.people.access import Access
@@ -22,10 +26,94 @@ from decoder_service.shell.errors import (
     QuotaError,
     RequestError,
     ServiceError,
+    SettingsError,
     StorageError,
     UnavailableError,
 )
 from decoder_service.shell.models import AlarmRow, EventRow
+from rappor_core.text import visible
+
+_SECONDS = 60.0
+_CAUSE = "Socket Exception: "  # before the text of an exception in what Apprise logs
+_MIN_SECRET = 4  # characters of a part of a URL that is hidden in messages
+
+
+def check_url(name: str, url: str) -> None:
+    """Raises SettingsError for a URL that Apprise cannot use; it may hold secrets, and is not
+    repeated."""
+    if not _target(url):
+        raise SettingsError(
+            f"setting alarm_urls: the URL of {name!r} is not one of Apprise; "
+            "see https://github.com/caronc/apprise/wiki"
+        )
+
+
+def send(url: str, body: str, link: str) -> None:
+    """Send a message once.
+
+    Args:
+        url: the Apprise URL.
+        body: the event, JSON.
+        link: address of the result, or "".
+
+    Raises:
+        UnavailableError: it was not accepted; the message says why, without secrets of the URL.
+    """
+    title, text = compose(body, link)
+    result = _target(url).notify(
+        text,
+        title,
+        notify_type=NotifyType.WARNING,
+        body_format=NotifyFormat.TEXT,
+        timeout=_SECONDS,
+        log_level=logging.DEBUG,  # at which Apprise names the cause of a failure
+    )
+    if result:
+        return
+    told = [
+        entry.message.removeprefix(_CAUSE)
+        for entry in result.logs()
+        if entry.level in ("WARNING", "ERROR") or entry.message.startswith(_CAUSE)
+    ]
+    reason = " ".join(dict.fromkeys(told)) or f"Apprise reports {result.status.value}"
+    raise UnavailableError(visible(without_secrets(reason, url)))
+
+
+def compose(body: str, link: str) -> tuple[str, str]:
+    """The title and the text of an event's message. Arguments as `send`."""
+    event = json.loads(body)
+    schedule = event["schedule"]
+    title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
+    lines = [visible(event["text"]) + ".", "", f"Metric: {visible(schedule['metric'])}"]
+    if "window" in event:
+        lines.append(f"Window: {event['window']['first_day']} to {event['window']['last_day']}")
+    lines += [f"Value: {visible(value)}" for value in event.get("values", [])]
+    lines += [f"Result: {link}"] if link else []
+    return title, "\n".join([*lines, "", f"Event {event['event']}"])
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text without the parts of a URL, other than its scheme and host, which may be secrets."""
+    rest = url.partition("://")[2]
+    user, _, place = rest.rpartition("@")
+    host, _, path = place.partition("/")
+    for part in sorted(re.split(r"[\s/:@?&=,]+", f"{user} {path}"), key=len, reverse=True):
+        if len(part) >= _MIN_SECRET and part != host.partition(":")[0]:
+            text = text.replace(part, "****")
+    return text
+
+
+def _target(url: str) -> Apprise:
+    """Apprise with one URL; empty if it cannot be used. Nothing is written to its own log."""
+    logger = logging.getLogger("apprise")
+    logger.propagate = False  # what it logs may hold secrets of the URL
+    logger.setLevel(logging.DEBUG)  # so that the result has it
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    target = Apprise(asset=AppriseAsset(app_id="rappor-decoder", secure_logging=True))
+    target.add(url)
+    return target
+
 
 MAX_ALARMS = 20  # of a schedule
 MOST_SENT = 50  # by one tick
@@ -139,7 +227,7 @@ class Alarms:
             raise UnavailableError(
                 f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
             )
-        delivery.send(url, event.body, self._link(event))
+        send(url, event.body, self._link(event))
 
     def _link(self, event: EventRow) -> str:
         found = json.loads(event.body).get("window", {}).get("result_id")

@@ -1,13 +1,14 @@
-"""Pages of metrics: the list with search and state, and one metric over its windows."""
+"""Metrics: the list with search and state, and one metric over its windows."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from decoder.kinds.interface import has_candidates, kinds_with
@@ -20,15 +21,27 @@ from decoder.output.series_view import (
     window_names,
     window_reports,
 )
-from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
+from decoder.output.svg import TimePlot, count_plot, sparkline
 from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
 from decoder_service.shell.errors import NotFoundError
+from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.models import ResultRow
+from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import Visit
 from decoder_service.shell.web import router as new_router
 from rappor_core.text import visible
+
+api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
+
+
+@api.get("/metrics", operation_id="listMetrics")
+def list_metrics(service: Service, person: Me) -> dict[str, Any]:
+    """Every version of every metric: what the collector declares, and how many results."""
+    views = service.metrics.all(person)
+    return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
+
 
 MOST_RESULTS = 1000
 MOST_VALUES = 12  # of a version
@@ -41,6 +54,7 @@ class Health:
 
     closed_through: the last day that is closed in all of them.  results: how many one may see.
     has_series: whether it is decoded over time, too.
+    last: the largest value of its newest series, with its shares and last change.
     """
 
     name: str
@@ -54,22 +68,7 @@ class Health:
     results: int
     latest_day: str
     has_series: bool
-    last: LastChange | None = None
-
-
-@dataclass(frozen=True)
-class LastChange:
-    """The largest value of a metric's newest series: its sparkline, share and last change.
-
-    change: difference, low, high and p_adjusted, or empty.
-    """
-
-    value: str
-    spark: Sparkline
-    share: float | None
-    change: dict[str, float]
-    level: float
-    alpha: float
+    last: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,21 +135,10 @@ def one(visit: Visit, name: str) -> Response:
     )
 
 
-def _last_change(series: ResultRow | None) -> LastChange | None:
-    """The change that the summary of a series has."""
-    if series is None:
-        return None
-    found = json.loads(series.summary).get("latest")
-    if not found:
-        return None
-    return LastChange(
-        value=found["string"],
-        spark=sparkline(found["shares"]),
-        share=found["shares"][-1],
-        change=found["change"],
-        level=found["level"],
-        alpha=found["alpha"],
-    )
+def _last_change(series: ResultRow | None) -> dict[str, Any] | None:
+    """The last change in the summary of a series, with the line of its shares."""
+    found = None if series is None else json.loads(series.summary).get("latest")
+    return found and found | {"spark": sparkline(found["shares"])}
 
 
 def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] = ()) -> Health:

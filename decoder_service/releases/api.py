@@ -12,8 +12,8 @@ from starlette.responses import Response
 from decoder_service.jobs.api import Limit, Offset
 from decoder_service.jobs.specs import NewRelease, Note, StrictModel
 from decoder_service.people.permissions import Person
-from decoder_service.releases.decisions import sees_review
 from decoder_service.releases.rows import ReleaseState
+from decoder_service.releases.sources import sees_review
 from decoder_service.results.api import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.clock import text_of

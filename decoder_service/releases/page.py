@@ -14,9 +14,9 @@ from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.permissions import Act, require
 from decoder_service.releases.api import ReleaseWithdrawal
-from decoder_service.releases.decisions import ACTS, sees_review
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
+from decoder_service.releases.sources import ACTS, sees_review
 from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
 from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect

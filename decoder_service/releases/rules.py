@@ -17,22 +17,20 @@ from decoder_service.jobs.specs import NewRelease
 from decoder_service.people.access import Access
 from decoder_service.people.permissions import Act, Person, require, visible_releases
 from decoder_service.releases import rows
-from decoder_service.releases.decisions import (
-    ACTS,
-    approval_of,
-    check_may_decide,
-    sees_review,
-    stale,
-)
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.releases.sources import (
+    ACTS,
     SourceState,
+    approval_of,
     approved_before,
+    check_may_decide,
     is_stale,
     load_sources,
     offered_results,
+    sees_review,
     source_states,
+    stale,
 )
 from decoder_service.results.files import RELEASE_FILES, StoredFile
 from decoder_service.shell.clock import Clock

@@ -16,7 +16,6 @@ from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.known_counts import days_held
 from decoder_service.jobs.list_versions import resolve_lists
 from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
-from decoder_service.people.permissions import Person
 from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import load_schedules, load_windows, save_status
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
@@ -69,10 +68,6 @@ class ScheduleStatuses:
     schedules: Schedules
     metrics: Metrics
     settings: ServiceSettings
-
-    def of(self, person: Person, schedule_id: str) -> ScheduleStatus:
-        """The state of a schedule that a person may see. Raises as `Schedules.get`."""
-        return self.of_row(self.schedules.get(person, schedule_id))
 
     def of_row(self, row: ScheduleRow) -> ScheduleStatus:
         """The state of a schedule: as stored, but for what the database itself says now."""

@@ -10,9 +10,8 @@ from sqlalchemy import text
 
 from decoder_service.aggregates.rows import delete_unused_aggregates
 from decoder_service.aggregates.rules import Aggregates
-from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.rules import Alarms
+from decoder_service.alarms.rules import Alarms, check_url
 from decoder_service.jobs.claims import live_workers, take_over
 from decoder_service.jobs.rows import delete_old_jobs
 from decoder_service.jobs.rules import Jobs

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from decoder_service.metrics.rules import NO_COLLECTOR, MetricViews
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.status import ScheduleState, ScheduleStatus
+from decoder_service.shell.health import ServiceCounts, counts_of
 from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.service import DecoderService
-from decoder_service.shell.telemetry import ServiceCounts, counts_of
 from decoder_service.shell.versions import decoder_version
 from decoder_service.shell.web import Visit
 from decoder_service.shell.web import router as new_router

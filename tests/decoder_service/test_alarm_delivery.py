@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import delivery
+from decoder_service.alarms import rules as delivery
 from decoder_service.alarms.rows import take_event
 from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
 from decoder_service.shell.clock import utc_now
@@ -220,7 +220,7 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
         place = f"localhost:{server.server_address[1]}"
         program = (
             "import asyncio, truststore; truststore.inject_into_ssl()\n"
-            "from decoder_service.alarms import delivery\n"
+            "from decoder_service.alarms import rules as delivery\n"
             "from decoder_service.people.oidc import Provider\n"
             f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
             "asyncio.run(provider.load_server_metadata())\n"
