@@ -29,8 +29,8 @@ _UNREAD = "not all of what is collected can be shown: {}"
 def public_dictionary(request: Request) -> Response:
     """What is collected now."""
     service = service_of(request)
-    declared = service.metrics.public()
-    entries, unread = _entries(json.dumps(declared.metrics), service.clock().date())
+    definitions, problem = service.metrics.public()
+    entries, unread = _entries(json.dumps(definitions), service.clock().date())
     return render(
         request,
         "public_dictionary.html.j2",
@@ -38,7 +38,7 @@ def public_dictionary(request: Request) -> Response:
         entries=entries,
         contact="",
         rise=rise_text,
-        problem=declared.problem or (_UNREAD.format(unread) if unread else ""),
+        problem=problem or (_UNREAD.format(unread) if unread else ""),
     )
 
 

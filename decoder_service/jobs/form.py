@@ -155,22 +155,21 @@ def _version(form: Posted, name: str) -> dict[str, str] | None:
 
 def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:
     texts = {name: form.text(name) for name in names}
-    texts |= {name: share_of_percent(form, name) for name in LEVELS
+    texts |= {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
               if name in names and form.text(name + PERCENT)}  # fmt: skip
     return {name.removeprefix("map_"): text for name, text in texts.items() if text}
 
 
-def share_of_percent(form: Posted, name: str) -> str:
-    """A level that was given in per cent, as a share. Raises FieldError."""
-    typed = form.text(name + PERCENT)
+def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent") -> str:
+    """What was given in per cent, as a share. Raises FieldError, which names the label."""
+    typed = form.text(field)
     try:
         share = Decimal(typed.removesuffix("%").strip().replace(",", ".")) / 100
     except InvalidOperation:
         share = Decimal(0)
     if not share.is_finite() or not 0 < share < 1:
         raise FieldError(
-            f"{LABELS[name]}: {typed[:20]!a} is not a number of per cent between 0 and 100",
-            name + PERCENT,
+            f"{label}: {typed[:20]!a} is not a number of {unit} between 0 and 100", field
         )
     return str(share)
 

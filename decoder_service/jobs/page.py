@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
@@ -51,10 +50,6 @@ HEADINGS = {
 }
 _PARTS = {"method": "estimator", "split": "one map a"}
 _USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
-_USUAL_SPEC = {name: JobSpec.model_fields[name].get_default() for name in
-               ("candidates", "map", "flows", "crowd", "each")}  # fmt: skip
-_USUAL_SPEC = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one
-               for name, one in _USUAL_SPEC.items()}  # fmt: skip
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -67,13 +62,13 @@ def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
         visit.person,
         state=JobState(state) if state else None,
         limit=PAGE + 1,
-        offset=(max(page, 1) - 1) * PAGE,
+        offset=(page - 1) * PAGE,
     )
     return visit.render(
         "jobs.html.j2",
         rows=[(row, percent_done(row)) for row in rows[:PAGE]],
         more=len(rows) > PAGE,
-        page=max(page, 1),
+        page=page,
         state=state,
         states=list(JobState),
         live=any(row.state in LIVE for row in rows),
@@ -175,8 +170,8 @@ def one(visit: Visit, job_id: str) -> Response:
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
-        chosen=chosen(with_names(said(json.loads(row.spec)), service.lists.all(visit.person))),
-        spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
+        chosen=chosen(with_names(said(row.spec), service.lists.all(visit.person))),
+        spec=json.dumps(said(row.spec), indent=2, ensure_ascii=True),
         workers=_workers(visit) if row.state == JobState.QUEUED else None,
     )
 
@@ -189,16 +184,12 @@ def cancel(service: Service, person: Me, job_id: str, form: Form) -> Response:
     return redirect(f"/jobs/{job_id}")
 
 
-def said(spec: dict[str, Any]) -> dict[str, Any]:
-    """A specification without the parts that it leaves open, for display."""
-    known = {name: said(value) if isinstance(value, dict) else value
-             for name, value in spec.items()}  # fmt: skip
-    usual = _USUAL_SPEC if "operation" in spec else {}
-    return {
-        name: value
-        for name, value in known.items()
-        if value not in (None, [], {}) and usual.get(name) != spec[name]
-    }
+def said(spec: str) -> dict[str, Any]:
+    """A specification, given as JSON, without the parts that it leaves open, for display."""
+    known = JobSpec.model_validate_json(spec)
+    options = known.options.model_dump(mode="json", exclude_none=True)
+    shown = known.model_dump(mode="json", exclude_defaults=True)
+    return {"operation": known.operation, **shown, "options": options}
 
 
 def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from decoder.tables.table import csv_of_texts
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.lists.contents import file_name
+from decoder_service.lists.contents import FILES, file_name
 from decoder_service.lists.rows import ListKind
 from decoder_service.lists.rules import NewList
 from decoder_service.shell.clock import text_of
@@ -22,21 +22,12 @@ from decoder_service.shell.requests import Me, Service, service_of
 router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
-_COLUMNS = {ListKind.WEIGHTS: 2, ListKind.FLOWS: 3}
 Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
 _FILE: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
-}
-
-
-_TYPES = {
-    ListKind.CANDIDATES: "text/plain; charset=utf-8",
-    ListKind.WEIGHTS: "text/csv; charset=utf-8",
-    ListKind.FLOWS: "text/csv; charset=utf-8",
-    ListKind.AREAS: "application/geo+json",
 }
 
 
@@ -92,11 +83,12 @@ def get_content(
     row = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
-    if row.kind in _COLUMNS and not exact:
-        content = csv_of_texts(content, _COLUMNS[ListKind(row.kind)])
+    file = FILES[ListKind(row.kind)]
+    if file.columns and not exact:
+        content = csv_of_texts(content, file.columns)
     name = file_name(row.kind, list_id, number)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=_TYPES[ListKind(row.kind)], headers=headers)
+    return Response(content, media_type=file.media_type, headers=headers)
 
 
 @router.post(

@@ -99,7 +99,6 @@ def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
     if state and state not in set(ReleaseState):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(ReleaseState)}")
-    page = max(page, 1)
     rows = visit.service.releases.all(
         visit.person,
         state=ReleaseState(state) if state else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import Any
 
@@ -45,7 +44,6 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
     """Results that one may see, newest first."""
     if kind and kind not in DECODERS:
         raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(DECODERS)}")
-    page = max(page, 1)
     rows = visit.service.results.all(
         visit.person,
         metric=metric or None,
@@ -55,7 +53,7 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
     )
     return visit.render(
         "results.html.j2",
-        rows=[_listed(row) for row in rows[:PAGE]],
+        rows=rows[:PAGE],
         more=len(rows) > PAGE,
         page=page,
         metric=metric,
@@ -87,13 +85,12 @@ def one(visit: Visit, result_id: str) -> Response:
         title=kind.title_of(row.operation),
         view=parts,
         row=row,
-        summary=json.loads(row.summary),
         manifest=manifest,
         files=files,
         later=later,
         own=own,
         may_take_back=may_take_back(visit.person, row),
-        has_list=_may_open_list(visit, manifest),
+        has_list=_list_version(visit, manifest, "candidates") is not None,
         own_weights=weights,
         known_flows=_list_version(visit, manifest, "known"),
         areas=_list_version(visit, manifest, "areas"),
@@ -151,12 +148,6 @@ def give_up(service: Service, person: Me, result_id: str, form: Form) -> Respons
     return redirect("/results")
 
 
-def _listed(row: ResultRow) -> tuple[ResultRow, dict[str, Any], str]:
-    """A result, its summary, and what was found in a few words."""
-    summary = json.loads(row.summary)
-    return row, summary, str(summary.get("headline", ""))
-
-
 def _usage(visit: Visit) -> Amount | None:
     """Bytes of one's own results; None of who holds none."""
     if not visit.person.may(Act.ANALYSE):
@@ -164,22 +155,10 @@ def _usage(visit: Visit) -> Amount | None:
     return visit.service.usage.of(visit.person)["result_bytes"]
 
 
-def _may_open_list(visit: Visit, manifest: dict[str, Any]) -> bool:
-    """Whether the list of a result is there for this person."""
-    listed = manifest.get("spec", {}).get("candidates", {}).get("list")
-    if listed is None:
-        return False
-    try:
-        visit.service.lists.get(visit.person, listed)
-    except NotFoundError:
-        return False
-    return True
-
-
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
-    """The weights, known flows or areas of a result, if their list is there for this person."""
+    """The version of a list that a result was made with, if it is there for this person."""
     given = manifest.get("spec", {}).get(member) or {}
-    if not given:
+    if not given.get("list"):
         return None
     try:
         return visit.service.lists.version(visit.person, given["list"], given["version"])

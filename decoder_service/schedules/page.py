@@ -156,7 +156,7 @@ def _shown(
     series, uncorrected = _series(visit, schedule_id)
     alarms = service.alarms.all(visit.person, schedule_id)
     events = service.alarms.events(visit.person, schedule_id, MOST_EVENTS)
-    spec = with_names(said(json.loads(row.spec)), service.lists.all(visit.person))
+    spec = with_names(said(row.spec), service.lists.all(visit.person))
     windows = service.schedules.windows(visit.person, schedule_id)
     return visit.render_form(
         "schedule.html.j2",

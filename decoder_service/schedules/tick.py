@@ -160,8 +160,6 @@ class ScheduleRunner:
                 own = ScheduleRow.id == schedule.id
                 if load_schedules(db, own) != [schedule]:
                     return 0
-                if any(_same(window, one) for one in load_windows(db, window.schedule_id)):
-                    return 0
                 job = None
                 if aggregate is not None:
                     row = described(aggregate.to_json(), self.clock().timestamp())
@@ -291,11 +289,3 @@ class ScheduleRunner:
             ticked.problems["refusals"] = str(error)
             return
         self.window_events.store_refusals(accepted, refused)
-
-
-def _series(window: WindowRow) -> tuple[str, str]:
-    return window.digest, window.params_id
-
-
-def _same(one: WindowRow, other: WindowRow) -> bool:
-    return (_series(one), one.first_day) == (_series(other), other.first_day)

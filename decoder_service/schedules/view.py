@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from decoder_service.alarms.events import NewAlarm
+from decoder_service.jobs.form import share_of_percent
 from decoder_service.schedules.series import SeriesView
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted, parsed
@@ -83,16 +84,7 @@ def alarm_of_form(form: Posted) -> NewAlarm:
 
 def bound_of(form: Posted, name: str) -> float | None:
     """A bound as a share; None where the field is empty. Raises FieldError."""
-    typed = form.text(name)
-    if not typed:
+    if not form.text(name):
         return None
-    try:
-        number = float(typed.removesuffix("%").strip().replace(",", "."))
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 100:
-        label = RULES[name.rpartition("_")[0]].capitalize()
-        raise FieldError(
-            f"{label}: {typed[:20]!a} is not a number of {BOUNDS[name]} between 0 and 100", name
-        )
-    return number / 100
+    label = RULES[name.rpartition("_")[0]].capitalize()
+    return float(share_of_percent(form, name, label, BOUNDS[name]))

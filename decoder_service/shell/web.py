@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -68,28 +69,22 @@ class Posted:
 
 
 async def posted(request: Request) -> Posted:
-    """Read the form of a request. Raises RequestError for one in an encoding that is none."""
-    try:
-        return await _read_form(request)
-    except UnicodeError:  # the sender names the encoding
-        raise RequestError("the form cannot be read; send it as UTF-8") from None
-
-
-async def _read_form(request: Request) -> Posted:
+    """Read the form of a request. Raises RequestError for an encoding that is unknown or wrong."""
     texts: dict[str, list[str]] = {}
     files: dict[str, tuple[str, bytes]] = {}
-    async with request.form(max_files=4, max_fields=3000) as form:
-        for name, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                content = await value.read()
-                if value.filename or content:
-                    files[name] = (value.filename or "", content)
-            else:
-                texts.setdefault(name, []).append(value)
+    try:
+        async with request.form(max_files=4, max_fields=3000) as form:
+            for name, value in form.multi_items():
+                if not isinstance(value, UploadFile):
+                    texts.setdefault(name, []).append(value)
+                elif value.filename or value.size:
+                    files[name] = (value.filename or "", await value.read())
+    except UnicodeError:  # the sender names the encoding
+        raise RequestError("the form cannot be read; send it as UTF-8") from None
     return Posted(texts, files)
 
 
-PageNumber = Annotated[int, Query(le=10_000_000)]
+PageNumber = Annotated[int, Query(ge=1, le=10_000_000)]
 
 
 Form = Annotated[Posted, Depends(posted)]
@@ -166,7 +161,12 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
-    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
+    found.filters |= {
+        "visible": visible,
+        "moment": moment,
+        "size": size_text,
+        "from_json": json.loads,
+    }
     found.globals |= {
         "address": address,
         "default_alpha": str(DEFAULT_ALPHA),
