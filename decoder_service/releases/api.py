@@ -20,7 +20,6 @@ from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.models import ReleaseRow
 from decoder_service.shell.requests import Me, Service
-from disclosure.release.files import SIGNATURE
 
 router = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 
@@ -63,17 +62,12 @@ def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]
     For who proposed or may approve it: what became of its results (`sources`), and whether the
     proposer still has a key (`proposer_holds`).
     """
-    releases = service.releases
-    row = releases.get(person, release_id)
-    files = releases.files(person, release_id)
-    shown = shown_release(row, person, releases.is_stale(row))
-    if "sources" in shown:
-        shown["sources"] = [asdict(one) for one in releases.sources(person, row)]
-        shown["proposer_holds"] = releases.proposer_holds(row)
-    return shown | {
-        "files": [asdict(file) for file in files],
-        "signed": any(file.name == SIGNATURE for file in files),
-    }
+    view = service.releases.view(person, release_id)
+    shown = shown_release(view.row, person, view.stale)
+    if view.review:
+        shown["sources"] = [asdict(one) for one in view.sources]
+        shown["proposer_holds"] = view.proposer_holds
+    return shown | {"files": [asdict(file) for file in view.files], "signed": view.signed}
 
 
 @router.get("/{release_id}/difference", operation_id="getReleaseDifference")

@@ -16,12 +16,11 @@ from decoder_service.people.permissions import Act, require
 from decoder_service.releases.api import ReleaseWithdrawal
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
-from decoder_service.releases.sources import ACTS, sees_review
+from decoder_service.releases.sources import ACTS
 from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
 from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
-from disclosure.release.files import SIGNATURE
 
 TEXTS = {"owner": "Publisher", "audience": "Audience"}
 NUMBERS = {  # name: label, default, unit
@@ -145,29 +144,22 @@ def propose(visit: Visit, form: Form) -> Response:
 @router.get("/releases/{release_id}")
 def one(visit: Visit, release_id: str) -> Response:
     """The page of a release: what it changes, for those who may approve it, and its files."""
-    releases = visit.service.releases
-    row = releases.get(visit.person, release_id)
-    review = sees_review(visit.person, row)
-    changes = releases.difference(visit.person, release_id) if review else None
-    proposed = row.state == ReleaseState.PROPOSED
+    view = visit.service.releases.view(visit.person, release_id)
+    changes = visit.service.releases.difference(visit.person, release_id) if view.review else None
+    proposed, own = view.row.state == ReleaseState.PROPOSED, visit.person.id == view.row.proposer
     query = query_of(visit.request.query_params)
-    files, sources = releases.files(visit.person, release_id), releases.sources(visit.person, row)
     return visit.render(
         "release.html.j2",
-        row=row,
-        files=files,
-        signed=any(file.name == SIGNATURE for file in files),
-        review=review,
-        sources=sources,
-        later=[one for one in sources if proposed and one.superseded_by],
-        gone=proposed and review and not releases.proposer_holds(row),
+        row=view.row,
+        view=view,
+        later=[one for one in view.sources if proposed and one.superseded_by],
+        gone=proposed and view.review and not view.proposer_holds,
         changes=changes,
         query=query,
         **(shown_changes(changes, query) if changes is not None else {}),
-        stale=releases.is_stale(row),
         proposed=proposed,
-        may_decide=proposed and visit.person.may(Act.REVIEW) and visit.person.id != row.proposer,
-        may_withdraw=proposed and visit.person.id == row.proposer,
+        may_decide=proposed and visit.person.may(Act.REVIEW) and not own,
+        may_withdraw=proposed and own,
     )
 
 

@@ -43,10 +43,33 @@ from decoder_service.shell.errors import (
 )
 from decoder_service.shell.models import ReleaseRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings
+from disclosure.release.files import SIGNATURE
 from rappor_core.text import visible
 
 MAX_WAITING = 20  # of a person
 _MAX_POLICY_WORDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseView:
+    """A release as one person sees it.
+
+    review: whether the person sees how it came to be.  stale: whether a release was approved that
+    this proposal was not built on.  sources: what became of its results.  proposer_holds: whether
+    the proposer has a valid key, or signed in lately.
+    """
+
+    row: ReleaseRow
+    review: bool
+    files: list[StoredFile]
+    stale: bool
+    sources: list[SourceState]
+    proposer_holds: bool
+
+    @property
+    def signed(self) -> bool:
+        """Whether the service's key signed it, when it was approved."""
+        return any(file.name == SIGNATURE for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +107,23 @@ class Releases:
         with self.database.reading() as db:
             return visible_row(db, ReleaseRow, visible_releases(person), release_id)
 
-    def is_stale(self, row: ReleaseRow) -> bool:
-        """Whether a release was approved that this proposal was not built on."""
-        if row.state != ReleaseState.PROPOSED:
-            return False
-        with self.database.reading() as db:
-            return is_stale(db, row)
+    def view(self, person: Person, release_id: str) -> ReleaseView:
+        """A release with its files and, for those who see the review, what became of it since.
 
-    def sources(self, person: Person, row: ReleaseRow) -> list[SourceState]:
-        """The present state of the results that a release is made of, for those who see the
-        review."""
-        asked = json.loads(row.sources) if sees_review(person, row) else []
+        Raises as `get`.
+        """
+        require(person, Act.READ)
         with self.database.reading() as db:
-            return source_states(db, person, asked)
-
-    def proposer_holds(self, row: ReleaseRow) -> bool:
-        """Whether the proposer has a valid key, or signed in lately."""
-        with self.database.reading() as db:
-            return self.access.person_of_id(db, row.proposer) is not None
-
-    def files(self, person: Person, release_id: str) -> list[StoredFile]:
-        """The files of a release, by name. Raises as `get`."""
-        self.get(person, release_id)
-        with self.database.reading() as db:
-            return RELEASE_FILES.list(db, release_id)
+            row = visible_row(db, ReleaseRow, visible_releases(person), release_id)
+            review = sees_review(person, row)
+            return ReleaseView(
+                row=row,
+                review=review,
+                files=RELEASE_FILES.list(db, release_id),
+                stale=row.state == ReleaseState.PROPOSED and is_stale(db, row),
+                sources=source_states(db, person, json.loads(row.sources)) if review else [],
+                proposer_holds=self.access.person_of_id(db, row.proposer) is not None,
+            )
 
     def file(self, person: Person, release_id: str, name: str) -> bytes:
         """The bytes of a file; the read is audited. Raises as `get`."""

@@ -51,12 +51,10 @@ def list_results(
 @router.get("/{result_id}", operation_id="getResult")
 def get_result(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     """A result: manifest, summary, files, and which one supersedes it."""
-    results = service.results
-    row = results.get(person, result_id)
-    later = results.superseded_by(person, result_id)
-    return shown_result(row, person) | {
-        "superseded_by": None if later is None else later.id,
-        "files": [asdict(file) for file in results.files(person, result_id)],
+    view = service.results.view(person, result_id)
+    return shown_result(view.row, person) | {
+        "superseded_by": None if view.later is None else view.later.id,
+        "files": [asdict(file) for file in view.files],
     }
 
 
@@ -85,7 +83,7 @@ def get_file(
     results = service.results
     if name.endswith(".csv") and not exact:
         typed = name.removesuffix("csv") + "parquet"
-        if typed in {file.name for file in results.files(person, result_id)}:
+        if typed in {file.name for file in results.view(person, result_id).files}:
             return _download(csv_of_parquet(results.file(person, result_id, typed)), name)
     return _download(results.file(person, result_id, name), name)
 

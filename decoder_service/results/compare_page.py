@@ -58,7 +58,7 @@ def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
     results = visit.service.results
     if not _has_maps(row):
         raise RequestError(f"result {row.id} is of a {row.kind}; maps are of a location")
-    if MAP_CHANGES not in {file.name for file in results.files(visit.person, row.id)}:
+    if MAP_CHANGES not in {file.name for file in results.view(visit.person, row.id).files}:
         raise RequestError("its maps are of one window each: nothing is compared with another")
     drawn, changes = (
         json.loads(results.file(visit.person, row.id, name)) for name in (MAP, MAP_CHANGES)

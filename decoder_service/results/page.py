@@ -67,16 +67,14 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
 def one(visit: Visit, result_id: str) -> Response:
     """A result."""
     results = visit.service.results
-    row = results.get(visit.person, result_id)
+    found = results.view(visit.person, result_id)
+    row, own, kind = found.row, found.own, kind_decoder(found.row.kind)
     query = query_of(visit.request.query_params)
-    kind, own = kind_decoder(row.kind), results.is_own(visit.person, result_id)
-    files = results.files(visit.person, result_id)
     stored = StoredResult(
-        row.operation, frozenset(file.name for file in files),
+        row.operation, frozenset(file.name for file in found.files),
         lambda name: results.file(visit.person, result_id, name), own, f"/results/{result_id}",
     )  # fmt: skip
     parts = page_parts(kind, stored, query)
-    later = results.superseded_by(visit.person, result_id)
     manifest = shown_manifest(row, visit.person)
     weights = _list_version(visit, manifest, "weights")
     return visit.render(
@@ -86,8 +84,8 @@ def one(visit: Visit, result_id: str) -> Response:
         view=parts,
         row=row,
         manifest=manifest,
-        files=files,
-        later=later,
+        files=found.files,
+        later=found.later,
         own=own,
         may_take_back=may_take_back(visit.person, row),
         has_list=_list_version(visit, manifest, "candidates") is not None,
@@ -126,7 +124,7 @@ def release(service: Service, person: Me, result_id: str, form: Form) -> Respons
 @router.post("/results/{result_id}/keep")
 def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Make a list of those strings of a discovery that a person has read and ticked."""
-    if not service.results.is_own(person, result_id):
+    if not service.results.view(person, result_id).own:
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, true
+from sqlalchemy.orm import Session
 
 from decoder.kinds.result import RESULTS
 from decoder_service.aggregates.rows import load_aggregate_content
@@ -28,6 +29,20 @@ MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "png": "image/png",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ResultView:
+    """A result as one person sees it.
+
+    own: whether a job of the person had it, who may release it and check it again.  later: the
+    result of a later version from the same inputs, if the person may see it.
+    """
+
+    row: ResultRow
+    own: bool
+    files: list[StoredFile]
+    later: ResultRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,36 +80,32 @@ class Results:
         with self.database.reading() as db:
             return visible_row(db, ResultRow, visible_results(person), result_id)
 
-    def superseded_by(self, person: Person, result_id: str) -> ResultRow | None:
-        """The result of a later version from the same inputs, if one may see it."""
+    def view(self, person: Person, result_id: str) -> ResultView:
+        """A result with its files, by name; the whole list of candidates only where it is one's
+        own result. Raises as `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
-            which = visible_results(person) & (ResultRow.supersedes == result_id)
-            found = rows.load_results(db, which, 1)
-        return found[0] if found else None
+            row = visible_row(db, ResultRow, visible_results(person), result_id)
+            own = self._is_own(db, person, result_id)
+            files = RESULT_FILES.list(db, result_id)
+            superseding = visible_results(person) & (ResultRow.supersedes == result_id)
+            later = rows.load_results(db, superseding, 1)
+        return ResultView(
+            row=row,
+            own=own,
+            files=[file for file in files if own or not is_list(file.name)],
+            later=later[0] if later else None,
+        )
 
-    def is_own(self, person: Person, result_id: str) -> bool:
-        """Whether a job of this person had it: who may release it and check it again."""
-        with self.database.reading() as db:
-            which = own_results(person) & (ResultRow.id == result_id)
-            return bool(rows.load_results(db, which, 1))
-
-    def files(self, person: Person, result_id: str) -> list[StoredFile]:
-        """Its files, by name; the whole list of candidates only where it is one's own result.
-
-        Raises as `get`.
-        """
-        self.get(person, result_id)
-        own = self.is_own(person, result_id)
-        with self.database.reading() as db:
-            found = RESULT_FILES.list(db, result_id)
-        return [file for file in found if own or not is_list(file.name)]
+    def _is_own(self, db: Session, person: Person, result_id: str) -> bool:
+        which = own_results(person) & (ResultRow.id == result_id)
+        return bool(rows.load_results(db, which, 1))
 
     def file(self, person: Person, result_id: str, name: str) -> bytes:
         """The bytes of a file; the read is audited. Raises as `get`."""
         self.get(person, result_id)
-        hidden = is_list(name) and not self.is_own(person, result_id)
         with self.database.reading() as db:
+            hidden = is_list(name) and not self._is_own(db, person, result_id)
             content = None if hidden else RESULT_FILES.read(db, result_id, name)
         if content is None:
             raise NotFoundError(
@@ -112,8 +123,9 @@ class Results:
         """
         row = self.get(person, result_id)
         groups = json.loads(row.manifest).get("inputs", {}).get("aggregates", [])
-        known = self.is_own(person, result_id) and any(sha in group for group in groups)
         with self.database.reading() as db:
+            own = self._is_own(db, person, result_id)
+            known = own and any(sha in group for group in groups)
             content = load_aggregate_content(db, sha) if known else None
         if content is None:
             raise NotFoundError(
