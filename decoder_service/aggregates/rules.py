@@ -7,34 +7,27 @@ from hashlib import sha256
 
 from decoder_service.aggregates import rows
 from decoder_service.jobs.known_counts import shape_of
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require, visible_aggregates
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import NotFoundError, QuotaError
 from decoder_service.shell.models import AggregateRow
-from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregates:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregates(AuditedOperations):
     """Operations on uploaded aggregates, which are known by their digest. Each checks the
     person's role."""
 
-    database: ServiceDatabase
-    clock: Clock
-    access: Access
-    settings: ServiceSettings
     reader: Reader
 
     def upload(self, person: Person, content: bytes) -> AggregateRow:
         """Store an aggregate file. Raises RoleError, QuotaError, and RapporError if it is no
         aggregate file."""
         require(person, Act.ANALYSE)
-        row = self.reader.read(described, content, self.clock().timestamp())
+        row = self.reader.read(described, content, self.now())
         with self.database.writing() as db:
             held = rows.aggregate_bytes_of(db, person.id) + len(row.content)
             most = self.settings.max_stored_bytes_of_person

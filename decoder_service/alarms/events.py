@@ -8,7 +8,7 @@ unique for the alarm.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -23,10 +23,9 @@ from decoder_service.jobs.specs import Name, StrictModel, canonical
 from decoder_service.schedules.rows import WindowState, add_values, end_window, first_reading
 from decoder_service.schedules.rules import Schedules, spec_of_schedule
 from decoder_service.schedules.series import Family, WindowTests, decided, load_tests
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow, WindowRow
+from decoder_service.shell.operations import Operations
 
 MOST_SHOWN = 20  # values of one event
 USUAL_WINDOWS = 8  # whose median is what is expected
@@ -74,13 +73,10 @@ class AlarmEvent:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WindowEvents:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowEvents(Operations):
     """Completes windows of schedules, and stores the messages that their alarms send."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
     schedules: Schedules
 
     def complete(
@@ -187,7 +183,7 @@ class WindowEvents:
         found: list[AlarmEvent],
         window: WindowRow | None,
     ) -> None:
-        at = self.clock().timestamp()
+        at = self.now()
         for alarm in alarms:
             rules = Rules.model_validate_json(alarm.rules).model_dump()
             for finding in found:
@@ -195,7 +191,7 @@ class WindowEvents:
                 wanted = rules[rule]
                 if not wanted or (bound and float(bound) != wanted):
                     continue
-                event_id = self.random_bytes(8).hex()
+                event_id = self.new_id()
                 body = _body(event_id, schedule, alarm, finding, window)
                 event = EventRow(
                     id=event_id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
@@ -16,11 +16,10 @@ from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from decoder_service.alarms import rows
 from decoder_service.alarms.events import NewAlarm
 from decoder_service.alarms.rows import EventState
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase, save
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import (
     NotFoundError,
     QuotaError,
@@ -121,20 +120,15 @@ HOLD_SECONDS = 120.0  # longer than any try takes
 PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
 
 
-@dataclass(frozen=True, slots=True)
-class Alarms:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarms(AuditedOperations):
     """Operations on the alarms of a person's schedules. Each checks the person's role.
 
-    urls: the Apprise URL of each target that an operator set up.  pages: the service's URL.
+    urls: the Apprise URL of each target that an operator set up.
     """
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
     schedules: Schedules
     urls: Mapping[str, str]
-    pages: str
 
     def create(self, person: Person, schedule_id: str, asked: NewAlarm) -> AlarmRow:
         """Set an alarm on a schedule of the person.
@@ -149,13 +143,13 @@ class Alarms:
                 "alarm_urls"
             )
         row = AlarmRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             schedule_id=schedule_id,
             name=asked.name,
             target=asked.target,
             rules=asked.rules.model_dump_json(),
             show_values=asked.show_values,
-            created=self.clock().timestamp(),
+            created=self.now(),
         )
         with self.database.writing() as db:
             self.schedules.one(db, person, schedule_id)
@@ -192,7 +186,7 @@ class Alarms:
         """Send what is due: how many were sent, and how many tries failed. Raises StorageError."""
         sent = failed = 0
         for _ in range(MOST_SENT):
-            at = self.clock().timestamp()
+            at = self.now()
             with self.database.writing() as db:
                 event = rows.take_event(db, at, at + HOLD_SECONDS)
             if event is None:
@@ -209,7 +203,7 @@ class Alarms:
         except StorageError:
             raise
         except ServiceError as error:
-            at = self.clock().timestamp()
+            at = self.now()
             over = event.tries > len(PAUSES)  # of which this was one
             due = at if over else at + PAUSES[event.tries - 1]
             state = EventState.FAILED if over else EventState.WAITING
@@ -217,7 +211,7 @@ class Alarms:
                 rows.end_event(db, event, state, due, str(error))
             return False
         with self.database.writing() as db:
-            rows.end_event(db, event, EventState.SENT, self.clock().timestamp())
+            rows.end_event(db, event, EventState.SENT, self.now())
         return True
 
     def _send(self, event: EventRow) -> None:
@@ -231,4 +225,5 @@ class Alarms:
 
     def _link(self, event: EventRow) -> str:
         found = json.loads(event.body).get("window", {}).get("result_id")
-        return f"{self.pages}/results/{found}" if found and self.pages else ""
+        pages = (self.settings.public_url or "").rstrip("/")
+        return f"{pages}/results/{found}" if found and pages else ""

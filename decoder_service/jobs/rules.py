@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, true
@@ -17,7 +17,7 @@ from decoder_service.jobs.list_versions import ResolvedSpec, resolve_lists
 from decoder_service.jobs.rows import JobState
 from decoder_service.jobs.specs import CountSource, JobSpec, digest
 from decoder_service.metrics.rules import Metrics
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import (
     Act,
     Person,
@@ -27,23 +27,16 @@ from decoder_service.people.permissions import (
     visible_jobs,
 )
 from decoder_service.people.quotas import check_room, max_jobs
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase, save, visible_row
+from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder_service.shell.models import AggregateRow, JobRow, ResultRow
-from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs(AuditedOperations):
     """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
-    settings: ServiceSettings
     metrics: Metrics
 
     def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
@@ -138,7 +131,7 @@ class Jobs:
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
             visible_row(db, JobRow, visible_jobs(person), job_id)
-            if rows.cancel_job(db, job_id, self.clock().timestamp()) is not None:
+            if rows.cancel_job(db, job_id, self.now()) is not None:
                 self.access.note(db, person, "cancel-job", job=job_id)
             return visible_row(db, JobRow, visible_jobs(person), job_id)
 
@@ -179,7 +172,7 @@ class Jobs:
         checks: str | None = None,
     ) -> JobRow:
         return JobRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             operation=spec.operation,
             metric=spec.source.collector.metric if spec.source.collector else "",
             spec=spec.to_json(),
@@ -188,7 +181,7 @@ class Jobs:
             max_attempts=self.settings.job_attempts,
             owner=person.id,
             priority=priority,
-            created=self.clock().timestamp(),
+            created=self.now(),
             checks=checks,
             check_key=checks or "",
         )

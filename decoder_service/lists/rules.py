@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Literal
@@ -14,13 +13,11 @@ from decoder_service.jobs.specs import Name, Note, StrictModel
 from decoder_service.lists import rows
 from decoder_service.lists.contents import content_of
 from decoder_service.lists.rows import PRIVATE, SHARED, ListKind
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, own_lists, require, visible_lists
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase, save, visible_row
+from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
 from decoder_service.shell.models import ListRow, ListVersionRow
-from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 
 
@@ -40,16 +37,11 @@ class NewList(StrictModel):
     kind: ListKind = ListKind.CANDIDATES
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists(AuditedOperations):
     """Operations on lists. Each checks the person's role, and shows only what the person may
     see."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
-    settings: ServiceSettings
     reader: Reader
 
     def all(self, person: Person) -> list[ListRow]:
@@ -106,14 +98,14 @@ class Lists:
         """
         require(person, Act.ANALYSE)
         values, entries = self._read(content, asked.kind, asked.format, asked.column)
-        list_id, name = self.random_bytes(8).hex(), asked.name
+        list_id, name = self.new_id(), asked.name
         row = ListRow(
             id=list_id,
             name=name,
             owner=person.id,
             visibility=SHARED if asked.shared else PRIVATE,
             source=asked.source,
-            created=self.clock().timestamp(),
+            created=self.now(),
             kind=asked.kind,
         )
         with self.database.writing() as db:
@@ -188,7 +180,7 @@ class Lists:
         most = self.settings.max_stored_bytes_of_person
         if held > most:
             raise QuotaError(f"your lists would hold {held:,} bytes, above {most:,}; delete one")
-        at = self.clock().timestamp()
+        at = self.now()
         name = sha256(values).hexdigest()
         row = ListVersionRow(
             list_id=list_id,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +22,11 @@ from decoder_service.people.rows import (
     load_identities,
     see_identity,
 )
-from decoder_service.shell.clock import Clock, text_of
-from decoder_service.shell.database import ServiceDatabase, save
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
 from decoder_service.shell.models import AuditRow, IdentityRow, KeyRow, PersonRow, SessionRow
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.operations import Operations
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
@@ -54,14 +53,9 @@ class NewKey:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access(Operations):
     """Identifies people by keys and sessions, and keeps the audit log."""
-
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    settings: ServiceSettings
 
     def person_of_key(self, text: str) -> Person:
         """Raises AuthenticationError without a key that holds. The key is in no message."""
@@ -79,7 +73,7 @@ class Access:
         found = None
         if _TOKEN.fullmatch(token):
             with self.database.reading() as db:
-                found = rows.load_session(db, hash_secret(token), self._now())
+                found = rows.load_session(db, hash_secret(token), self.now())
         if found is None:
             raise AuthenticationError("the session is over; sign in again at /sign-in")
         name, role = found.person.name, Role(found.role)
@@ -109,7 +103,7 @@ class Access:
         Raises:
             AuthenticationError: an admin keeps this person out.
         """
-        at = self._now()
+        at = self.now()
         with self.database.writing() as db:
             row = db.get(IdentityRow, (issuer, claimed.subject))
             if row is None:
@@ -133,7 +127,7 @@ class Access:
                 rows.end_sessions_of_provider(db, row.person_id)
 
     def _new_identity(self, db: Session, issuer: str, claimed: Claimed, at: float) -> IdentityRow:
-        person, name = self.random_bytes(8).hex(), claimed.name
+        person, name = self.new_id(), claimed.name
         if name in _RESERVED or rows.person_named(db, name) is not None:
             name = f"{name} ({person[:8]})"
         save(db, PersonRow(id=person, name=name, created=at))
@@ -149,7 +143,7 @@ class Access:
         return row
 
     def _session(self, db: Session, person: Person, detail: dict[str, str]) -> str:
-        token, at = make_secret(self.random_bytes), self._now()
+        token, at = make_secret(self.random_bytes), self.now()
         row = SessionRow(
             token_hash=hash_secret(token),
             person_id=person.id,
@@ -182,11 +176,11 @@ class Access:
                 raise RequestError(f"{what} {text[:60]!a}: up to {MAX_NAME} printable characters")
         if not name or name in _RESERVED:
             raise RequestError(f"name {name!a}: give the name of a person")
-        at, key_id, secret = self._now(), self.random_bytes(8).hex(), make_secret(self.random_bytes)
+        at, key_id, secret = self.now(), self.new_id(), make_secret(self.random_bytes)
         with self.database.writing() as db:
             owner = rows.person_named(db, name)
             if owner is None:
-                owner = self.random_bytes(8).hex()
+                owner = self.new_id()
                 save(db, PersonRow(id=owner, name=name, created=at))
             row = KeyRow(
                 key_id=key_id,
@@ -208,7 +202,7 @@ class Access:
         if db.get(PersonRow, SERVICE.id) is None:
             taken = rows.person_named(db, SERVICE.name) is not None
             name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
-            save(db, PersonRow(id=SERVICE.id, name=name, created=self._now()))
+            save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
         """The people who sign in through the identity provider. Raises RoleError."""
@@ -223,7 +217,7 @@ class Access:
         """
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            if not keep_out(db, person_id, self._now() if out else None):
+            if not keep_out(db, person_id, self.now() if out else None):
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
                     "GET /v1/identities has all"
@@ -234,7 +228,7 @@ class Access:
         """A person with the highest role that holds in their absence; None without one."""
         if person_id == SERVICE.id:
             return SERVICE
-        return person_of_id(db, person_id, self._now() - self.settings.oidc_role_days * 86_400.0)
+        return person_of_id(db, person_id, self.now() - self.settings.oidc_role_days * 86_400.0)
 
     def check_holds(self, db: Session, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request
@@ -260,7 +254,7 @@ class Access:
         """Revoke a key for good, and end its sessions. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            if not rows.revoke_key(db, key_id, self._now()):
+            if not rows.revoke_key(db, key_id, self.now()):
                 raise NotFoundError(
                     f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"
                 )
@@ -277,11 +271,15 @@ class Access:
         text = json.dumps(detail, sort_keys=True)
         save(
             db,
-            AuditRow(at=self._now(), actor=person.name, key_id=person.key_id, act=act, detail=text),
+            AuditRow(at=self.now(), actor=person.name, key_id=person.key_id, act=act, detail=text),
         )
 
-    def _now(self) -> float:
-        return self.clock().timestamp()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedOperations(Operations):
+    """Operations of people, which are in the audit log."""
+
+    access: Access
 
 
 def person_of_id(db: Session, person_id: str, since: float) -> Person | None:

@@ -11,8 +11,8 @@ from decoder_service.jobs.rows import count_live
 from decoder_service.lists.rows import bytes_of_owner
 from decoder_service.people.permissions import Act, Person, Role, require
 from decoder_service.results.rows import hold_still, result_bytes_of
-from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import QuotaError
+from decoder_service.shell.operations import Operations
 from decoder_service.shell.settings import ServiceSettings
 
 _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
@@ -60,12 +60,9 @@ class Amount:
     most: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Operations):
     """A person's stored bytes and jobs, with their limits."""
-
-    database: ServiceDatabase
-    settings: ServiceSettings
 
     def of(self, person: Person) -> dict[str, Amount]:
         """Count a person's bytes of results, lists and aggregates, and jobs that wait or run.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -13,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require, visible_releases
 from decoder_service.releases import rows
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
@@ -32,8 +31,7 @@ from decoder_service.releases.sources import (
     stale,
 )
 from decoder_service.results.files import RELEASE_FILES, StoredFile
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase, visible_row
+from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import (
     ConflictError,
     NotFoundError,
@@ -42,7 +40,6 @@ from decoder_service.shell.errors import (
     UnavailableError,
 )
 from decoder_service.shell.models import ReleaseRow, ResultRow
-from decoder_service.shell.settings import ServiceSettings
 from disclosure.release.files import SIGNATURE
 from rappor_core.text import visible
 
@@ -72,17 +69,12 @@ class ReleaseView:
         return any(file.name == SIGNATURE for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
-class Releases:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases(AuditedOperations):
     """Operations on releases. Each checks the person's role, and shows only what the person may
     see."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
     publisher: ReleasePublisher
-    settings: ServiceSettings
     building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
 
     def all(
@@ -204,7 +196,7 @@ class Releases:
         if size > most:
             raise QuotaError(f"the release would have {size:,} bytes, above {most:,}")
         row = ReleaseRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             name=asked.name,
             number=before.number,
             state=ReleaseState.PROPOSED,
@@ -219,7 +211,7 @@ class Releases:
             base=before.base,
             changes=len(changes.rows),
             difference=zlib.compress(text),
-            created=self.clock().timestamp(),
+            created=self.now(),
         )
         with self.database.writing() as db:
             self._check_room(db, person, size)
@@ -250,7 +242,7 @@ class Releases:
             signature: Files = {}
             if state == ReleaseState.APPROVED:
                 signature = approval_of(db, self.publisher, row)
-            at = self.clock().timestamp()
+            at = self.now()
             try:
                 is_done = rows.decide(db, release_id, state, person.id, reason, at)
             except IntegrityError as error:  # another one was approved at the same time

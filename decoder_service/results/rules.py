@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 from decoder.kinds.result import RESULTS
 from decoder_service.aggregates.rows import load_aggregate_content
 from decoder_service.jobs.checks import kind_decoder
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results import rows
 from decoder_service.results.files import RESULT_FILES, StoredFile
 from decoder_service.shell.clock import text_of
-from decoder_service.shell.database import ServiceDatabase, visible_row
+from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import NotFoundError, RequestError, RoleError
 from decoder_service.shell.models import ResultRow
 
@@ -45,12 +45,9 @@ class ResultView:
     later: ResultRow | None
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(AuditedOperations):
     """What people may do with results. Each call asks for the role, and sees what it may."""
-
-    database: ServiceDatabase
-    access: Access
 
     def all(
         self,

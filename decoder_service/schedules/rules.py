@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,29 +19,24 @@ from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec, digest
 from decoder_service.metrics.rules import Metrics
-from decoder_service.people.access import MAX_NAME, Access
+from decoder_service.people.access import MAX_NAME, AuditedOperations
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
 from decoder_service.schedules import rows
 from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
 from decoder_service.schedules.rows import load_windows
 from decoder_service.schedules.series import Family, SeriesView, groups_of, view_of
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase, save, visible_row
+from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import ConflictError, QuotaError, RequestError
 from decoder_service.shell.models import ScheduleRow, WindowRow
 
 MAX_SCHEDULES = 200  # of a person
 
 
-@dataclass(frozen=True, slots=True)
-class Schedules:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules(AuditedOperations):
     """Operations on schedules. Each checks the person's role, and shows only what the person may
     see."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
     jobs: Jobs
     metrics: Metrics
 
@@ -59,14 +54,14 @@ class Schedules:
         spec = self._spec(asked, asked.metric, asked.every, asked.operation)
         counts = self._known(asked.metric)  # asks the collector, which no transaction waits for
         row = ScheduleRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             name=asked.name,
             owner=person.id,
             metric=asked.metric,
             every=asked.every,
             spec=spec.to_json(),
             enabled=True,
-            created=self.clock().timestamp(),
+            created=self.now(),
             family=asked.family,
             first_day=None if asked.first_day is None else asked.first_day.isoformat(),
         )
@@ -221,14 +216,14 @@ class Schedules:
     def _default(self, metric: str) -> ScheduleRow:
         source = CountSource(collector=WindowSpec(metric=metric))
         return ScheduleRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             name=f"{metric[: MAX_NAME - 7]} by day",
             owner=SERVICE_ID,
             metric=metric,
             every=Each.DAY,
             spec=JobSpec(operation="series", source=source).to_json(),
             enabled=True,
-            created=self.clock().timestamp(),
+            created=self.now(),
         )
 
     def every_enabled(self) -> list[ScheduleRow]:

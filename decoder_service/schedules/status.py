@@ -19,11 +19,10 @@ from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
 from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import load_schedules, load_windows, save_status
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.shell.clock import Clock, text_of
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import ConflictError, ServiceError
 from decoder_service.shell.models import ScheduleRow, StatusRow, WindowRow
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.operations import Operations
 from rappor_core.errors import RapporError
 
 NO_OWNER = (
@@ -59,15 +58,12 @@ class ScheduleStatus:
     checked: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleStatuses:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStatuses(Operations):
     """Works out and stores the state of each schedule; every process reads what is stored."""
 
-    database: ServiceDatabase
-    clock: Clock
     schedules: Schedules
     metrics: Metrics
-    settings: ServiceSettings
 
     def of_row(self, row: ScheduleRow) -> ScheduleStatus:
         """The state of a schedule: as stored, but for what the database itself says now."""
@@ -90,7 +86,7 @@ class ScheduleStatuses:
             return replace(asked, checked=checked)
         if stored is None:
             return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
-        if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
+        if self.now() - stored.checked > FORGOTTEN_SECONDS:
             why = (
                 f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
                 "starts rappor decoder serve; then it was "
@@ -131,7 +127,7 @@ class ScheduleStatuses:
 
     def store(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
         """Store what a check found, of schedules that are still what was checked."""
-        at = self.clock().timestamp()
+        at = self.now()
         try:
             with self.database.writing() as db:
                 known = load_schedules(db, true())

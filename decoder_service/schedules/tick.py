@@ -35,10 +35,10 @@ from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_s
 from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows, series_window
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import NO_OWNER, ScheduleStatus, ScheduleStatuses
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase, save
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
 from decoder_service.shell.models import JobRow, ScheduleRow, WindowRow
+from decoder_service.shell.operations import Operations
 from rappor_core.aggregate import Aggregate
 
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
@@ -56,13 +56,11 @@ class TickResult:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRunner:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRunner(Operations):
     """Checks the schedules of a database ("tick"): queues sealed windows and stores the state of
     each schedule."""
 
-    database: ServiceDatabase
-    clock: Clock
     schedules: Schedules
     jobs: Jobs
     window_events: WindowEvents
@@ -162,7 +160,7 @@ class ScheduleRunner:
                     return 0
                 job = None
                 if aggregate is not None:
-                    row = described(aggregate.to_json(), self.clock().timestamp())
+                    row = described(aggregate.to_json(), self.now())
                     save_aggregate(db, row, person.id)
                     source = {"source": CountSource(aggregates=[row.sha256])}
                     with_counts = spec.model_copy(update=source)
@@ -263,7 +261,7 @@ class ScheduleRunner:
         if job.state in (JobState.DONE, JobState.CANCELLED) or window.tries + 1 >= TRIES:
             return False
         due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
-        if self.clock().timestamp() < due:
+        if self.now() < due:
             return True
         try:
             with self.database.writing() as db:

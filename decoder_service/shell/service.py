@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import text
 
@@ -17,7 +18,7 @@ from decoder_service.jobs.rows import delete_old_jobs
 from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Lists
 from decoder_service.metrics.rules import Metrics, RemoteCollector
-from decoder_service.people.access import Access
+from decoder_service.people.access import Access, AuditedOperations
 from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import ProviderRoles
@@ -42,14 +43,10 @@ _DAY = 86_400.0
 BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 
 
-@dataclass(frozen=True, slots=True)
-class DecoderService:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderService(AuditedOperations):
     """The operations on one database."""
 
-    settings: ServiceSettings
-    database: ServiceDatabase
-    clock: Clock
-    access: Access
     jobs: Jobs
     results: Results
     releases: Releases
@@ -93,7 +90,7 @@ class DecoderService:
 
     def keep_house(self) -> None:
         """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
-        at = self.clock().timestamp()
+        at = self.now()
         with self.database.writing() as db:
             take_over(db)
             end_old_sessions(db, at)
@@ -111,13 +108,13 @@ class DecoderService:
         with self.database.writing() as db:
             deleted = delete_unheld(db)
             if days is not None:
-                before = self.clock().timestamp() - days * _DAY
+                before = self.now() - days * _DAY
                 deleted += delete_superseded(db, before)
         return deleted
 
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
-        before = self.clock().timestamp() - self.settings.keep_aggregates_days * _DAY
+        before = self.now() - self.settings.keep_aggregates_days * _DAY
         with self.database.writing() as db:
             return delete_unused_aggregates(db, before)
 
@@ -145,35 +142,40 @@ def make_service(
         pool_size=settings.database_connections,
         timeout=settings.database_seconds,
     )
-    database = ServiceDatabase(engine)
-    access = Access(database, clock, random_bytes, settings)
+    basis: dict[str, Any] = {
+        "database": ServiceDatabase(engine),
+        "clock": clock,
+        "random_bytes": random_bytes,
+        "settings": settings,
+    }
+    access = Access(**basis)
+    audited = basis | {"access": access}
     reader = Reader(settings.job_memory_bytes)
     collector = _collector(settings)
-    metrics = Metrics(database, collector.metrics if collector else None)
-    jobs = Jobs(database, clock, random_bytes, access, settings, metrics)
-    schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
-    window_events = WindowEvents(database, clock, random_bytes, schedules)
-    statuses = ScheduleStatuses(database, clock, schedules, metrics, settings)
-    pages = (settings.public_url or "").rstrip("/")
-    publisher = publisher or ReleasePublisher()
+    metrics = Metrics(basis["database"], collector.metrics if collector else None)
+    jobs = Jobs(**audited, metrics=metrics)
+    schedules = Schedules(**audited, jobs=jobs, metrics=metrics)
+    statuses = ScheduleStatuses(**basis, schedules=schedules, metrics=metrics)
     return DecoderService(
-        settings=settings,
-        database=database,
-        clock=clock,
-        access=access,
+        **audited,
         jobs=jobs,
-        results=Results(database, access),
-        releases=Releases(database, clock, random_bytes, access, publisher, settings),
-        lists=Lists(database, clock, random_bytes, access, settings, reader),
-        aggregates=Aggregates(database, clock, access, settings, reader),
+        results=Results(**audited),
+        releases=Releases(**audited, publisher=publisher or ReleasePublisher()),
+        lists=Lists(**audited, reader=reader),
+        aggregates=Aggregates(**audited, reader=reader),
         metrics=metrics,
         schedules=schedules,
         statuses=statuses,
-        alarms=Alarms(
-            database, clock, random_bytes, access, schedules, _alarm_urls(settings), pages
+        alarms=Alarms(**audited, schedules=schedules, urls=_alarm_urls(settings)),
+        ticker=ScheduleRunner(
+            **basis,
+            schedules=schedules,
+            jobs=jobs,
+            window_events=WindowEvents(**basis, schedules=schedules),
+            collector=collector,
+            statuses=statuses,
         ),
-        ticker=ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses),
-        usage=Usage(database, settings),
+        usage=Usage(**basis),
         provider=_provider(settings),
     )
 

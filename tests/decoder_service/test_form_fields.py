@@ -80,10 +80,10 @@ def test_policy_fields_are_toml_and_back() -> None:
 def test_levels_are_given_in_per_cent() -> None:
     for typed, share in (("5", "0.05"), ("99.9 %", "0.999"), ("0,1", "0.001")):
         form = Posted({"alpha_percent": [typed]}, {})
-        assert share_of_percent(form, "alpha") == share
+        assert share_of_percent(form, "alpha_percent", "Level") == share
         assert choices_of_form(form) == {"alpha": share}
     for share, shown in (("0.05", "5"), ("0.999", "99.9"), ("0.001", "0.1"), ("x", "x")):
         assert percent_of_share(share) == shown
     for typed in ("0", "100", "x", "nan", "-1"):
-        with pytest.raises(FieldError, match="Level of the intervals: "):
-            share_of_percent(Posted({"level_percent": [typed]}, {}), "level")
+        with pytest.raises(FieldError, match="Level of the intervals: .* per cent"):
+            choices_of_form(Posted({"level_percent": [typed]}, {}))
