@@ -93,3 +93,19 @@ def test_connections_the_server_ended_are_dropped(
     with service.database.reading() as db:
         assert db.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
     service.close()
+
+
+def test_sessions_of_a_demoted_server_are_replaced(new_postgresql: Callable[[], str]) -> None:
+    """The old primary's sessions stay open and take no write; new ones reach one that does."""
+    service = make_service(ServiceSettings(database=new_postgresql()))
+    prepare(service.database)
+    add_key(service, "ann")
+    with service.database.reading() as db:
+        first = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        db.execute(text("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"))
+    with pytest.raises(StorageError, match="read-only"):
+        add_key(service, "bob")
+    add_key(service, "bob")
+    with service.database.reading() as db:
+        assert db.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
+    service.close()
