@@ -65,12 +65,16 @@ class NewAlarm(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """A cause for a message. values: text of strangers, shown where an alarm says so."""
+    """A cause for a message. values: text of strangers, shown where an alarm says so.
+
+    bound: of the alarms that it is for; None for a rule without one.
+    """
 
     rule: str
     cause: str
     text: str
     values: tuple[str, ...] = ()
+    bound: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +191,8 @@ class WindowEvents(Operations):
         for alarm in alarms:
             rules = Rules.model_validate_json(alarm.rules).model_dump()
             for finding in found:
-                rule, _, bound = finding.rule.partition(":")
-                wanted = rules[rule]
-                if not wanted or (bound and float(bound) != wanted):
+                wanted = rules[finding.rule]
+                if not wanted or finding.bound not in (None, wanted):
                     continue
                 event_id = self.new_id()
                 body = _body(event_id, schedule, alarm, finding, window)
@@ -215,7 +218,7 @@ def _body(
     content: dict[str, Any] = {
         "version": 1,
         "event": event_id,
-        "rule": finding.rule.partition(":")[0],
+        "rule": finding.rule,
         "cause": finding.cause,
         "text": finding.text,
         "alarm": alarm.name,
@@ -243,7 +246,8 @@ def _of_reports(
     for share in sorted({one.fewer_reports for one in rules if one.fewer_reports}):
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
-            yield AlarmEvent(f"fewer_reports:{share!r}", f"fewer-reports:{_name(window)}", text)
+            cause = f"fewer-reports:{_name(window)}"
+            yield AlarmEvent("fewer_reports", cause, text, bound=share)
 
 
 def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[AlarmEvent]:
@@ -267,7 +271,7 @@ def _of_changes(
             points = f"{100 * bound:g} points"
             text = f"{_values(moved)} changed by more than {points} since the window before"
             cause = f"change:{_name(window)}"
-            found.append(AlarmEvent(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
+            found.append(AlarmEvent("change", cause, text, tuple(moved[:MOST_SHOWN]), bound))
     return found
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from decoder.kinds.interface import KindDecoder
 from decoder_service.jobs.specs import JobSpec, foreign_members
 from decoder_service.shell.errors import FieldError, RequestError
@@ -39,7 +41,7 @@ EXAMPLES = {
     "numbers": "FIRST:LAST or FIRST:LAST:STEP, such as 0:100 or 0:100:5",
     "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
 }
-Known = TypeVar("Known")
+Known = TypeVar("Known", bound=BaseModel)
 LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per cent
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
@@ -59,7 +61,7 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         given["each"] = form.text("each", "day")
     foreign = foreign_members(kind)
     given |= {name: read(form) for name, read in _MEMBERS.items() if name not in foreign}
-    return in_labels(lambda: parsed(JobSpec, {n: v for n, v in given.items() if v != ""}))
+    return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
 
 
 def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -81,13 +83,11 @@ def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in fields if value is not None]
 
 
-def in_labels(parse: Callable[[], Known]) -> Known:
-    """Call a parser of the form, and raise its RequestError under the labels of the form: a
-    FieldError where it is of one field."""
+def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
+    """Validate a form. Raises RequestError under the labels of the form: a FieldError where it is
+    of one field."""
     try:
-        return parse()
-    except FieldError:
-        raise
+        return parsed(model, given)
     except RequestError as error:
         raise _as_labelled(str(error)) from None
 

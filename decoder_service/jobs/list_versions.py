@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec
 from decoder_service.lists.rows import ListKind
 from decoder_service.people.permissions import Person, visible_lists
 from decoder_service.shell.database import visible_row
@@ -53,10 +53,10 @@ def resolve_lists(db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
     Raises NotFoundError for a list that is not there for this person, RequestError for one of
     another kind.
     """
-    changes: dict[str, CandidateSpec | WeightSpec] = {}
+    changes: dict[str, CandidateSpec | ListSpec] = {}
     sha256: dict[str, str] = {}
     for member, kind in LISTS.items():
-        named: CandidateSpec | WeightSpec | None = getattr(spec, member)
+        named: CandidateSpec | ListSpec | None = getattr(spec, member)
         if named is None or named.list is None:
             continue
         found = _version(db, person, named.list, named.version, kind)

@@ -120,19 +120,11 @@ class CandidateSpec(StrictModel):
         return self
 
 
-class WeightSpec(StrictModel):
-    """How the level is divided among the candidates: a list of weights, the latest by default."""
+class ListSpec(StrictModel):
+    """A list and its version, the latest by default."""
 
     list: Id
     version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-
-
-class KnownSpec(WeightSpec):
-    """A known matrix of flows, such as the last census: a list of flows, the latest by default."""
-
-
-class AreaSpec(WeightSpec):
-    """Named areas whose shares a map gives, too: a list of areas, the latest by default."""
 
 
 class Choices(StrictModel):
@@ -177,20 +169,22 @@ class JobSpec(StrictModel):
     a window of a series.
     Of some kinds of metric only: candidates, weights (string, category, boolean), map, areas
     (location), crowd (discover), flows, known (flow).
+    weights: how the level is divided among the candidates.  known: a matrix of flows, such as the
+    last census.  areas: whose shares a map gives, too.
     """
 
     operation: Operation = "decode"
     source: CountSource
     before: CountSource | None = None
     candidates: CandidateSpec = CandidateSpec()
-    weights: WeightSpec | None = None
+    weights: ListSpec | None = None
     options: Choices = Choices()
     map: MapChoices = MapChoices()
-    areas: AreaSpec | None = None
+    areas: ListSpec | None = None
     each: Each = Each.DAY
     crowd: Annotated[int, Field(ge=1, le=LARGEST)] = DEFAULT_CROWD
     flows: FlowChoices = FlowChoices()
-    known: KnownSpec | None = None
+    known: ListSpec | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:

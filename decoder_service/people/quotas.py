@@ -52,30 +52,21 @@ def check_held(db: Session, settings: ServiceSettings, person: str, role: Role) 
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """An amount and its limit."""
-
-    held: int
-    most: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage(Operations):
     """A person's stored bytes and jobs, with their limits."""
 
-    def of(self, person: Person) -> dict[str, Amount]:
-        """Count a person's bytes of results, lists and aggregates, and jobs that wait or run.
-        Raises RoleError."""
+    def of(self, person: Person) -> dict[str, dict[str, int]]:
+        """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`),
+        each with its limit (`most`). Raises RoleError."""
         require(person, Act.ANALYSE)
-        settings = self.settings
+        settings, role = self.settings, person.role
         most = settings.max_stored_bytes_of_person
         with self.database.reading() as db:
-            return {
-                "result_bytes": Amount(
-                    result_bytes_of(db, person.id), max_result_bytes(settings, person.role)
-                ),
-                "list_bytes": Amount(bytes_of_owner(db, person.id), most),
-                "aggregate_bytes": Amount(aggregate_bytes_of(db, person.id), most),
-                "jobs": Amount(count_live(db, person.id), max_jobs(settings, person.role)),
+            amounts = {
+                "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
+                "list_bytes": (bytes_of_owner(db, person.id), most),
+                "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
+                "jobs": (count_live(db, person.id), max_jobs(settings, role)),
             }
+        return {name: {"held": held, "most": most} for name, (held, most) in amounts.items()}

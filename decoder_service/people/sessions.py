@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
@@ -44,7 +43,7 @@ def get_session(person: Me) -> dict[str, Any]:
 @router.get("/v1/usage", operation_id="getUsage")
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
-    return {name: asdict(one) for name, one in service.usage.of(person).items()}
+    return service.usage.of(person)
 
 
 @router.delete("/v1/session", operation_id="signOut")

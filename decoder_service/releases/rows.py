@@ -11,7 +11,7 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from decoder_service.results.files import RELEASE_FILES
+from decoder_service.results.rows import RELEASE_FILES
 from decoder_service.shell.database import changed, save
 from decoder_service.shell.models import ReleaseRow, release_files, release_metrics
 

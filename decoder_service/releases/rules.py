@@ -30,7 +30,7 @@ from decoder_service.releases.sources import (
     source_states,
     stale,
 )
-from decoder_service.results.files import RELEASE_FILES, StoredFile
+from decoder_service.results.rows import RELEASE_FILES, StoredFile
 from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import (
     ConflictError,

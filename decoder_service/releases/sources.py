@@ -16,8 +16,7 @@ from decoder_service.people.permissions import Act, Person, own_results, visible
 from decoder_service.releases import rows
 from decoder_service.releases.publishing import Files, ReleasePublisher, SourceTables
 from decoder_service.releases.rows import ReleaseState
-from decoder_service.results.files import RELEASE_FILES, RESULT_FILES
-from decoder_service.results.rows import load_results
+from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES, load_results
 from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import ConflictError, QuotaError, RequestError, RoleError
 from decoder_service.shell.models import ReleaseRow, ResultRow

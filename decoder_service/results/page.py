@@ -25,7 +25,6 @@ from decoder_service.lists.contents import file_name
 from decoder_service.lists.rows import ListKind
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
-from decoder_service.people.quotas import Amount
 from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
@@ -146,7 +145,7 @@ def give_up(service: Service, person: Me, result_id: str, form: Form) -> Respons
     return redirect("/results")
 
 
-def _usage(visit: Visit) -> Amount | None:
+def _usage(visit: Visit) -> dict[str, int] | None:
     """Bytes of one's own results; None of who holds none."""
     if not visit.person.may(Act.ANALYSE):
         return None

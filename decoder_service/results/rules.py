@@ -15,7 +15,7 @@ from decoder_service.jobs.checks import kind_decoder
 from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results import rows
-from decoder_service.results.files import RESULT_FILES, StoredFile
+from decoder_service.results.rows import RESULT_FILES, StoredFile
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import NotFoundError, RequestError, RoleError

@@ -9,10 +9,10 @@ from typing import Literal
 from decoder_service.jobs.specs import (
     CandidateSpec,
     Choices,
+    ListSpec,
     MetricName,
     Name,
     StrictModel,
-    WeightSpec,
 )
 from decoder_service.schedules.series import Family
 
@@ -27,7 +27,7 @@ class ScheduleChoices(StrictModel):
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
-    weights: WeightSpec | None = None
+    weights: ListSpec | None = None
     options: Choices = Choices()
     family: Family = Family.WINDOW
     first_day: date | None = None

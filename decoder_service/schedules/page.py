@@ -15,7 +15,7 @@ from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
     form_fields,
-    in_labels,
+    parsed_in_labels,
     percent_of_share,
     weights_of_form,
 )
@@ -29,7 +29,7 @@ from decoder_service.schedules.view import RULES, alarm_of_form, found_values, r
 from decoder_service.shell.errors import QuotaError, RequestError, ServiceError
 from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, Posted, Visit, parsed, redirect
+from decoder_service.shell.web import Form, Posted, Visit, redirect
 from decoder_service.shell.web import router as new_router
 
 MOST_EVENTS = 50
@@ -73,7 +73,7 @@ def create(visit: Visit, form: Form) -> Response:
             "every": form.text("every"),
             "operation": form.text("operation", "decode"),
         }
-        asked = in_labels(lambda: parsed(NewSchedule, given))
+        asked = parsed_in_labels(NewSchedule, given)
         row = visit.service.schedules.create(visit.person, asked)
     except ServiceError as error:
         return _form(visit, None, form, error)
@@ -101,7 +101,7 @@ def change(visit: Visit, schedule_id: str, form: Form) -> Response:
     row = schedules.get(visit.person, schedule_id)
     try:
         given = _choices(form, row)
-        asked = in_labels(lambda: parsed(ScheduleChoices, given))
+        asked = parsed_in_labels(ScheduleChoices, given)
         row = schedules.edit(visit.person, row.id, asked)
     except ServiceError as error:
         return _form(visit, row, form, error)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Protocol
 
 from decoder.errors import RemoteError
+from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.schedules.choices import DAY, Every, period_end, period_start
 from decoder_service.schedules.rows import WindowState
 from decoder_service.shell.models import ScheduleRow, WindowRow
@@ -16,20 +16,6 @@ from rappor_core.aggregate import Aggregate
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
 
 SERIES_DAYS = 90  # of a series, at most
-
-
-class AskCollector(Protocol):
-    """The requests of a tick to the collector, which
-    `decoder_service.metrics.rules.Collector` sends."""
-
-    def metrics(self) -> list[dict[str, object]]:
-        """List every version of every metric."""
-
-    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
-        """The counts of a window."""
-
-    def counters(self) -> tuple[float, float]:
-        """Numbers of reports that the collector accepted and refused, from its `/metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,7 @@ class _Waits:
 
 
 def sealed_windows(
-    collector: AskCollector,
+    collector: RemoteCollector,
     schedule: ScheduleRow,
     row: dict[str, object],
     spec_digest: str,
@@ -96,7 +82,7 @@ def series_window(
 
 
 def _asked(
-    collector: AskCollector, metric: str, params_id: str, first: date, last: date
+    collector: RemoteCollector, metric: str, params_id: str, first: date, last: date
 ) -> Aggregate | _Longer | _Waits | None:
     """The counts of a window; None without reports. Raises RemoteError."""
     try:

@@ -20,8 +20,7 @@ from sqlalchemy.orm import Session
 from decoder.inference.multiple_testing import decide
 from decoder.typing import Flags, Floats
 from decoder_service.jobs.specs import Choices, JobSpec
-from decoder_service.results.files import RESULT_FILES
-from decoder_service.results.rows import load_results
+from decoder_service.results.rows import RESULT_FILES, load_results
 from decoder_service.schedules.rows import WindowState
 from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import ResultRow, WindowRow

@@ -20,7 +20,7 @@ from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
-from decoder_service.metrics.rules import NO_COLLECTOR
+from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
 from decoder_service.schedules.rows import (
@@ -32,7 +32,7 @@ from decoder_service.schedules.rows import (
     try_again,
 )
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows, series_window
+from decoder_service.schedules.sealed_windows import sealed_windows, series_window
 from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import NO_OWNER, ScheduleStatus, ScheduleStatuses
 from decoder_service.shell.database import save
@@ -64,7 +64,7 @@ class ScheduleRunner(Operations):
     schedules: Schedules
     jobs: Jobs
     window_events: WindowEvents
-    collector: AskCollector | None
+    collector: RemoteCollector | None
     statuses: ScheduleStatuses
 
     def tick(self) -> TickResult:

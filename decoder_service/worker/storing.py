@@ -13,13 +13,12 @@ from decoder.errors import DecodeError
 from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
 from decoder_service.aggregates.rules import described
 from decoder_service.jobs.list_versions import LISTS
-from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, WeightSpec, canonical
+from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, ListSpec, canonical
 from decoder_service.lists.rows import load_content
 from decoder_service.people.access import person_of_id
 from decoder_service.people.permissions import Role
 from decoder_service.people.quotas import check_held
-from decoder_service.results.files import RESULT_FILES
-from decoder_service.results.rows import latest_of_inputs, let_read, save_result
+from decoder_service.results.rows import RESULT_FILES, latest_of_inputs, let_read, save_result
 from decoder_service.shell.database import now
 from decoder_service.shell.models import JobRow, ListVersionRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings
@@ -92,7 +91,7 @@ def _write_counts(db: Session, shas: list[str], folder: Path) -> tuple[Path, ...
     return tuple(paths)
 
 
-def _list_digest(db: Session, wanted: CandidateSpec | WeightSpec | None) -> str | None:
+def _list_digest(db: Session, wanted: CandidateSpec | ListSpec | None) -> str | None:
     if wanted is None or wanted.list is None:
         return None
     version = db.get(ListVersionRow, (wanted.list, wanted.version))
