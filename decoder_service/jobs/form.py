@@ -33,6 +33,7 @@ LABELS = {
     "min_km": "Least distance",
     "top": "Flows besides those told",
     "name": "Name",
+    "target": "To",
     "every": "One window a",
     "first_day": "From day",
 }  # of the fields of the form, by their names in a specification

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -47,24 +46,6 @@ def toml_of_fields(form: Posted) -> str:
     lines += [f"{name} = {_number(form, name)}" for name in NUMBERS]
     strata = [part.strip() for part in form.text(PREFIX + "strata").split(",") if part.strip()]
     return "\n".join([*lines, f"strata = [{', '.join(map(_quoted, strata))}]", ""])
-
-
-def fields_of_toml(text: str) -> dict[str, list[str]]:
-    """The fields of a policy in TOML. Raises RequestError where it says what no field can."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RequestError(f"the policy is no TOML: {error}") from None
-    more = sorted(table.keys() - TEXTS.keys() - NUMBERS.keys() - {"strata"})
-    if more:
-        raise RequestError(f"the policy has {', '.join(more)}, which only release.toml can say")
-    return {PREFIX + name: [_shown(name, value)] for name, value in table.items()}
-
-
-def _shown(name: str, value: Any) -> str:
-    if name in _SHARES and isinstance(value, int | float):
-        return f"{100 * value:.12g}"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _number(form: Posted, name: str) -> str:
@@ -127,7 +108,7 @@ def propose(visit: Visit, form: Form) -> Response:
     require(visit.person, Act.ANALYSE)
     try:
         if form.text("switch"):
-            return _form(visit, _switched(form))
+            return _form(visit, _as_toml(form))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
@@ -206,17 +187,10 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
     )
 
 
-def _switched(form: Posted) -> Posted:
-    """The form with its policy as TOML in place of fields, or the other way round.
-
-    Raises RequestError.
-    """
+def _as_toml(form: Posted) -> Posted:
+    """The form with its policy as TOML in place of fields. Raises FieldError."""
     texts = {name: value for name, value in form.texts.items() if name != "switch"}
-    if form.text("fields"):
-        texts |= {"fields": [], "policy": [toml_of_fields(form)]}
-    else:
-        texts |= {"fields": ["1"], "policy": [], **fields_of_toml(form.text("policy"))}
-    return replace(form, texts=texts)
+    return replace(form, texts=texts | {"fields": [], "policy": [toml_of_fields(form)]})
 
 
 def _strata(text: str) -> dict[str, str]:
