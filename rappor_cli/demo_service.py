@@ -21,7 +21,7 @@ from collector.settings import Settings
 from collector.settings import load_settings as collector_settings_of
 from decoder.sources.collector_client import ask
 from decoder.sources.density_windows import SplitName
-from decoder_service.alarms.events import Rules
+from decoder_service.alarms.events import NewAlarm, Rules
 from decoder_service.alarms.rows import EventState
 from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import (
@@ -32,11 +32,12 @@ from decoder_service.jobs.specs import (
     MapChoices,
     WindowSpec,
 )
+from decoder_service.lists.rules import NewList
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.schedules.choices import Every, NewSchedule
-from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.window_rows import WindowState
+from decoder_service.schedules.rows import WindowState
+from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings
@@ -157,9 +158,8 @@ def prepared_service(
         )
         person = service.access.person_of_key(key.text)
         text = "".join(f"{value}\n" for value in candidates())
-        pages = service.lists.create(
-            person, "start pages", text.encode(), source="made by rappor demo", shared=True
-        )
+        asked = NewList(name="start pages", source="made by rappor demo", shared=True)
+        pages = service.lists.create(person, asked, text.encode())
         listed = CandidateSpec(list=pages.id)
         schedule = _follow(service, person, listed)
         for spec in _specs(service, person, today, rng, listed):
@@ -272,9 +272,8 @@ def _follow(service: DecoderService, person: Person, listed: CandidateSpec) -> S
     series = {"name": "start pages over time", "operation": "series", "options": Choices()}
     service.schedules.create(person, asked.model_copy(update=series))
     rules = Rules(change=0.03, new_value=True)
-    service.alarms.create(
-        person, schedule.id, "a page that moves", ALARM_TARGET, rules, show_values=True
-    )
+    alarm = NewAlarm(name="a page that moves", target=ALARM_TARGET, rules=rules, show_values=True)
+    service.alarms.create(person, schedule.id, alarm)
     return schedule
 
 

@@ -1,98 +1,59 @@
-"""Database rows of aggregates that were uploaded, or read for a job, keyed by the digest of
-their bytes."""
+"""Statements on aggregates that were uploaded, or read for a job."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy.orm import Session
 
 from decoder_service.jobs.rows import LIVE
-from decoder_service.shell.models import aggregate_readers, aggregates, jobs, results
+from decoder_service.shell.database import insert_once, save
+from decoder_service.shell.models import AggregateRow, JobRow, ResultRow, aggregate_readers
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateRow:
-    """An aggregate without its counts. Days are YYYY-MM-DD, None where unknown.
-
-    kind: of the metric, None where the file does not say.  num_cohorts: of its parameters.
-    own_values: whether the metric lists its values; both None where that was not looked at.
-    """
-
-    sha256: str
-    metric: str
-    params_id: str
-    first_day: str | None
-    last_day: str | None
-    num_reports: int
-    created: float
-    kind: str | None = None
-    num_cohorts: int | None = None
-    own_values: bool | None = None
-
-
-_COLUMNS = [aggregates.c[name] for name in AggregateRow.__slots__]
-
-
-def save_aggregate(connection: Connection, row: AggregateRow, content: bytes, person: str) -> None:
+def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
     """Insert an aggregate unless it exists, and let a person read it."""
-    if not _is_there(connection, aggregates.c.sha256 == row.sha256):
-        values = {name: getattr(row, name) for name in row.__slots__}
-        connection.execute(insert(aggregates).values(values | {"content": content}))
-    reader = {"sha256": row.sha256, "person_id": person}
-    columns = aggregate_readers.c
-    known = (columns.sha256 == row.sha256) & (columns.person_id == person)
-    if not _is_there(connection, known):
-        connection.execute(insert(aggregate_readers).values(reader))
+    if db.get(AggregateRow, row.sha256) is None:
+        save(db, row)
+    insert_once(db, aggregate_readers, {"sha256": row.sha256, "person_id": person})
 
 
-def _is_there(connection: Connection, which: ColumnElement[bool]) -> bool:
-    return connection.execute(select(1).where(which)).first() is not None
-
-
-def load_aggregates(
-    connection: Connection, visible: ColumnElement[bool], limit: int
-) -> list[AggregateRow]:
+def load_aggregates(db: Session, visible: ColumnElement[bool], limit: int) -> list[AggregateRow]:
     """Load aggregates without their counts, newest first."""
-    statement = select(*_COLUMNS).where(visible).order_by(aggregates.c.created.desc()).limit(limit)
-    return [AggregateRow(*row) for row in connection.execute(statement)]
+    newest = select(AggregateRow).where(visible).order_by(AggregateRow.created.desc())
+    return list(db.scalars(newest.limit(limit)))
 
 
-def load_aggregate_content(connection: Connection, sha256: str) -> bytes | None:
+def load_aggregate_content(db: Session, sha256: str) -> bytes | None:
     """The bytes of an aggregate file."""
-    statement = select(aggregates.c.content).where(aggregates.c.sha256 == sha256)
-    found = connection.execute(statement).scalar()
-    return None if found is None else bytes(found)
+    return db.scalar(select(AggregateRow.content).where(AggregateRow.sha256 == sha256))
 
 
-def aggregate_bytes_of(connection: Connection, person: str) -> int:
+def aggregate_bytes_of(db: Session, person: str) -> int:
     """Number of bytes of the aggregates that a person may read."""
-    size = func.coalesce(func.sum(func.length(aggregates.c.content)), 0)
-    statement = select(size).join(aggregate_readers)
-    return int(
-        connection.execute(statement.where(aggregate_readers.c.person_id == person)).scalar_one()
-    )
+    size = select(func.coalesce(func.sum(func.length(AggregateRow.content)), 0))
+    own = aggregate_readers.c.person_id == person
+    return int(db.execute(size.join(aggregate_readers).where(own)).scalar_one())
 
 
-def delete_unused_aggregates(connection: Connection, before: float) -> int:
+def delete_unused_aggregates(db: Session, before: float) -> int:
     """Delete aggregates from before a time that no result was made of and no live job names.
 
     Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
     a job that is queued at the same time ends with a reason in words.
     """
-    old = select(aggregates.c.sha256).where(aggregates.c.created < before)
-    unused = {str(row[0]) for row in connection.execute(old)}
+    unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
     if not unused:
         return 0
-    for (manifest,) in connection.execute(select(results.c.manifest)):
+    for manifest in db.scalars(select(ResultRow.manifest)):
         for shas in json.loads(manifest).get("inputs", {}).get("aggregates", []):
             unused.difference_update(shas)
-    for (spec,) in connection.execute(select(jobs.c.spec).where(jobs.c.state.in_(LIVE))):
+    for spec in db.scalars(select(JobRow.spec).where(JobRow.state.in_(LIVE))):
         found = json.loads(spec)
         for source in (found.get("source"), found.get("before")):
             unused.difference_update((source or {}).get("aggregates", []))
     for sha in sorted(unused):
-        for table in (aggregate_readers, aggregates):
-            connection.execute(delete(table).where(table.c.sha256 == sha))
+        db.execute(delete(aggregate_readers).where(aggregate_readers.c.sha256 == sha))
+        db.execute(delete(AggregateRow).where(AggregateRow.sha256 == sha))
     return len(unused)

@@ -8,31 +8,24 @@ unique for the alarm.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
-from sqlalchemy import Connection
+from pydantic import Field, StringConstraints
+from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
-from decoder_service.alarms.rows import AlarmRow, EventRow, EventState, load_alarms, save_event
-from decoder_service.jobs.specs import StrictModel, canonical
-from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.alarms.rows import EventState, load_alarms, save_event
+from decoder_service.jobs.specs import Name, StrictModel, canonical
+from decoder_service.schedules.rows import WindowState, add_values, end_window, first_reading
 from decoder_service.schedules.rules import Schedules, spec_of_schedule
 from decoder_service.schedules.series import Family, WindowTests, decided, load_tests
-from decoder_service.schedules.window_rows import (
-    WindowRow,
-    WindowState,
-    add_values,
-    end_window,
-    first_reading,
-)
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import ConflictError
+from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow, WindowRow
+from decoder_service.shell.operations import Operations
 
 MOST_SHOWN = 20  # values of one event
 USUAL_WINDOWS = 8  # whose median is what is expected
@@ -57,23 +50,37 @@ class Rules(StrictModel):
     failed: bool = True
 
 
+class NewAlarm(StrictModel):
+    """The request for an alarm on a schedule.
+
+    target: of its messages, one that an operator set up.  show_values: whether values, which are
+    sensitive, leave the service.
+    """
+
+    name: Name
+    target: Annotated[str, StringConstraints(max_length=1000)]
+    rules: Rules = Rules()
+    show_values: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """A cause for a message. values: text of strangers, shown where an alarm says so."""
+    """A cause for a message. values: text of strangers, shown where an alarm says so.
+
+    bound: of the alarms that it is for; None for a rule without one.
+    """
 
     rule: str
     cause: str
     text: str
     values: tuple[str, ...] = ()
+    bound: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WindowEvents:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowEvents(Operations):
     """Completes windows of schedules, and stores the messages that their alarms send."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
     schedules: Schedules
 
     def complete(
@@ -85,35 +92,35 @@ class WindowEvents:
         options, family = spec_of_schedule(schedule).options, Family(schedule.family)
         done = [one for one in earlier if one.state == WindowState.DONE]
         wanted = done if family is Family.SERIES else done[-1:]
-        with self.database.read() as connection:
-            alarms = load_alarms(connection, [schedule.id])
-            read = load_tests(connection, [*wanted, now])
+        with self.database.reading() as db:
+            alarms = load_alarms(db, [schedule.id])
+            read = load_tests(db, [*wanted, now])
         tests = dict(zip(read, decided(list(read.values()), family, options.alpha), strict=True))
         rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
         try:
-            with self.database.change() as connection:
-                if not end_window(connection, window, WindowState.DONE, result_id):
+            with self.database.writing() as db:
+                if not end_window(db, window, WindowState.DONE, result_id):
                     return now
                 found = list(_of_reports(done, now, rules))
                 if now in tests:
-                    found += self._of_values(connection, schedule, now, tests[now], bool(done))
+                    found += self._of_values(db, schedule, now, tests[now], bool(done))
                     found += _of_cohorts(now, tests[now])
                     before = tests.get(done[-1]) if done else None
                     if before is not None:
                         found += _of_changes(now, before, tests[now], options.alpha, rules)
-                self._store(connection, schedule, alarms, found, now)
+                self._store(db, schedule, alarms, found, now)
         except ConflictError:  # a later tick ends it
             return now
         return now
 
     def store_failed(
-        self, connection: Connection, schedule: ScheduleRow, window: WindowRow, state: WindowState
+        self, db: Session, schedule: ScheduleRow, window: WindowRow, state: WindowState
     ) -> None:
         """Store that a window was given up."""
         text = f"the window could not be decoded: its job {state}"
         finding = AlarmEvent("failed", f"failed:{_name(window)}", text)
-        alarms = load_alarms(connection, [schedule.id])
-        self._store(connection, schedule, alarms, [finding], window)
+        alarms = load_alarms(db, [schedule.id])
+        self._store(db, schedule, alarms, [finding], window)
 
     def wants_refusals(self) -> bool:
         """Whether any alarm has the rule `refused`."""
@@ -123,8 +130,8 @@ class WindowEvents:
         """Store that many reports of this day were refused. accepted, refused: counted so far."""
         day = self.clock().date().isoformat()
         try:
-            with self.database.change() as connection:
-                base = first_reading(connection, day, accepted, refused)
+            with self.database.writing() as db:
+                base = first_reading(db, day, accepted, refused)
         except ConflictError:
             return
         if accepted < base[0] or refused < base[1]:  # the collector started again
@@ -138,16 +145,16 @@ class WindowEvents:
             text = f"of {total:,.0f} reports on {day}, {lost:,.0f} were refused by the collector"
             finding = AlarmEvent("refused", f"refused:{day}", text)
             try:
-                with self.database.change() as connection:
-                    self._store(connection, schedule, [alarm], [finding], None)
+                with self.database.writing() as db:
+                    self._store(db, schedule, [alarm], [finding], None)
             except ConflictError:
                 continue
 
     def _refusals(self) -> list[tuple[ScheduleRow, AlarmRow, Rules]]:
         found = []
         by_id = {one.id: one for one in self.schedules.every_enabled()}
-        with self.database.read() as connection:
-            for alarm in load_alarms(connection, list(by_id)):
+        with self.database.reading() as db:
+            for alarm in load_alarms(db, list(by_id)):
                 rules = Rules.model_validate_json(alarm.rules)
                 if rules.refused is not None:
                     found.append((by_id[alarm.schedule_id], alarm, rules))
@@ -155,7 +162,7 @@ class WindowEvents:
 
     def _of_values(
         self,
-        connection: Connection,
+        db: Session,
         schedule: ScheduleRow,
         window: WindowRow,
         tests: WindowTests,
@@ -163,7 +170,7 @@ class WindowEvents:
     ) -> list[AlarmEvent]:
         """New values; those of the first window are what is compared with."""
         held = [tests.values[i] for i in np.flatnonzero(tests.detected)]
-        new = add_values(connection, schedule.id, window.params_id, held)
+        new = add_values(db, schedule.id, window.params_id, held)
         if not new or not has_earlier:
             return []
         was = "was" if len(new) == 1 else "were"
@@ -174,25 +181,31 @@ class WindowEvents:
 
     def _store(
         self,
-        connection: Connection,
+        db: Session,
         schedule: ScheduleRow,
         alarms: list[AlarmRow],
         found: list[AlarmEvent],
         window: WindowRow | None,
     ) -> None:
-        at = self.clock().timestamp()
+        at = self.now()
         for alarm in alarms:
             rules = Rules.model_validate_json(alarm.rules).model_dump()
             for finding in found:
-                rule, _, bound = finding.rule.partition(":")
-                wanted = rules[rule]
-                if not wanted or (bound and float(bound) != wanted):
+                wanted = rules[finding.rule]
+                if not wanted or finding.bound not in (None, wanted):
                     continue
-                event_id = self.random_bytes(8).hex()
+                event_id = self.new_id()
                 body = _body(event_id, schedule, alarm, finding, window)
-                state = EventState.WAITING
-                row = EventRow(event_id, alarm.id, finding.cause, body, state, 0, at, "", at)
-                save_event(connection, row)
+                event = EventRow(
+                    id=event_id,
+                    alarm_id=alarm.id,
+                    cause=finding.cause,
+                    body=body,
+                    state=EventState.WAITING,
+                    due=at,
+                    created=at,
+                )
+                save_event(db, event)
 
 
 def _body(
@@ -205,7 +218,7 @@ def _body(
     content: dict[str, Any] = {
         "version": 1,
         "event": event_id,
-        "rule": finding.rule.partition(":")[0],
+        "rule": finding.rule,
         "cause": finding.cause,
         "text": finding.text,
         "alarm": alarm.name,
@@ -233,7 +246,8 @@ def _of_reports(
     for share in sorted({one.fewer_reports for one in rules if one.fewer_reports}):
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
-            yield AlarmEvent(f"fewer_reports:{share!r}", f"fewer-reports:{_name(window)}", text)
+            cause = f"fewer-reports:{_name(window)}"
+            yield AlarmEvent("fewer_reports", cause, text, bound=share)
 
 
 def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[AlarmEvent]:
@@ -257,7 +271,7 @@ def _of_changes(
             points = f"{100 * bound:g} points"
             text = f"{_values(moved)} changed by more than {points} since the window before"
             cause = f"change:{_name(window)}"
-            found.append(AlarmEvent(f"change:{bound!r}", cause, text, tuple(moved[:MOST_SHOWN])))
+            found.append(AlarmEvent("change", cause, text, tuple(moved[:MOST_SHOWN]), bound))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Rules for people's alarms, and the sending of their messages.
+"""Alarms of people's schedules, and the sending of their messages through Apprise.
 
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
@@ -6,25 +6,113 @@ At least once: an event is due again unless its sending was stored. Its id is th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from decoder_service.alarms import delivery, rows
-from decoder_service.alarms.events import Rules
-from decoder_service.alarms.rows import AlarmRow, EventRow, EventState
-from decoder_service.people.access import MAX_NAME, Access
+from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
+
+from decoder_service.alarms import rows
+from decoder_service.alarms.events import NewAlarm
+from decoder_service.alarms.rows import EventState
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import (
     NotFoundError,
     QuotaError,
     RequestError,
     ServiceError,
+    SettingsError,
     StorageError,
     UnavailableError,
 )
+from decoder_service.shell.models import AlarmRow, EventRow
+from rappor_core.text import visible
+
+_SECONDS = 60.0
+_CAUSE = "Socket Exception: "  # before the text of an exception in what Apprise logs
+_MIN_SECRET = 4  # characters of a part of a URL that is hidden in messages
+
+
+def check_url(name: str, url: str) -> None:
+    """Raises SettingsError for a URL that Apprise cannot use; it may hold secrets, and is not
+    repeated."""
+    if not _target(url):
+        raise SettingsError(
+            f"setting alarm_urls: the URL of {name!r} is not one of Apprise; "
+            "see https://github.com/caronc/apprise/wiki"
+        )
+
+
+def send(url: str, body: str, link: str) -> None:
+    """Send a message once.
+
+    Args:
+        url: the Apprise URL.
+        body: the event, JSON.
+        link: address of the result, or "".
+
+    Raises:
+        UnavailableError: it was not accepted; the message says why, without secrets of the URL.
+    """
+    title, text = compose(body, link)
+    result = _target(url).notify(
+        text,
+        title,
+        notify_type=NotifyType.WARNING,
+        body_format=NotifyFormat.TEXT,
+        timeout=_SECONDS,
+        log_level=logging.DEBUG,  # at which Apprise names the cause of a failure
+    )
+    if result:
+        return
+    told = [
+        entry.message.removeprefix(_CAUSE)
+        for entry in result.logs()
+        if entry.level in ("WARNING", "ERROR") or entry.message.startswith(_CAUSE)
+    ]
+    reason = " ".join(dict.fromkeys(told)) or f"Apprise reports {result.status.value}"
+    raise UnavailableError(visible(without_secrets(reason, url)))
+
+
+def compose(body: str, link: str) -> tuple[str, str]:
+    """The title and the text of an event's message. Arguments as `send`."""
+    event = json.loads(body)
+    schedule = event["schedule"]
+    title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
+    lines = [visible(event["text"]) + ".", "", f"Metric: {visible(schedule['metric'])}"]
+    if "window" in event:
+        lines.append(f"Window: {event['window']['first_day']} to {event['window']['last_day']}")
+    lines += [f"Value: {visible(value)}" for value in event.get("values", [])]
+    lines += [f"Result: {link}"] if link else []
+    return title, "\n".join([*lines, "", f"Event {event['event']}"])
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text without the parts of a URL, other than its scheme and host, which may be secrets."""
+    rest = url.partition("://")[2]
+    user, _, place = rest.rpartition("@")
+    host, _, path = place.partition("/")
+    for part in sorted(re.split(r"[\s/:@?&=,]+", f"{user} {path}"), key=len, reverse=True):
+        if len(part) >= _MIN_SECRET and part != host.partition(":")[0]:
+            text = text.replace(part, "****")
+    return text
+
+
+def _target(url: str) -> Apprise:
+    """Apprise with one URL; empty if it cannot be used. Nothing is written to its own log."""
+    logger = logging.getLogger("apprise")
+    logger.propagate = False  # what it logs may hold secrets of the URL
+    logger.setLevel(logging.DEBUG)  # so that the result has it
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    target = Apprise(asset=AppriseAsset(app_id="rappor-decoder", secure_logging=True))
+    target.add(url)
+    return target
+
 
 MAX_ALARMS = 20  # of a schedule
 MOST_SENT = 50  # by one tick
@@ -32,131 +120,110 @@ HOLD_SECONDS = 120.0  # longer than any try takes
 PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
 
 
-@dataclass(frozen=True, slots=True)
-class Alarms:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarms(AuditedOperations):
     """Operations on the alarms of a person's schedules. Each checks the person's role.
 
-    urls: the Apprise URL of each target that an operator set up.  pages: the service's URL.
+    urls: the Apprise URL of each target that an operator set up.
     """
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
     schedules: Schedules
     urls: Mapping[str, str]
-    pages: str
 
-    def create(
-        self,
-        person: Person,
-        schedule_id: str,
-        name: str,
-        target: str,
-        rules: Rules,
-        show_values: bool = False,
-    ) -> AlarmRow:
-        """Set an alarm.
+    def create(self, person: Person, schedule_id: str, asked: NewAlarm) -> AlarmRow:
+        """Set an alarm on a schedule of the person.
 
-        Args:
-            person: owner of the schedule.
-            schedule_id: whose windows are looked at.
-            name: of the alarm.
-            target: a name of `urls`.
-            rules: which findings send a message.
-            show_values: whether values, which are sensitive, leave the service.
-
-        Raises:
-            RoleError, NotFoundError, RequestError, QuotaError.
+        Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target.
         """
         require(person, Act.ANALYSE)
-        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
-            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
-        if target not in self.urls:
+        if asked.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
             raise RequestError(
-                f"target {target[:60]!a} is not set up here ({names}); an operator sets alarm_urls"
+                f"target {asked.target[:60]!a} is not set up here ({names}); an operator sets "
+                "alarm_urls"
             )
         row = AlarmRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             schedule_id=schedule_id,
-            name=name,
-            target=target,
-            rules=rules.model_dump_json(),
-            show_values=show_values,
-            created=self.clock().timestamp(),
+            name=asked.name,
+            target=asked.target,
+            rules=asked.rules.model_dump_json(),
+            show_values=asked.show_values,
+            created=self.now(),
         )
-        with self.database.change() as connection:
-            self.schedules.one(connection, person, schedule_id)
-            if len(rows.load_alarms(connection, [schedule_id])) >= MAX_ALARMS:
+        with self.database.writing() as db:
+            self.schedules.one(db, person, schedule_id)
+            if len(rows.load_alarms(db, [schedule_id])) >= MAX_ALARMS:
                 raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
-            rows.save_alarm(connection, row)
-            self.access.note(connection, person, "create-alarm", alarm=row.id, target=target)
+            save(db, row)
+            self.access.note(db, person, "create-alarm", alarm=row.id, target=row.target)
         return row
 
     def all(self, person: Person, schedule_id: str) -> list[AlarmRow]:
         """The alarms of a schedule. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
-        with self.database.read() as connection:
-            return rows.load_alarms(connection, [schedule_id])
+        with self.database.reading() as db:
+            return rows.load_alarms(db, [schedule_id])
 
     def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
         """The messages of a schedule's alarms, newest first. Raises RoleError, NotFoundError."""
-        found = [row.id for row in self.all(person, schedule_id)]
-        with self.database.read() as connection:
-            return rows.load_events(connection, found, limit)
+        self.schedules.get(person, schedule_id)
+        with self.database.reading() as db:
+            return rows.load_events(db, schedule_id, limit)
 
     def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
         """Delete an alarm with its events. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            self.schedules.one(connection, person, schedule_id)
-            if not rows.delete_alarm(connection, schedule_id, alarm_id):
+        with self.database.writing() as db:
+            self.schedules.one(db, person, schedule_id)
+            if not rows.delete_alarm(db, schedule_id, alarm_id):
                 raise NotFoundError(
                     f"there is no alarm {alarm_id[:40]!a} of this schedule; its page has all"
                 )
-            self.access.note(connection, person, "delete-alarm", alarm=alarm_id)
+            self.access.note(db, person, "delete-alarm", alarm=alarm_id)
 
     def send_due(self) -> tuple[int, int]:
         """Send what is due: how many were sent, and how many tries failed. Raises StorageError."""
         sent = failed = 0
         for _ in range(MOST_SENT):
-            at = self.clock().timestamp()
-            with self.database.change() as connection:
-                taken = rows.take_event(connection, at, at + HOLD_SECONDS)
-            if taken is None:
+            at = self.now()
+            with self.database.writing() as db:
+                event = rows.take_event(db, at, at + HOLD_SECONDS)
+            if event is None:
                 break
-            if self._try(*taken):
+            if self._try(event):
                 sent += 1
             else:
                 failed += 1
         return sent, failed
 
-    def _try(self, event: EventRow, alarm: AlarmRow) -> bool:
+    def _try(self, event: EventRow) -> bool:
         try:
-            self._send(event, alarm)
+            self._send(event)
         except StorageError:
             raise
         except ServiceError as error:
-            at = self.clock().timestamp()
-            over = event.tries >= len(PAUSES)
-            due = at if over else at + PAUSES[event.tries]
+            at = self.now()
+            over = event.tries > len(PAUSES)  # of which this was one
+            due = at if over else at + PAUSES[event.tries - 1]
             state = EventState.FAILED if over else EventState.WAITING
-            with self.database.change() as connection:
-                rows.end_event(connection, event, state, due, str(error))
+            with self.database.writing() as db:
+                rows.end_event(db, event, state, due, str(error))
             return False
-        with self.database.change() as connection:
-            rows.end_event(connection, event, EventState.SENT, self.clock().timestamp())
+        with self.database.writing() as db:
+            rows.end_event(db, event, EventState.SENT, self.now())
         return True
 
-    def _send(self, event: EventRow, alarm: AlarmRow) -> None:
-        url = self.urls.get(alarm.target)
+    def _send(self, event: EventRow) -> None:
+        target = event.alarm.target
+        url = self.urls.get(target)
         if url is None:
             raise UnavailableError(
-                f"target {alarm.target[:60]!a} is not set up; an operator sets alarm_urls"
+                f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
             )
-        delivery.send(url, event.body, self._link(event))
+        send(url, event.body, self._link(event))
 
     def _link(self, event: EventRow) -> str:
         found = json.loads(event.body).get("window", {}).get("result_id")
-        return f"{self.pages}/results/{found}" if found and self.pages else ""
+        pages = (self.settings.public_url or "").rstrip("/")
+        return f"{pages}/results/{found}" if found and pages else ""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+import json
 from datetime import date
+from functools import lru_cache
 
 from fastapi import Request
 from starlette.responses import Response
 
 from decoder.output.dictionary import DictionaryEntry, entries_of
-from decoder_service.metrics.rules import DeclaredMetrics
 from decoder_service.people.permissions import Person
 from decoder_service.shell.errors import AuthenticationError
 from decoder_service.shell.guard import without_key
@@ -24,32 +24,13 @@ router = new_router()
 _UNREAD = "not all of what is collected can be shown: {}"
 
 
-class Dictionary:
-    """The content of the dictionary page, computed once a day, since anyone may ask for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._of: tuple[DeclaredMetrics, date] | None = None
-        self._made: tuple[list[DictionaryEntry], str] = [], ""
-
-    def entries(self, declared: DeclaredMetrics, today: date) -> tuple[list[DictionaryEntry], str]:
-        """The entries, and what could not be read first, or ""."""
-        with self._lock:
-            if self._of != (declared, today):
-                metrics, unread = _read(declared)
-                self._made = entries_of(metrics, today), unread
-                self._of = declared, today
-            return self._made
-
-
 @router.get("/dictionary")
 @without_key
 def public_dictionary(request: Request) -> Response:
     """What is collected now."""
     service = service_of(request)
-    declared = service.metrics.public()
-    dictionary: Dictionary = request.app.state.dictionary
-    entries, unread = dictionary.entries(declared, service.clock().date())
+    definitions, problem = service.metrics.public()
+    entries, unread = _entries(json.dumps(definitions), service.clock().date())
     return render(
         request,
         "public_dictionary.html.j2",
@@ -57,19 +38,20 @@ def public_dictionary(request: Request) -> Response:
         entries=entries,
         contact="",
         rise=rise_text,
-        problem=declared.problem or (_UNREAD.format(unread) if unread else ""),
+        problem=problem or (_UNREAD.format(unread) if unread else ""),
     )
 
 
-def _read(declared: DeclaredMetrics) -> tuple[list[Metric], str]:
-    """The metrics, and what was wrong first."""
+@lru_cache(maxsize=1)  # anyone may ask for the page, which changes with the day at most
+def _entries(definitions: str, today: date) -> tuple[list[DictionaryEntry], str]:
+    """The entries of metrics, given as JSON, and what could not be read first, or ""."""
     metrics, problem = list[Metric](), ""
-    for definition in declared.metrics:
+    for definition in json.loads(definitions):
         try:
             metrics.append(Metric.from_dict(definition))
         except RapporError as error:
             problem = problem or str(error)
-    return metrics, problem
+    return entries_of(metrics, today), problem
 
 
 def _person(request: Request) -> Person | None:

@@ -25,7 +25,7 @@ from decoder_service.jobs.specs import (
     Choices,
     CountSource,
     JobSpec,
-    WeightSpec,
+    ListSpec,
     WindowSpec,
     check_members,
 )
@@ -163,7 +163,7 @@ def _check_windows(each: Each, source: CountSource, counts: Known) -> None:
         )
 
 
-def check_weights(weights: WeightSpec | None, options: Choices) -> None:
+def check_weights(weights: ListSpec | None, options: Choices) -> None:
     """Raises RequestError for weights with a rule that has no level to divide."""
     if weights is not None and options.correction not in WEIGHTED:
         raise FieldError(

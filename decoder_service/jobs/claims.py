@@ -8,14 +8,15 @@ the database.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.orm import Session, aliased
 
-from decoder_service.jobs.rows import COLUMNS, HELD, JobRow, JobState
-from decoder_service.shell.database import CLAIM_LOCK, now
-from decoder_service.shell.models import jobs, people, workers
+from decoder_service.jobs.rows import HELD, JobState
+from decoder_service.shell.database import CLAIM_LOCK, changed, now, save
+from decoder_service.shell.models import JobRow, WorkerRow
 from rappor_server.database import lock
 
 _LEAST = 1e-6  # seconds from one start to the next
@@ -32,31 +33,19 @@ class Hold:
     def where(self) -> ColumnElement[bool]:
         """The SQL condition that the job is still held under this claim."""
         return (
-            (jobs.c.id == self.job_id)
-            & (jobs.c.token == self.token)
-            & (jobs.c.attempt == self.attempt)
+            (JobRow.id == self.job_id)
+            & (JobRow.token == self.token)
+            & (JobRow.attempt == self.attempt)
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerRow:
-    """A worker process. `seen`: time of its last sign of life."""
-
-    id: str
-    host: str
-    pid: int
-    slots: int
-    started: float
-    seen: float
-
-
-def claim(connection: Connection, worker: str, token: str, lease: float, most: int) -> Hold | None:
+def claim(db: Session, worker: str, token: str, lease: float, most: int) -> Hold | None:
     """Take the next job: of the owner with the fewest held jobs, who has waited longest.
 
     Not one whose specification is being computed already: its result will be there.
 
     Args:
-        connection: a transaction that writes.
+        db: a transaction that writes.
         worker: id of the worker.
         token: new, random.
         lease: seconds.
@@ -65,91 +54,92 @@ def claim(connection: Connection, worker: str, token: str, lease: float, most: i
     Returns:
         The hold, None where nothing is to be done.
     """
-    lock(connection, CLAIM_LOCK)  # two claims at once might take two jobs of one specification
-    job_id = connection.execute(_next(most)).scalar()
+    lock(db.connection(), CLAIM_LOCK)  # two claims at once might take two jobs of one specification
+    job_id = db.execute(_next(most)).scalar()
     if job_id is None:
         return None
-    at = now(connection)
-    latest = connection.execute(select(func.max(jobs.c.started))).scalar() or 0.0
+    at = now(db)
+    latest = db.execute(select(func.max(JobRow.started))).scalar() or 0.0
     values: dict[str, Any] = {
         "state": JobState.RUNNING,
         "stage": "starting",
         "done": 0,
         "total": 0,
-        "attempt": jobs.c.attempt + 1,
+        "attempt": JobRow.attempt + 1,
         "worker": worker,
         "token": token,
         "lease": at + lease,
         "started": max(at, latest + _LEAST),  # turns go by it, also where the clock was set back
     }
-    queued = (jobs.c.id == job_id) & (jobs.c.state == JobState.QUEUED)
-    if connection.execute(update(jobs).where(queued).values(values)).rowcount != 1:
+    queued = (JobRow.id == job_id) & (JobRow.state == JobState.QUEUED)
+    if changed(db, update(JobRow).where(queued).values(values)) != 1:
         return None
-    attempt = connection.execute(select(jobs.c.attempt).where(jobs.c.id == job_id)).scalar_one()
+    attempt = db.execute(select(JobRow.attempt).where(JobRow.id == job_id)).scalar_one()
     return Hold(job_id, token, int(attempt))
 
 
 def _next(most: int) -> Any:
     """The id of the job to take, locked against others."""
-    other = jobs.alias()
+    other = aliased(JobRow)
     held = (
         select(func.count())
-        .where(other.c.owner == jobs.c.owner, other.c.state.in_(HELD))
+        .where(other.owner == JobRow.owner, other.state.in_(HELD))
         .scalar_subquery()
     )
     served = (
-        select(func.coalesce(func.max(other.c.started), 0.0))
-        .where(other.c.owner == jobs.c.owner)
+        select(func.coalesce(func.max(other.started), 0.0))
+        .where(other.owner == JobRow.owner)
         .scalar_subquery()
     )
-    twin = select(1).where(other.c.spec_digest == jobs.c.spec_digest, other.c.state.in_(HELD))
+    twin = select(1).where(other.spec_digest == JobRow.spec_digest, other.state.in_(HELD))
     return (
-        select(jobs.c.id)
-        .where(jobs.c.state == JobState.QUEUED, ~twin.exists(), held < most)
-        .order_by(held, served, jobs.c.priority.desc(), jobs.c.created, jobs.c.id)
+        select(JobRow.id)
+        .where(JobRow.state == JobState.QUEUED, ~twin.exists(), held < most)
+        .order_by(held, served, JobRow.priority.desc(), JobRow.created, JobRow.id)
         .limit(1)
-        .with_for_update(of=jobs, skip_locked=True)
+        .with_for_update(of=JobRow, skip_locked=True)
     )
 
 
-def load_held(connection: Connection, hold: Hold) -> JobRow | None:
+def load_held(db: Session, hold: Hold) -> JobRow | None:
     """The job of a claim, or None if the claim is over."""
-    statement = select(*COLUMNS).join(people, people.c.id == jobs.c.owner).where(hold.where())
-    row = connection.execute(statement).first()
-    return None if row is None else JobRow(*row)
+    return db.scalar(select(JobRow).where(hold.where()))
 
 
-def states_of(connection: Connection, holds: Collection[Hold]) -> dict[Hold, JobState]:
+def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
     """The states of the jobs whose claims still hold."""
-    columns = (jobs.c.id, jobs.c.token, jobs.c.attempt, jobs.c.state)
-    statement = select(*columns).where(jobs.c.id.in_([hold.job_id for hold in holds]))
-    found = {Hold(*row[:3]): JobState(row[3]) for row in connection.execute(statement) if row[1]}
+    jobs = select(JobRow).where(JobRow.id.in_([hold.job_id for hold in holds]))
+    found = {
+        Hold(row.id, row.token, row.attempt): JobState(row.state)
+        for row in db.scalars(jobs)
+        if row.token
+    }
     return {hold: found[hold] for hold in holds if hold in found}
 
 
-def renew(connection: Connection, hold: Hold, lease: float) -> bool:
+def renew(db: Session, hold: Hold, lease: float) -> bool:
     """Extend the lease of a claim; return False if the claim is over, so that the work must
     stop."""
-    held = hold.where() & jobs.c.state.in_(HELD)
-    values = {"lease": now(connection) + lease}
-    return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
+    held = hold.where() & JobRow.state.in_(HELD)
+    values = {"lease": now(db) + lease}
+    return changed(db, update(JobRow).where(held).values(values)) == 1
 
 
-def name_metric(connection: Connection, hold: Hold, metric: str) -> None:
+def name_metric(db: Session, hold: Hold, metric: str) -> None:
     """Store the metric of a job, which for files and uploads is known only when they are read."""
     values = {"metric": metric}
-    connection.execute(update(jobs).where(hold.where()).values(values))
+    db.execute(update(JobRow).where(hold.where()).values(values))
 
 
-def save_progress(connection: Connection, hold: Hold, stage: str, done: int, total: int) -> bool:
+def save_progress(db: Session, hold: Hold, stage: str, done: int, total: int) -> bool:
     """Store a job's progress; return False if the claim is over."""
     values = {"stage": _storable(stage)[:100], "done": done, "total": total}
-    held = hold.where() & (jobs.c.state == JobState.RUNNING)
-    return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
+    held = hold.where() & (JobRow.state == JobState.RUNNING)
+    return changed(db, update(JobRow).where(held).values(values)) == 1
 
 
 def end(
-    connection: Connection, hold: Hold, state: JobState, reason: str = "", result: str | None = None
+    db: Session, hold: Hold, state: JobState, reason: str = "", result: str | None = None
 ) -> bool:
     """End a job. A cancelled one was being cancelled; any other end needs that it was running.
 
@@ -159,13 +149,13 @@ def end(
     values: dict[str, Any] = {
         "state": state,
         "reason": _storable(reason)[:2000],
-        "ended": now(connection),
+        "ended": now(db),
         "token": None,
         "lease": None,
         "result_id": result,
     }
-    held = hold.where() & (jobs.c.state == before)
-    return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
+    held = hold.where() & (JobRow.state == before)
+    return changed(db, update(JobRow).where(held).values(values)) == 1
 
 
 def _storable(text: str) -> str:
@@ -173,85 +163,82 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
 
 
-def give_back(connection: Connection, hold: Hold) -> bool:
+def give_back(db: Session, hold: Hold) -> bool:
     """Queue a job again without counting the attempt, since its worker shuts down."""
     values: dict[str, Any] = {
         "state": JobState.QUEUED,
         "stage": "",
-        "attempt": jobs.c.attempt - 1,
+        "attempt": JobRow.attempt - 1,
         "token": None,
         "lease": None,
     }
-    held = hold.where() & (jobs.c.state == JobState.RUNNING)
-    return connection.execute(update(jobs).where(held).values(values)).rowcount == 1
+    held = hold.where() & (JobRow.state == JobState.RUNNING)
+    return changed(db, update(JobRow).where(held).values(values)) == 1
 
 
-def take_over(connection: Connection) -> int:
+def take_over(db: Session) -> int:
     """End or queue again the jobs whose lease is over, since their workers are dead. Return
     their number.
 
     Cancelling ones are cancelled, others are queued again or, with no attempt left, abandoned.
     """
-    at = now(connection)
-    lapsed = jobs.c.lease < at
+    at = now(db)
+    lapsed = JobRow.lease < at
     why = "its workers died while it ran; all attempts are used up"
-    return _free(connection, lapsed, at, why, "cancelled; its worker was gone")
+    return _free(db, lapsed, at, why, "cancelled; its worker was gone")
 
 
-def try_again(connection: Connection, hold: Hold, reason: str) -> int:
+def try_again(db: Session, hold: Hold, reason: str) -> int:
     """Queue a job again, or abandon it, whose process was lost while its worker lives. Return 1,
     or 0 if not held.
 
     reason: of a job with no attempt left.
     """
-    at = now(connection)
+    at = now(db)
     why = f"{reason}; all attempts are used up"
-    return _free(connection, hold.where(), at, why, "cancelled while it ran")
+    return _free(db, hold.where(), at, why, "cancelled while it ran")
 
 
 def _free(
-    connection: Connection, which: ColumnElement[bool], at: float, abandoned: str, cancelled: str
+    db: Session, which: ColumnElement[bool], at: float, abandoned: str, cancelled: str
 ) -> int:
     """Nobody holds these jobs any more. The reasons are those of jobs that end."""
     freed: dict[str, Any] = {"token": None, "lease": None}
     over = freed | {"ended": at}
-    changed = 0
+    total = 0
     for state, values in (
         (
-            jobs.c.state == JobState.CANCELLING,
+            JobRow.state == JobState.CANCELLING,
             over | {"state": JobState.CANCELLED, "reason": cancelled},
         ),
         (
-            (jobs.c.state == JobState.RUNNING) & (jobs.c.attempt >= jobs.c.max_attempts),
+            (JobRow.state == JobState.RUNNING) & (JobRow.attempt >= JobRow.max_attempts),
             over | {"state": JobState.ABANDONED, "reason": abandoned},
         ),
-        (jobs.c.state == JobState.RUNNING, freed | {"state": JobState.QUEUED, "stage": ""}),
+        (JobRow.state == JobState.RUNNING, freed | {"state": JobState.QUEUED, "stage": ""}),
     ):
-        changed += connection.execute(update(jobs).where(state, which).values(values)).rowcount
-    return changed
+        total += changed(db, update(JobRow).where(state, which).values(values))
+    return total
 
 
-def see_worker(connection: Connection, row: WorkerRow) -> None:
+def see_worker(db: Session, row: WorkerRow) -> None:
     """Store a sign of life."""
-    at = now(connection)
-    known = update(workers).where(workers.c.id == row.id).values(seen=at)
-    if not connection.execute(known).rowcount:
-        values = {name: getattr(row, name) for name in row.__slots__}
-        connection.execute(insert(workers).values(values | {"started": at, "seen": at}))
+    at = now(db)
+    known = update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)
+    if not changed(db, known):
+        save(db, replace(row, started=at, seen=at))
 
 
-def forget_worker(connection: Connection, worker: str) -> None:
+def forget_worker(db: Session, worker: str) -> None:
     """Delete a worker that stopped."""
-    connection.execute(delete(workers).where(workers.c.id == worker))
+    db.execute(delete(WorkerRow).where(WorkerRow.id == worker))
 
 
-def forget_silent_workers(connection: Connection, seconds: float) -> None:
+def forget_silent_workers(db: Session, seconds: float) -> None:
     """Delete the workers that were not seen for so long."""
-    connection.execute(delete(workers).where(workers.c.seen < now(connection) - seconds))
+    db.execute(delete(WorkerRow).where(WorkerRow.seen < now(db) - seconds))
 
 
-def live_workers(connection: Connection, seconds: float) -> list[WorkerRow]:
+def live_workers(db: Session, seconds: float) -> list[WorkerRow]:
     """The workers that gave a sign of life within the last `seconds`."""
-    columns = [workers.c[name] for name in WorkerRow.__slots__]
-    recent = workers.c.seen >= now(connection) - seconds
-    return [WorkerRow(*row) for row in connection.execute(select(*columns).where(recent))]
+    return list(db.scalars(select(WorkerRow).where(WorkerRow.seen >= now(db) - seconds)))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from decoder.kinds.interface import KindDecoder
 from decoder_service.jobs.specs import JobSpec, foreign_members
 from decoder_service.shell.errors import FieldError, RequestError
@@ -31,6 +33,7 @@ LABELS = {
     "min_km": "Least distance",
     "top": "Flows besides those told",
     "name": "Name",
+    "target": "To",
     "every": "One window a",
     "first_day": "From day",
 }  # of the fields of the form, by their names in a specification
@@ -39,7 +42,7 @@ EXAMPLES = {
     "numbers": "FIRST:LAST or FIRST:LAST:STEP, such as 0:100 or 0:100:5",
     "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
 }
-Known = TypeVar("Known")
+Known = TypeVar("Known", bound=BaseModel)
 LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per cent
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
@@ -59,7 +62,7 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         given["each"] = form.text("each", "day")
     foreign = foreign_members(kind)
     given |= {name: read(form) for name, read in _MEMBERS.items() if name not in foreign}
-    return in_labels(lambda: parsed(JobSpec, {n: v for n, v in given.items() if v != ""}))
+    return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
 
 
 def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -81,13 +84,11 @@ def form_fields(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in fields if value is not None]
 
 
-def in_labels(parse: Callable[[], Known]) -> Known:
-    """Call a parser of the form, and raise its RequestError under the labels of the form: a
-    FieldError where it is of one field."""
+def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
+    """Validate a form. Raises RequestError under the labels of the form: a FieldError where it is
+    of one field."""
     try:
-        return parse()
-    except FieldError:
-        raise
+        return parsed(model, given)
     except RequestError as error:
         raise _as_labelled(str(error)) from None
 
@@ -155,22 +156,21 @@ def _version(form: Posted, name: str) -> dict[str, str] | None:
 
 def _given(form: Posted, names: tuple[str, ...]) -> dict[str, Any]:
     texts = {name: form.text(name) for name in names}
-    texts |= {name: share_of_percent(form, name) for name in LEVELS
+    texts |= {name: share_of_percent(form, name + PERCENT, LABELS[name]) for name in LEVELS
               if name in names and form.text(name + PERCENT)}  # fmt: skip
     return {name.removeprefix("map_"): text for name, text in texts.items() if text}
 
 
-def share_of_percent(form: Posted, name: str) -> str:
-    """A level that was given in per cent, as a share. Raises FieldError."""
-    typed = form.text(name + PERCENT)
+def share_of_percent(form: Posted, field: str, label: str, unit: str = "per cent") -> str:
+    """What was given in per cent, as a share. Raises FieldError, which names the label."""
+    typed = form.text(field)
     try:
         share = Decimal(typed.removesuffix("%").strip().replace(",", ".")) / 100
     except InvalidOperation:
         share = Decimal(0)
     if not share.is_finite() or not 0 < share < 1:
         raise FieldError(
-            f"{LABELS[name]}: {typed[:20]!a} is not a number of per cent between 0 and 100",
-            name + PERCENT,
+            f"{label}: {typed[:20]!a} is not a number of {unit} between 0 and 100", field
         )
     return str(share)
 

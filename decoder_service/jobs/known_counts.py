@@ -10,8 +10,8 @@ from functools import reduce
 from typing import Any
 
 from decoder.candidates.lists import own_names
-from decoder_service.aggregates.rows import AggregateRow
 from decoder_service.shell.errors import RequestError
+from decoder_service.shell.models import AggregateRow
 from rappor_core.aggregate import check_apart
 from rappor_core.errors import AggregateError, RapporError
 from rappor_core.params import RapporParams

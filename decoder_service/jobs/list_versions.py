@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
-from decoder_service.jobs.specs import CandidateSpec, JobSpec, WeightSpec
-from decoder_service.lists.rows import ListKind, ListVersionRow, load_lists, load_versions
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec
+from decoder_service.lists.rows import ListKind
 from decoder_service.people.permissions import Person, visible_lists
+from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import NotFoundError, RequestError
-from decoder_service.shell.models import lists
+from decoder_service.shell.models import ListRow, ListVersionRow
 
 _HOLDS = {
     ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
@@ -46,34 +47,32 @@ class ResolvedSpec:
         return tuple(more) if "candidates" in self.sha256 else (None, *more)
 
 
-def resolve_lists(connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
+def resolve_lists(db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
     """A specification with the number of each list's version: the one named, or else the latest.
 
     Raises NotFoundError for a list that is not there for this person, RequestError for one of
     another kind.
     """
-    changes: dict[str, CandidateSpec | WeightSpec] = {}
+    changes: dict[str, CandidateSpec | ListSpec] = {}
     sha256: dict[str, str] = {}
     for member, kind in LISTS.items():
-        named: CandidateSpec | WeightSpec | None = getattr(spec, member)
+        named: CandidateSpec | ListSpec | None = getattr(spec, member)
         if named is None or named.list is None:
             continue
-        found = _version(connection, person, named.list, named.version, kind)
+        found = _version(db, person, named.list, named.version, kind)
         changes[member] = named.model_copy(update={"version": found.number})
         sha256[member] = found.sha256
     return ResolvedSpec(spec.model_copy(update=changes), sha256)
 
 
 def _version(
-    connection: Connection, person: Person, list_id: str, number: int | None, kind: ListKind
+    db: Session, person: Person, list_id: str, number: int | None, kind: ListKind
 ) -> ListVersionRow:
     """A version of a list, the latest by default."""
-    known = load_lists(connection, visible_lists(person) & (lists.c.id == list_id))
-    if not known:
-        raise NotFoundError(f"there is no list {list_id} that you may see; GET /v1/lists has yours")
-    if known[0].kind != kind:
-        raise RequestError(f"{kind}: list {list_id}: {_HOLDS[ListKind(known[0].kind)]}")
-    for version in load_versions(connection, list_id):
+    row = visible_row(db, ListRow, visible_lists(person), list_id)
+    if row.kind != kind:
+        raise RequestError(f"{kind}: list {list_id}: {_HOLDS[ListKind(row.kind)]}")
+    for version in row.versions:
         if number in (None, version.number):
             return version
     raise NotFoundError(f"list {list_id} has no version {number}; without one the latest is taken")

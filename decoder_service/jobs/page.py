@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from fastapi import Request
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
@@ -19,25 +17,23 @@ from decoder.options import FlowOptions
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
-from decoder_service.jobs.rows import LIVE, JobRow, JobState
+from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.lists.page import as_ids, as_names, lists_by_kind, unique_names, with_names
-from decoder_service.people.permissions import Act, Person, require
-from decoder_service.shell.errors import FieldError, RequestError, ServiceError
-from decoder_service.shell.problems import status_of
-from decoder_service.shell.requests import service_of
+from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.people.permissions import Act, require
+from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.models import JobRow
+from decoder_service.shell.requests import Me, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
     Posted,
-    Reader,
+    Visit,
     redirect,
-    render,
 )
 from decoder_service.shell.web import (
     router as new_router,
 )
-from rappor_core.errors import RapporError
 
 PAGE = 50
 router = new_router()
@@ -54,64 +50,52 @@ HEADINGS = {
 }
 _PARTS = {"method": "estimator", "split": "one map a"}
 _USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
-_USUAL_SPEC = {name: JobSpec.model_fields[name].get_default() for name in
-               ("candidates", "map", "flows", "crowd", "each")}  # fmt: skip
-_USUAL_SPEC = {name: one.model_dump(mode="json") if isinstance(one, BaseModel) else one
-               for name, one in _USUAL_SPEC.items()}  # fmt: skip
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @router.get("/jobs")
-def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
     """The page of one's own jobs; for an admin of all jobs."""
     if state and state not in set(JobState):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(JobState)}")
-    rows = service_of(request).jobs.all(
-        person,
+    rows = visit.service.jobs.all(
+        visit.person,
         state=JobState(state) if state else None,
         limit=PAGE + 1,
-        offset=(max(page, 1) - 1) * PAGE,
+        offset=(page - 1) * PAGE,
     )
-    return render(
-        request,
+    return visit.render(
         "jobs.html.j2",
-        person,
         rows=[(row, percent_done(row)) for row in rows[:PAGE]],
         more=len(rows) > PAGE,
-        page=max(page, 1),
+        page=page,
         state=state,
         states=list(JobState),
         live=any(row.state in LIVE for row in rows),
-        workers=_workers(request),
+        workers=_workers(visit),
     )
 
 
 @router.get("/jobs/new")
-def new(
-    request: Request, person: Reader, operation: str = "", kind: str = "", metric: str = ""
-) -> Response:
+def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> Response:
     """The page with the form for a new job: with the fields of the metric's kind, and its days."""
-    require(person, Act.ANALYSE)
-    given = {name: request.query_params.getlist(name) for name in request.query_params}
-    known = known_metric(request, person, metric)
+    require(visit.person, Act.ANALYSE)
+    given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
+    known = known_metric(visit, metric)
     asked = _asked(operation, (known and known.kind) or kind)
     days = _served_days(known, asked.operation == "compare")
-    return _form(request, person, asked, Posted({"metric": [metric], **days, **given}, {}), "")
+    return _form(visit, asked, Posted({"metric": [metric], **days, **given}, {}))
 
 
 @router.post("/jobs")
-def submit(request: Request, person: Reader, form: Form) -> Response:
+def submit(visit: Visit, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
     asked = _asked(form.text("operation"), form.text("kind"))
     try:
-        lists = service_of(request).lists.all(person)
-        spec = spec_of_form(asked.operation, asked.decoder, as_ids(form, lists))
-        row = service_of(request).jobs.submit(person, spec)
-    except RapporError as error:
-        if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
-            raise
-        field = error.field if isinstance(error, FieldError) else ""
-        return _form(request, person, asked, form, str(error), status_of(error)[0], field)
+        spec = spec_of_form(asked.operation, asked.decoder, form)
+        row = visit.service.jobs.submit(visit.person, spec)
+    except ServiceError as error:
+        return _form(visit, asked, form, error)
     return redirect(f"/jobs/{row.id}")
 
 
@@ -149,14 +133,14 @@ def _asked(operation: str, kind: str) -> Asked:
     return found
 
 
-def known_metric(request: Request, person: Person, name: str) -> KnownCounts | None:
+def known_metric(visit: Visit, name: str) -> KnownCounts | None:
     """What the collector says of the current version of a metric; None where it says nothing.
 
     name: of a location that of the whole.
     """
     listed = [
         view.listed
-        for view in service_of(request).metrics.all(person).metrics
+        for view in visit.service.metrics.all(visit.person).metrics
         if view.listed and name in (view.name, view.name.partition("/")[0])
     ]
     current = [one for one in listed if one["state"] == "current"]
@@ -177,41 +161,35 @@ def _served_days(known: KnownCounts | None, has_before: bool) -> dict[str, list[
 
 
 @router.get("/jobs/{job_id}")
-def one(request: Request, person: Reader, job_id: str) -> Response:
+def one(visit: Visit, job_id: str) -> Response:
     """The page of a job: state, progress, outcome."""
-    service = service_of(request)
-    row = service.jobs.get(person, job_id)
-    return render(
-        request,
+    service = visit.service
+    row = service.jobs.get(visit.person, job_id)
+    return visit.render(
         "job.html.j2",
-        person,
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
-        chosen=chosen(with_names(said(json.loads(row.spec)), service.lists.all(person))),
-        spec=json.dumps(said(json.loads(row.spec)), indent=2, ensure_ascii=True),
-        workers=_workers(request) if row.state == JobState.QUEUED else None,
+        chosen=chosen(with_names(said(row.spec), service.lists.all(visit.person))),
+        spec=json.dumps(said(row.spec), indent=2, ensure_ascii=True),
+        workers=_workers(visit) if row.state == JobState.QUEUED else None,
     )
 
 
 @router.post("/jobs/{job_id}/cancel")
-def cancel(request: Request, person: Reader, job_id: str, form: Form) -> Response:
+def cancel(service: Service, person: Me, job_id: str, form: Form) -> Response:
     """Cancel a job."""
     del form
-    service_of(request).jobs.cancel(person, job_id)
+    service.jobs.cancel(person, job_id)
     return redirect(f"/jobs/{job_id}")
 
 
-def said(spec: dict[str, Any]) -> dict[str, Any]:
-    """A specification without the parts that it leaves open, for display."""
-    known = {name: said(value) if isinstance(value, dict) else value
-             for name, value in spec.items()}  # fmt: skip
-    usual = _USUAL_SPEC if "operation" in spec else {}
-    return {
-        name: value
-        for name, value in known.items()
-        if value not in (None, [], {}) and usual.get(name) != spec[name]
-    }
+def said(spec: str) -> dict[str, Any]:
+    """A specification, given as JSON, without the parts that it leaves open, for display."""
+    known = JobSpec.model_validate_json(spec)
+    options = known.options.model_dump(mode="json", exclude_none=True)
+    shown = known.model_dump(mode="json", exclude_defaults=True)
+    return {"operation": known.operation, **shown, "options": options}
 
 
 def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
@@ -245,19 +223,11 @@ def percent_done(row: JobRow) -> int | None:
     return round(100 * min(row.done / row.total, 1)) if row.total > 0 else None
 
 
-def _form(
-    request: Request,
-    person: Person,
-    asked: Asked,
-    given: Posted,
-    problem: str,
-    status: int = 200,
-    wrong: str = "",
-) -> Response:
-    service, metric = service_of(request), given.text("metric")
-    lists, known = service.lists.all(person), known_metric(request, person, metric)
-    names = {view.name for view in service.metrics.all(person).metrics if view.listed}
-    aggregates = service.aggregates.all(person)
+def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None = None) -> Response:
+    service, metric = visit.service, given.text("metric")
+    lists, known = service.lists.all(visit.person), known_metric(visit, metric)
+    names = {view.name for view in service.metrics.all(visit.person).metrics if view.listed}
+    aggregates = service.aggregates.all(visit.person)
     is_location = "map" in asked.decoder.members
     context: dict[str, Any] = {
         "asked": asked,
@@ -269,11 +239,8 @@ def _form(
         "needs_list": bool(
             known and known.own_values is False and has_candidates(known.kind or "string")
         ),
-        "wrong": wrong,
         "percent_of_share": percent_of_share,
-        "given": as_names(given, lists),
-        "list_names": unique_names(lists),
-        "problem": problem,
+        "given": given,
         **lists_by_kind(lists),
         "aggregates": [
             one
@@ -284,11 +251,11 @@ def _form(
         "metrics": sorted({name.partition("/")[0] for name in names
                            if is_location == ("/" in name)}),
         "has_collector": service.settings.collector is not None,
-        "files": _files(request),
+        "files": _files(visit),
         "corrections": CORRECTIONS,
         "usual_flows": FlowOptions(),
     }  # fmt: skip
-    return render(request, "new_job.html.j2", person, status, **context)
+    return visit.render_form("new_job.html.j2", error, **context)
 
 
 def _is_alike(kind: str, other: str) -> bool:
@@ -303,16 +270,16 @@ def _tabs(known: KnownCounts | None, asked: Asked) -> list[Asked]:
     return [Asked(one, name) for name in names for one in kind_decoder(name).operations]
 
 
-def _files(request: Request) -> Sequence[str]:
-    folder = service_of(request).settings.aggregate_folder
+def _files(visit: Visit) -> Sequence[str]:
+    folder = visit.service.settings.aggregate_folder
     if folder is None or not folder.is_dir():
         return []
     return sorted(path.name for path in folder.iterdir() if path.suffix == ".json")[:1000]
 
 
-def _workers(request: Request) -> bool:
+def _workers(visit: Visit) -> bool:
     """Whether a worker lives."""
     try:
-        return bool(service_of(request).check_ready())
+        return bool(visit.service.check_ready())
     except ServiceError:
         return False

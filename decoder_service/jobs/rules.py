@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, true
+from sqlalchemy import ColumnElement, true
+from sqlalchemy.orm import Session
 
 from decoder_service.aggregates.rows import load_aggregates
 from decoder_service.jobs import rows
-from decoder_service.jobs.checks import (
-    Known,
-    check_job,
-    check_spec,
-    counts_of_source,
-)
+from decoder_service.jobs.checks import Known, check_job, check_spec, counts_of_source
 from decoder_service.jobs.known_counts import counts_of_row
 from decoder_service.jobs.list_versions import ResolvedSpec, resolve_lists
-from decoder_service.jobs.rows import JobRow, JobState
+from decoder_service.jobs.rows import JobState
 from decoder_service.jobs.specs import CountSource, JobSpec, digest
 from decoder_service.metrics.rules import Metrics
-from decoder_service.people.access import Access
+from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import (
     Act,
     Person,
@@ -31,27 +27,16 @@ from decoder_service.people.permissions import (
     visible_jobs,
 )
 from decoder_service.people.quotas import check_room, max_jobs
-from decoder_service.results.rows import load_results
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
-from decoder_service.shell.models import aggregates, results
-from decoder_service.shell.models import jobs as table
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.models import AggregateRow, JobRow, ResultRow
 from decoder_service.shell.versions import decoder_version
 
-MAX_SHOWN = 1000
 
-
-@dataclass(frozen=True, slots=True)
-class Jobs:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs(AuditedOperations):
     """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
-    settings: ServiceSettings
     metrics: Metrics
 
     def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
@@ -84,12 +69,12 @@ class Jobs:
             served = [
                 counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
             ]
-        with self.database.change() as connection:
-            return self.submit_in(connection, person, spec, priority, served)
+        with self.database.writing() as db:
+            return self.submit_in(db, person, spec, priority, served)
 
     def submit_in(
         self,
-        connection: Connection,
+        db: Session,
         person: Person,
         spec: JobSpec,
         priority: int = 0,
@@ -100,16 +85,14 @@ class Jobs:
         served: what is known of the collector's window of each source, None where that is nothing.
         """
         require(person, Act.ANALYSE)
-        if not -10 <= priority <= 10:
-            raise RequestError(f"priority = {priority} is not from -10 to 10")
-        check_room(connection, self.settings, person.id, person.role)
-        resolved = self.resolve(connection, person, spec)
-        uploaded = [_uploaded(connection, source) for source in spec.sources]
+        check_room(db, self.settings, person.id, person.role)
+        resolved = self.resolve(db, person, spec)
+        uploaded = [_uploaded(db, source) for source in spec.sources]
         counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
         check_job(spec, [known or window for known, window in counts])
         spec_digest = digest(resolved.spec.to_json(), *resolved.digests, decoder_version())
         row = self._new(person, resolved.spec, spec_digest, priority=priority)
-        return self._queue(connection, person, row, "submit-job")
+        return self._queue(db, person, row, "submit-job")
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
         """Queue a job that decodes a result again and compares the bytes of its files.
@@ -117,66 +100,52 @@ class Jobs:
         Raises RoleError, NotFoundError, QuotaError; RequestError for a result of another version.
         """
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            found = load_results(connection, own_results(person) & (results.c.id == result_id), 1)
-            if not found:
-                raise NotFoundError(
-                    f"there is no result {result_id[:40]!a} that you may check; "
-                    "GET /v1/results has yours"
-                )
-            if found[0].version != decoder_version():
+        with self.database.writing() as db:
+            found = visible_row(db, ResultRow, own_results(person), result_id)
+            if found.version != decoder_version():
                 raise RequestError(
-                    f"the result was made by {found[0].version}, this is {decoder_version()}; "
+                    f"the result was made by {found.version}, this is {decoder_version()}; "
                     "start the job again: its result supersedes this one"
                 )
-            spec = JobSpec.model_validate(json.loads(found[0].manifest)["spec"])
-            row = self._new(person, spec, found[0].key, checks=result_id)
-            return self._queue(connection, person, row, "check-result")
+            spec = JobSpec.model_validate(json.loads(found.manifest)["spec"])
+            row = self._new(person, spec, found.key, checks=result_id)
+            return self._queue(db, person, row, "check-result")
 
     def all(
         self, person: Person, *, state: JobState | None = None, limit: int = 100, offset: int = 0
     ) -> list[JobRow]:
         """One's own jobs, newest first; all of an admin. Raises RoleError, RequestError."""
         require(person, Act.ANALYSE)
-        check_page(limit, offset)
-        which: ColumnElement[bool] = true() if state is None else table.c.state == state
-        with self.database.read() as connection:
-            return rows.load_jobs(connection, visible_jobs(person) & which, limit, offset)
+        which: ColumnElement[bool] = true() if state is None else JobRow.state == state
+        with self.database.reading() as db:
+            return rows.load_jobs(db, visible_jobs(person) & which, limit, offset)
 
     def get(self, person: Person, job_id: str) -> JobRow:
         """A job. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            return self._visible(connection, person, job_id)
+        with self.database.reading() as db:
+            return visible_row(db, JobRow, visible_jobs(person), job_id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
         """Ask for the end of a job; one that is over stays as it is. Raises as `get`."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            self._visible(connection, person, job_id)
-            if rows.cancel_job(connection, job_id, self.clock().timestamp()) is not None:
-                self.access.note(connection, person, "cancel-job", job=job_id)
-            return self._visible(connection, person, job_id)
+        with self.database.writing() as db:
+            visible_row(db, JobRow, visible_jobs(person), job_id)
+            if rows.cancel_job(db, job_id, self.now()) is not None:
+                self.access.note(db, person, "cancel-job", job=job_id)
+            return visible_row(db, JobRow, visible_jobs(person), job_id)
 
-    def _visible(self, connection: Connection, person: Person, job_id: str) -> JobRow:
-        found = rows.load_jobs(connection, visible_jobs(person) & (table.c.id == job_id), 1)
-        if not found:
-            raise NotFoundError(
-                f"there is no job {job_id[:40]!a} that you may see; GET /v1/jobs has yours"
-            )
-        return found[0]
-
-    def resolve(self, connection: Connection, person: Person, spec: JobSpec) -> ResolvedSpec:
+    def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
         """The specification with the numbers of its lists' versions, and their digests.
 
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.
         """
         for source in spec.sources:
-            self._check_source(connection, person, source)
-        return resolve_lists(connection, person, spec)
+            self._check_source(db, person, source)
+        return resolve_lists(db, person, spec)
 
-    def _check_source(self, connection: Connection, person: Person, source: CountSource) -> None:
+    def _check_source(self, db: Session, person: Person, source: CountSource) -> None:
         if source.collector is not None and self.settings.collector is None:
             raise UnavailableError("no collector is set up here; an operator sets `collector`")
         if source.files:
@@ -187,8 +156,8 @@ class Jobs:
                         f"there is no file {name} in aggregate_folder, which an operator fills"
                     )
         for sha in source.aggregates:
-            which = visible_aggregates(person) & (aggregates.c.sha256 == sha)
-            if not load_aggregates(connection, which, 1):
+            which = visible_aggregates(person) & (AggregateRow.sha256 == sha)
+            if not load_aggregates(db, which, 1):
                 raise NotFoundError(
                     f"there is no aggregate {sha} that you may see; upload its file"
                 )
@@ -203,7 +172,7 @@ class Jobs:
         checks: str | None = None,
     ) -> JobRow:
         return JobRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             operation=spec.operation,
             metric=spec.source.collector.metric if spec.source.collector else "",
             spec=spec.to_json(),
@@ -212,35 +181,27 @@ class Jobs:
             max_attempts=self.settings.job_attempts,
             owner=person.id,
             priority=priority,
-            created=self.clock().timestamp(),
+            created=self.now(),
             checks=checks,
             check_key=checks or "",
         )
 
-    def _queue(self, connection: Connection, person: Person, row: JobRow, act: str) -> JobRow:
-        twin = rows.live_twin(connection, person.id, row.spec_digest, row.check_key)
+    def _queue(self, db: Session, person: Person, row: JobRow, act: str) -> JobRow:
+        twin = rows.live_twin(db, row)
         if twin is not None:
-            return self._visible(connection, person, twin)
+            return twin
         most = max_jobs(self.settings, person.role)
-        if rows.count_live(connection, person.id) >= most:
+        if rows.count_live(db, person.id) >= most:
             raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
-        rows.save_job(connection, row)
-        self.access.note(connection, person, act, job=row.id, operation=row.operation)
-        return self._visible(connection, person, row.id)
+        save(db, row)
+        self.access.note(db, person, act, job=row.id, operation=row.operation)
+        return visible_row(db, JobRow, visible_jobs(person), row.id)
 
 
-def _uploaded(connection: Connection, source: CountSource) -> Known | None:
+def _uploaded(db: Session, source: CountSource) -> Known | None:
     """What is known of the aggregates that a source names; None where it names none."""
     if not source.aggregates:
         return None
-    which = aggregates.c.sha256.in_(source.aggregates)
-    rows = load_aggregates(connection, which, len(source.aggregates))
+    which = AggregateRow.sha256.in_(source.aggregates)
+    rows = load_aggregates(db, which, len(source.aggregates))
     return [counts_of_row(row) for row in rows]
-
-
-def check_page(limit: int, offset: int) -> None:
-    """Raises RequestError for a page that is too long, or too far."""
-    if not 1 <= limit <= MAX_SHOWN or not 0 <= offset <= 10**9:
-        raise RequestError(
-            f"limit = {limit}, offset = {offset}: give 1 to {MAX_SHOWN}, and 0 or more"
-        )

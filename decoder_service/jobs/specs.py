@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Annotated
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -54,6 +55,17 @@ FileName = Annotated[
 StratumText = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
+
+
+def _check_printable(text: str) -> str:
+    if not text.isprintable() or text != text.strip():
+        raise ValueError("give printable characters, without blanks around them")
+    return text
+
+
+Label = Annotated[str, StringConstraints(max_length=200), AfterValidator(_check_printable)]
+Name = Annotated[Label, StringConstraints(min_length=1)]
+Note = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_check_printable)]
 WholeNumber = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Level = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Repeats = Annotated[float, Field(ge=1, le=LARGEST, allow_inf_nan=False)]
@@ -108,19 +120,11 @@ class CandidateSpec(StrictModel):
         return self
 
 
-class WeightSpec(StrictModel):
-    """How the level is divided among the candidates: a list of weights, the latest by default."""
+class ListSpec(StrictModel):
+    """A list and its version, the latest by default."""
 
     list: Id
     version: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-
-
-class KnownSpec(WeightSpec):
-    """A known matrix of flows, such as the last census: a list of flows, the latest by default."""
-
-
-class AreaSpec(WeightSpec):
-    """Named areas whose shares a map gives, too: a list of areas, the latest by default."""
 
 
 class Choices(StrictModel):
@@ -165,20 +169,22 @@ class JobSpec(StrictModel):
     a window of a series.
     Of some kinds of metric only: candidates, weights (string, category, boolean), map, areas
     (location), crowd (discover), flows, known (flow).
+    weights: how the level is divided among the candidates.  known: a matrix of flows, such as the
+    last census.  areas: whose shares a map gives, too.
     """
 
     operation: Operation = "decode"
     source: CountSource
     before: CountSource | None = None
     candidates: CandidateSpec = CandidateSpec()
-    weights: WeightSpec | None = None
+    weights: ListSpec | None = None
     options: Choices = Choices()
     map: MapChoices = MapChoices()
-    areas: AreaSpec | None = None
+    areas: ListSpec | None = None
     each: Each = Each.DAY
     crowd: Annotated[int, Field(ge=1, le=LARGEST)] = DEFAULT_CROWD
     flows: FlowChoices = FlowChoices()
-    known: KnownSpec | None = None
+    known: ListSpec | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> JobSpec:
@@ -240,10 +246,10 @@ class ReleaseSource(StrictModel):
 class NewRelease(StrictModel):
     """A release as it is proposed. policy: text of release.toml.  note: for who approves it."""
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    name: Name
     policy: Annotated[str, StringConstraints(min_length=1, max_length=MAX_POLICY)]
     sources: Annotated[list[ReleaseSource], Field(min_length=1, max_length=MAX_RESULTS)]
-    note: Annotated[str, StringConstraints(max_length=1000)] = ""
+    note: Note = ""
 
 
 def canonical(value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -11,33 +10,24 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.tables.table import csv_of_texts
-from decoder_service.aggregates.rows import AggregateRow
-from decoder_service.jobs.api import Me
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind, ListRow, ListVersionRow
+from decoder_service.lists.contents import FILES, file_name
+from decoder_service.lists.rows import ListKind
+from decoder_service.lists.rules import NewList
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute, takes_file
-from decoder_service.shell.requests import service_of
+from decoder_service.shell.models import AggregateRow, ListRow, ListVersionRow
+from decoder_service.shell.requests import Me, Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
-_COLUMNS = {ListKind.WEIGHTS: 2, ListKind.FLOWS: 3}
 Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
 _FILE: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
-}
-
-
-_TYPES = {
-    ListKind.CANDIDATES: "text/plain; charset=utf-8",
-    ListKind.WEIGHTS: "text/csv; charset=utf-8",
-    ListKind.FLOWS: "text/csv; charset=utf-8",
-    ListKind.AREAS: "application/geo+json",
 }
 
 
@@ -48,22 +38,15 @@ class Share(StrictModel):
 
 
 @router.get("/lists", operation_id="listLists")
-def list_lists(request: Request, person: Me) -> dict[str, Any]:
+def list_lists(service: Service, person: Me) -> dict[str, Any]:
     """Your lists and shared ones, with their latest versions."""
-    return {"lists": [shown_list(row) for row in service_of(request).lists.all(person)]}
+    return {"lists": [shown_list(row) for row in service.lists.all(person)]}
 
 
 @router.post("/lists", operation_id="createList", status_code=201, openapi_extra=_FILE)
 @takes_file
 async def create_list(
-    request: Request,
-    person: Me,
-    name: Text,
-    source: Text = "",
-    suffix: Suffix = "txt",
-    column: Text | None = None,
-    shared: bool = False,
-    kind: ListKind = ListKind.CANDIDATES,
+    request: Request, service: Service, person: Me, asked: Annotated[NewList, Query()]
 ) -> dict[str, Any]:
     """Store a list: the body is a file with a value a line, or a csv.
 
@@ -72,30 +55,20 @@ async def create_list(
     FeatureCollection of polygons, whose names are in the property `column`, "name" by default.
     """
     content = await request.body()
-    row = await run_in_threadpool(
-        service_of(request).lists.create,
-        person,
-        name,
-        content,
-        source=source,
-        suffix=suffix,
-        column=column,
-        shared=shared,
-        kind=kind,
-    )
+    row = await run_in_threadpool(service.lists.create, person, asked, content)
     return shown_list(row)
 
 
 @router.get("/lists/{list_id}", operation_id="getList")
-def get_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
+def get_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
     """A list and its versions."""
-    row, versions = service_of(request).lists.get(person, list_id)
-    return shown_list(row) | {"versions": [shown_version(one) for one in versions]}
+    row = service.lists.get(person, list_id)
+    return shown_list(row) | {"versions": [shown_version(one) for one in row.versions]}
 
 
 @router.get("/lists/{list_id}/content", operation_id="getListContent")
 def get_content(
-    request: Request,
+    service: Service,
     person: Me,
     list_id: str,
     version: Number | None = None,
@@ -106,15 +79,16 @@ def get_content(
     Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
     formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
     """
-    lists = service_of(request).lists
-    row, _ = lists.get(person, list_id)
+    lists = service.lists
+    row = lists.get(person, list_id)
     number = lists.version(person, list_id, version).number
     content = lists.content(person, list_id, number)
-    if row.kind in _COLUMNS and not exact:
-        content = csv_of_texts(content, _COLUMNS[ListKind(row.kind)])
+    file = FILES[ListKind(row.kind)]
+    if file.columns and not exact:
+        content = csv_of_texts(content, file.columns)
     name = file_name(row.kind, list_id, number)
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=_TYPES[ListKind(row.kind)], headers=headers)
+    return Response(content, media_type=file.media_type, headers=headers)
 
 
 @router.post(
@@ -132,23 +106,23 @@ async def add_version(
 
 
 @router.post("/lists/{list_id}/share", operation_id="shareList")
-def share(request: Request, person: Me, list_id: str, body: Share) -> dict[str, Any]:
+def share(service: Service, person: Me, list_id: str, body: Share) -> dict[str, Any]:
     """Show a list of yours to other analysts, or to yourself alone."""
-    service_of(request).lists.share(person, list_id, body.shared)
-    return shown_list(service_of(request).lists.get(person, list_id)[0])
+    service.lists.share(person, list_id, body.shared)
+    return shown_list(service.lists.get(person, list_id))
 
 
 @router.delete("/lists/{list_id}", operation_id="deleteList")
-def delete_list(request: Request, person: Me, list_id: str) -> dict[str, Any]:
+def delete_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
     """Delete a list of yours and its values; results keep its digest."""
-    service_of(request).lists.delete(person, list_id)
+    service.lists.delete(person, list_id)
     return {"deleted": list_id}
 
 
 @router.get("/aggregates", operation_id="listAggregates")
-def list_aggregates(request: Request, person: Me) -> dict[str, Any]:
+def list_aggregates(service: Service, person: Me) -> dict[str, Any]:
     """Aggregates that you uploaded or that jobs of yours have read, newest first."""
-    rows = service_of(request).aggregates.all(person)
+    rows = service.aggregates.all(person)
     return {"aggregates": [shown_aggregate(row) for row in rows]}
 
 
@@ -163,16 +137,31 @@ async def upload(request: Request, person: Me) -> dict[str, Any]:
 
 def shown_list(row: ListRow) -> dict[str, Any]:
     """The public properties of a list."""
-    shown = asdict(row) | {"owner": row.owner_name, "created": text_of(row.created)}
-    del shown["owner_name"]
-    return shown | {"changed": text_of(row.changed)}
+    latest = row.latest
+    return {
+        "id": row.id,
+        "name": row.name,
+        "owner": row.person.name,
+        "visibility": row.visibility,
+        "source": row.source,
+        "created": text_of(row.created),
+        "version": latest.number,
+        "sha256": latest.sha256,
+        "entries": latest.entries,
+        "size": latest.size,
+        "changed": text_of(latest.created),
+        "kind": row.kind,
+    }
 
 
 def shown_version(row: ListVersionRow) -> dict[str, Any]:
     """The public properties of a list's version."""
-    return asdict(row) | {"created": text_of(row.created)}
+    names = ("list_id", "number", "sha256", "entries", "size")
+    return {name: getattr(row, name) for name in names} | {"created": text_of(row.created)}
 
 
 def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
     """The public properties of an aggregate, without its counts."""
-    return asdict(row) | {"created": text_of(row.created)}
+    names = ("sha256", "metric", "params_id", "first_day", "last_day", "num_reports", "kind",
+             "num_cohorts", "own_values")  # fmt: skip
+    return {name: getattr(row, name) for name in names} | {"created": text_of(row.created)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,15 +23,28 @@ _ENDS = ("\n", "\r")
 Read = TypeVar("Read")
 
 
+@dataclass(frozen=True)
+class ListFile:
+    """How a kind of list is downloaded. columns: of a CSV; 0: it is none."""
+
+    stem: str
+    suffix: str
+    media_type: str
+    columns: int = 0
+
+
+FILES = {
+    ListKind.CANDIDATES: ListFile("list", "txt", "text/plain; charset=utf-8"),
+    ListKind.WEIGHTS: ListFile("weights", "csv", "text/csv; charset=utf-8", 2),
+    ListKind.FLOWS: ListFile("flows", "csv", "text/csv; charset=utf-8", 3),
+    ListKind.AREAS: ListFile("areas", "geojson", "application/geo+json"),
+}
+
+
 def file_name(kind: str, list_id: str, number: int | None) -> str:
     """File name of a downloaded version, as the shown command line names it."""
-    if kind == ListKind.WEIGHTS:
-        return f"weights-{list_id}-{number}.csv"
-    if kind == ListKind.FLOWS:
-        return f"flows-{list_id}-{number}.csv"
-    if kind == ListKind.AREAS:
-        return f"areas-{list_id}-{number}.geojson"
-    return f"list-{list_id}-{number}.txt"
+    file = FILES[ListKind(kind)]
+    return f"{file.stem}-{list_id}-{number}.{file.suffix}"
 
 
 def content_of(

@@ -1,13 +1,14 @@
-"""Rows of lists of candidates, weights, known flows or areas: names, versions, contents."""
+"""Statements on lists of candidates, weights, known flows or areas, their versions and contents."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy.orm import Session
 
-from decoder_service.shell.models import list_contents, list_versions, lists, people
+from decoder_service.shell.database import insert_once, save
+from decoder_service.shell.models import ListRow, ListVersionRow, list_contents
 
 SHARED = "shared"
 PRIVATE = "private"
@@ -23,125 +24,34 @@ class ListKind(StrEnum):
     AREAS = "areas"
 
 
-@dataclass(frozen=True, slots=True)
-class ListRow:
-    """A list with its latest version. `owner`: id of a person; `owner_name`: for people.
-
-    entries: distinct values.  size: bytes.  kind: what it holds.
-    """
-
-    id: str
-    name: str
-    owner: str
-    owner_name: str
-    visibility: str
-    source: str
-    created: float
-    version: int
-    sha256: str
-    entries: int
-    size: int
-    changed: float
-    kind: str = ListKind.CANDIDATES
-
-
-@dataclass(frozen=True, slots=True)
-class ListVersionRow:
-    """The database row of one version of a list."""
-
-    list_id: str
-    number: int
-    sha256: str
-    entries: int
-    size: int
-    created: float
-
-
-_VERSION = [list_versions.c[name] for name in ListVersionRow.__slots__]
-
-
-def save_list(connection: Connection, row: ListRow) -> None:
-    """Insert a list, without a version."""
-    names = ("id", "name", "owner", "visibility", "source", "created", "kind")
-    connection.execute(insert(lists).values({name: getattr(row, name) for name in names}))
-
-
-def save_version(connection: Connection, row: ListVersionRow, content: bytes) -> None:
+def save_version(db: Session, row: ListVersionRow, content: bytes) -> None:
     """Insert a version, and its content unless that is there."""
-    there = select(list_contents.c.sha256).where(list_contents.c.sha256 == row.sha256)
-    if connection.execute(there).first() is None:
-        connection.execute(insert(list_contents).values(sha256=row.sha256, content=content))
-    values = {name: getattr(row, name) for name in row.__slots__}
-    connection.execute(insert(list_versions).values(values))
+    insert_once(db, list_contents, {"sha256": row.sha256}, content=content)
+    save(db, row)
 
 
-def set_visibility(connection: Connection, list_id: str, visibility: str) -> None:
-    """Share a list with other analysts, or stop sharing it."""
-    connection.execute(update(lists).where(lists.c.id == list_id).values(visibility=visibility))
+def load_lists(db: Session, visible: ColumnElement[bool], limit: int = 1000) -> list[ListRow]:
+    """Lists with their versions, by name."""
+    by_name = select(ListRow).where(visible).order_by(ListRow.name, ListRow.created)
+    return list(db.scalars(by_name.limit(limit)))
 
 
-def load_lists(
-    connection: Connection, visible: ColumnElement[bool], limit: int = 1000
-) -> list[ListRow]:
-    """Lists with their latest version, by name."""
-    latest = (
-        select(list_versions.c.list_id, func.max(list_versions.c.number).label("number"))
-        .group_by(list_versions.c.list_id)
-        .subquery()
-    )
-    columns = (
-        lists.c.id,
-        lists.c.name,
-        lists.c.owner,
-        people.c.name.label("owner_name"),
-        lists.c.visibility,
-        lists.c.source,
-        lists.c.created,
-        list_versions.c.number,
-        list_versions.c.sha256,
-        list_versions.c.entries,
-        list_versions.c.size,
-        list_versions.c.created.label("changed"),
-        lists.c.kind,
-    )
-    statement = (
-        select(*columns)
-        .join(people, people.c.id == lists.c.owner)
-        .join(latest, latest.c.list_id == lists.c.id)
-        .join(
-            list_versions,
-            (list_versions.c.list_id == lists.c.id) & (list_versions.c.number == latest.c.number),
-        )
-        .where(visible)
-        .order_by(lists.c.name, lists.c.created)
-        .limit(limit)
-    )
-    return [ListRow(*list(row)) for row in connection.execute(statement)]
-
-
-def load_versions(connection: Connection, list_id: str) -> list[ListVersionRow]:
-    """The versions of a list, newest first."""
-    statement = select(*_VERSION).where(list_versions.c.list_id == list_id)
-    rows = connection.execute(statement.order_by(list_versions.c.number.desc()))
-    return [ListVersionRow(*row) for row in rows]
-
-
-def load_content(connection: Connection, sha256: str) -> bytes | None:
+def load_content(db: Session, sha256: str) -> bytes | None:
     """The bytes of a digest: values, one a line."""
-    statement = select(list_contents.c.content).where(list_contents.c.sha256 == sha256)
-    found = connection.execute(statement).scalar()
-    return None if found is None else bytes(found)
+    return db.scalar(select(list_contents.c.content).where(list_contents.c.sha256 == sha256))
 
 
-def bytes_of_owner(connection: Connection, owner: str) -> int:
+def bytes_of_owner(db: Session, owner: str) -> int:
     """Number of bytes of the versions of a person's lists."""
-    statement = select(func.coalesce(func.sum(list_versions.c.size), 0)).join(lists)
-    return int(connection.execute(statement.where(lists.c.owner == owner)).scalar_one())
+    size = select(func.coalesce(func.sum(ListVersionRow.size), 0)).join(
+        ListRow, ListRow.id == ListVersionRow.list_id
+    )
+    return int(db.execute(size.where(ListRow.owner == owner)).scalar_one())
 
 
-def delete_list(connection: Connection, list_id: str) -> None:
+def delete_list(db: Session, list_id: str) -> None:
     """Delete a list, its versions, and contents that no other version has."""
-    connection.execute(delete(list_versions).where(list_versions.c.list_id == list_id))
-    connection.execute(delete(lists).where(lists.c.id == list_id))
-    kept = select(list_versions.c.sha256)
-    connection.execute(delete(list_contents).where(list_contents.c.sha256.not_in(kept)))
+    db.execute(delete(ListVersionRow).where(ListVersionRow.list_id == list_id))
+    db.execute(delete(ListRow).where(ListRow.id == list_id))
+    kept = select(ListVersionRow.sha256)
+    db.execute(delete(list_contents).where(list_contents.c.sha256.not_in(kept)))

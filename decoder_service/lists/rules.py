@@ -2,61 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Annotated, Literal
 
-from sqlalchemy import Connection
+from pydantic import StringConstraints
+from sqlalchemy.orm import Session
 
+from decoder_service.jobs.specs import Name, Note, StrictModel
 from decoder_service.lists import rows
 from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import PRIVATE, SHARED, ListKind, ListRow, ListVersionRow
-from decoder_service.people.access import MAX_NAME, Access
-from decoder_service.people.permissions import (
-    Act,
-    Person,
-    own_lists,
-    require,
-    visible_lists,
-)
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
-from decoder_service.shell.models import lists as table
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.lists.rows import PRIVATE, SHARED, ListKind
+from decoder_service.people.access import AuditedOperations
+from decoder_service.people.permissions import Act, Person, own_lists, require, visible_lists
+from decoder_service.shell.database import save, visible_row
+from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
+from decoder_service.shell.models import ListRow, ListVersionRow
 from decoder_service.worker.uploads import Reader
 
-MAX_SOURCE = 1000
+
+class NewList(StrictModel):
+    """The request for a list.
+
+    source: where it comes from, in words.  format: of a file of candidates: txt (a value a line)
+    or csv; others have one form.  column: of a table; of areas the property that names them.
+    shared: whether other analysts see it.  kind: what it holds, for good.
+    """
+
+    name: Name
+    source: Note = ""
+    format: Literal["txt", "csv"] = "txt"
+    column: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    shared: bool = False
+    kind: ListKind = ListKind.CANDIDATES
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists(AuditedOperations):
     """Operations on lists. Each checks the person's role, and shows only what the person may
     see."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
-    settings: ServiceSettings
     reader: Reader
 
     def all(self, person: Person) -> list[ListRow]:
         """A person's own and the shared lists with their latest versions, by name. Raises
         RoleError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            return rows.load_lists(connection, visible_lists(person))
+        with self.database.reading() as db:
+            return rows.load_lists(db, visible_lists(person))
 
-    def get(self, person: Person, list_id: str) -> tuple[ListRow, list[ListVersionRow]]:
-        """A list and its versions, newest first. Raises RoleError, NotFoundError."""
+    def get(self, person: Person, list_id: str) -> ListRow:
+        """A list with its versions. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            which = visible_lists(person) & (table.c.id == list_id)
-            found = rows.load_lists(connection, which)
-            if not found:
-                raise _no_list(list_id)
-            return found[0], rows.load_versions(connection, list_id)
+        with self.database.reading() as db:
+            return visible_row(db, ListRow, visible_lists(person), list_id)
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
         """The values of a version, one a line, the latest by default; the read is audited.
@@ -67,44 +66,28 @@ class Lists:
         Raises RoleError, NotFoundError.
         """
         version = self.version(person, list_id, number)
-        with self.database.change() as connection:
-            found = rows.load_content(connection, version.sha256)
-            self.access.note(connection, person, "read-list", list=list_id, version=version.number)
+        with self.database.writing() as db:
+            found = rows.load_content(db, version.sha256)
+            self.access.note(db, person, "read-list", list=list_id, version=version.number)
         if found is None:
-            raise _no_list(list_id)
+            raise NotFoundError(f"list {list_id} was deleted just now")
         return found
 
     def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
         """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
-        _, versions = self.get(person, list_id)
+        versions = self.get(person, list_id).versions
         found = [one for one in versions if number in (None, one.number)]
         if not found:
             raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
         return found[0]
 
-    def create(
-        self,
-        person: Person,
-        name: str,
-        content: bytes,
-        *,
-        source: str = "",
-        suffix: str = "txt",
-        column: str | None = None,
-        shared: bool = False,
-        kind: ListKind = ListKind.CANDIDATES,
-    ) -> ListRow:
+    def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.
 
         Args:
             person: its owner.
-            name: new among the owner's lists.
+            asked: its name, new among the owner's lists, and what it holds.
             content: a file of values, of values with weights, of known flows, or of areas.
-            source: where it comes from, in words.
-            suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
-            column: of a table; of areas the property that names them.
-            shared: whether other analysts see it.
-            kind: what it holds, for good.
 
         Returns:
             The list.
@@ -114,23 +97,25 @@ class Lists:
             DecodeError.
         """
         require(person, Act.ANALYSE)
-        _check_text("name", name, MAX_NAME)
-        _check_text("source", source, MAX_SOURCE)
-        if not name:
-            raise RequestError("name '': give the list a name")
-        values, entries = self._read(content, kind, suffix, column)
-        at, list_id = self.clock().timestamp(), self.random_bytes(8).hex()
-        visibility = SHARED if shared else PRIVATE
-        row = ListRow(list_id, name, person.id, person.name, visibility, source, at, 1, "", entries,
-                      0, at, kind)  # fmt: skip
-        with self.database.change() as connection:
-            mine = (table.c.owner == person.id) & (table.c.name == name)
-            if rows.load_lists(connection, mine):
+        values, entries = self._read(content, asked.kind, asked.format, asked.column)
+        list_id, name = self.new_id(), asked.name
+        row = ListRow(
+            id=list_id,
+            name=name,
+            owner=person.id,
+            visibility=SHARED if asked.shared else PRIVATE,
+            source=asked.source,
+            created=self.now(),
+            kind=asked.kind,
+        )
+        with self.database.writing() as db:
+            mine = (ListRow.owner == person.id) & (ListRow.name == name)
+            if rows.load_lists(db, mine):
                 raise ConflictError(f"you have a list {name!a}; add a version to it", name=name)
-            rows.save_list(connection, row)
-            self._save(connection, person, list_id, 1, values, entries)
-            self.access.note(connection, person, "create-list", list=list_id, name=name)
-        return self.get(person, list_id)[0]
+            save(db, row)
+            self._save(db, person, list_id, 1, values, entries)
+            self.access.note(db, person, "create-list", list=list_id, name=name)
+        return self.get(person, list_id)
 
     def add_version(
         self,
@@ -146,34 +131,31 @@ class Lists:
         Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
         """
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            kind = ListKind(self._own(connection, person, list_id).kind)
+        with self.database.reading() as db:
+            kind = ListKind(self._own(db, person, list_id).kind)
         values, entries = self._read(content, kind, suffix, column)
-        with self.database.change() as connection:
-            row = self._own(connection, person, list_id)
-            if row.sha256 == sha256(values).hexdigest():
-                return rows.load_versions(connection, list_id)[0]
-            saved = self._save(connection, person, list_id, row.version + 1, values, entries)
-            self.access.note(
-                connection, person, "add-list-version", list=list_id, version=saved.number
-            )
+        with self.database.writing() as db:
+            row = self._own(db, person, list_id)
+            if row.latest.sha256 == sha256(values).hexdigest():
+                return row.latest
+            saved = self._save(db, person, list_id, row.latest.number + 1, values, entries)
+            self.access.note(db, person, "add-list-version", list=list_id, version=saved.number)
             return saved
 
     def share(self, person: Person, list_id: str, shared: bool) -> None:
         """Share an own list with other analysts, or stop sharing it. Raises as `get`."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            self._own(connection, person, list_id)
-            rows.set_visibility(connection, list_id, SHARED if shared else PRIVATE)
-            self.access.note(connection, person, "share-list", list=list_id, shared=shared)
+        with self.database.writing() as db:
+            self._own(db, person, list_id).visibility = SHARED if shared else PRIVATE
+            self.access.note(db, person, "share-list", list=list_id, shared=shared)
 
     def delete(self, person: Person, list_id: str) -> None:
         """Delete an own list and its contents; results keep its digest. Raises as `get`."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            self._own(connection, person, list_id)
-            rows.delete_list(connection, list_id)
-            self.access.note(connection, person, "delete-list", list=list_id)
+        with self.database.writing() as db:
+            self._own(db, person, list_id)
+            rows.delete_list(db, list_id)
+            self.access.note(db, person, "delete-list", list=list_id)
 
     def _read(
         self, content: bytes, kind: ListKind, suffix: str, column: str | None
@@ -182,38 +164,31 @@ class Lists:
             content_of, content, kind, suffix, column, self.settings.max_list_entries
         )
 
-    def _own(self, connection: Connection, person: Person, list_id: str) -> ListRow:
-        found = rows.load_lists(connection, own_lists(person) & (table.c.id == list_id))
-        if not found:
-            raise _no_list(list_id)
-        return found[0]
+    def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
+        return visible_row(db, ListRow, own_lists(person), list_id)
 
     def _save(
         self,
-        connection: Connection,
+        db: Session,
         person: Person,
         list_id: str,
         number: int,
         values: bytes,
         entries: int,
     ) -> ListVersionRow:
-        held = rows.bytes_of_owner(connection, person.id) + len(values)
+        held = rows.bytes_of_owner(db, person.id) + len(values)
         most = self.settings.max_stored_bytes_of_person
         if held > most:
             raise QuotaError(f"your lists would hold {held:,} bytes, above {most:,}; delete one")
-        at = self.clock().timestamp()
+        at = self.now()
         name = sha256(values).hexdigest()
-        row = ListVersionRow(list_id, number, name, entries, len(values), at)
-        rows.save_version(connection, row, values)
+        row = ListVersionRow(
+            list_id=list_id,
+            number=number,
+            sha256=name,
+            entries=entries,
+            size=len(values),
+            created=at,
+        )
+        rows.save_version(db, row, values)
         return row
-
-
-def _check_text(what: str, text: str, most: int) -> None:
-    if len(text) > most or not text.isprintable() or text != text.strip():
-        raise RequestError(f"{what} {text[:60]!a}: up to {most} printable characters")
-
-
-def _no_list(list_id: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no list {list_id[:40]!a} that you may see; GET /v1/lists has yours"
-    )

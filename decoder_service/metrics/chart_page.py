@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.over_time import chart_csv
@@ -22,11 +21,9 @@ from decoder.output.series_chart import (
     values_by_share,
     windows_between,
 )
-from decoder_service.people.permissions import Person
-from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError, RequestError
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import HEADERS, Reader, address, environment
+from decoder_service.shell.models import ResultRow
+from decoder_service.shell.web import HEADERS, Visit, address, environment
 from decoder_service.shell.web import router as new_router
 from rappor_core.text import visible
 
@@ -98,9 +95,9 @@ class MetricChart:
         ]
 
 
-def query_of(request: Request) -> ChartQuery:
+def query_of(visit: Visit) -> ChartQuery:
     """Read the address of a chart. Raises RequestError for what is none."""
-    given = request.query_params
+    given = visit.request.query_params
     values = [*given.getlist("value"), given.get("more", "").strip()]
     scale = given.get("scale", "") or "linear"
     if scale not in SCALES:
@@ -125,15 +122,15 @@ def _day(text: str) -> str:
         raise RequestError(f"day {text[:20]!a} is not one such as 2026-11-02") from None
 
 
-def chart_of(request: Request, person: Person, row: ResultRow | None) -> MetricChart | None:
+def chart_of(visit: Visit, row: ResultRow | None) -> MetricChart | None:
     """The chart of a series; None without one, or where nothing was found in it."""
     if row is None:
         return None
-    content = _content(request, person, row)
+    content = _content(visit, row)
     names = values_by_share(content)
     if not names:
         return None
-    asked = query_of(request)
+    asked = query_of(visit)
     query = asked.of(content)
     if not windows_between(content, query.first, query.last):
         raise RequestError(
@@ -158,22 +155,22 @@ def chart_of(request: Request, person: Person, row: ResultRow | None) -> MetricC
     )
 
 
-def _content(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(service_of(request).results.file(person, row.id, RESULTS))
+def _content(visit: Visit, row: ResultRow) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(visit.service.results.file(visit.person, row.id, RESULTS))
     return found
 
 
-def _series_of(request: Request, person: Person, name: str) -> ResultRow:
-    results = service_of(request).results.all(person, metric=name, operation="series", limit=1)
+def _series_of(visit: Visit, name: str) -> ResultRow:
+    results = visit.service.results.all(visit.person, metric=name, operation="series", limit=1)
     if not results:
         raise NotFoundError(f"there is no series of metric {name[:80]!a} that you may see")
     return results[0]
 
 
 @router.get("/metrics/{name}/chart.svg")
-def picture(request: Request, person: Reader, name: str) -> Response:
+def picture(visit: Visit, name: str) -> Response:
     """The chart as a picture of its own, for light paper."""
-    found = chart_of(request, person, _series_of(request, person, name))
+    found = chart_of(visit, _series_of(visit, name))
     if found is None:
         raise NotFoundError("nothing was found in the series, so that there is no chart")
     label = f"Shares of {name[:80]} by day, {100 * found.chart.level:g} % intervals"
@@ -183,9 +180,9 @@ def picture(request: Request, person: Reader, name: str) -> Response:
 
 
 @router.get("/metrics/{name}/chart.csv")
-def numbers(request: Request, person: Reader, name: str) -> Response:
+def numbers(visit: Visit, name: str) -> Response:
     """The numbers of the chart."""
-    content = _content(request, person, _series_of(request, person, name))
-    query = query_of(request).of(content)
+    content = _content(visit, _series_of(visit, name))
+    query = query_of(visit).of(content)
     text = chart_csv(content, query.values, query.first, query.last)
     return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")

@@ -1,14 +1,14 @@
-"""Pages of metrics: the list with search and state, and one metric over its windows."""
+"""Metrics: the list with search and state, and one metric over its windows."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fastapi import Request
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from decoder.kinds.interface import has_candidates, kinds_with
@@ -21,17 +21,27 @@ from decoder.output.series_view import (
     window_names,
     window_reports,
 )
-from decoder.output.svg import Sparkline, TimePlot, count_plot, sparkline
+from decoder.output.svg import TimePlot, count_plot, sparkline
 from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
-from decoder_service.people.permissions import Person
-from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import NotFoundError
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Reader, render
+from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.models import ResultRow
+from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.web import Visit
 from decoder_service.shell.web import router as new_router
 from rappor_core.text import visible
+
+api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
+
+
+@api.get("/metrics", operation_id="listMetrics")
+def list_metrics(service: Service, person: Me) -> dict[str, Any]:
+    """Every version of every metric: what the collector declares, and how many results."""
+    views = service.metrics.all(person)
+    return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
+
 
 MOST_RESULTS = 1000
 MOST_VALUES = 12  # of a version
@@ -44,6 +54,7 @@ class Health:
 
     closed_through: the last day that is closed in all of them.  results: how many one may see.
     has_series: whether it is decoded over time, too.
+    last: the largest value of its newest series, with its shares and last change.
     """
 
     name: str
@@ -57,22 +68,7 @@ class Health:
     results: int
     latest_day: str
     has_series: bool
-    last: LastChange | None = None
-
-
-@dataclass(frozen=True)
-class LastChange:
-    """The largest value of a metric's newest series: its sparkline, share and last change.
-
-    change: difference, low, high and p_adjusted, or empty.
-    """
-
-    value: str
-    spark: Sparkline
-    share: float | None
-    change: dict[str, float]
-    level: float
-    alpha: float
+    last: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,46 +91,42 @@ class Version:
 
 
 @router.get("/metrics")
-def index(request: Request, person: Reader, q: str = "") -> Response:
+def index(visit: Visit, q: str = "") -> Response:
     """The page of all metrics that the collector lists, or that a result is of."""
-    found = service_of(request).metrics.all(person)
+    found = visit.service.metrics.all(visit.person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
-    stored = service_of(request).results.all(person, operation="series", limit=MOST_RESULTS)
+    stored = visit.service.results.all(visit.person, operation="series", limit=MOST_RESULTS)
     newest = {row.metric: row for row in reversed(stored)}
     rows = [
         replace(_health(name, views), last=_last_change(newest.get(name)))
         for name, views in sorted(by_name.items())
     ]
     shown = [row for row in rows if _matches(row, q)]
-    return render(
-        request, "metrics.html.j2", person, rows=shown, total=len(rows), q=q, problem=found.problem
-    )
+    return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=found.problem)
 
 
 @router.get("/metrics/{name}")
-def one(request: Request, person: Reader, name: str) -> Response:
+def one(visit: Visit, name: str) -> Response:
     """The page of a metric: for each version its shares over time and its reports."""
-    service = service_of(request)
-    found = service.metrics.all(person)
+    service = visit.service
+    found = service.metrics.all(visit.person)
     views = [view for view in found.metrics if view.name.partition("/")[0] == name]
-    results = service.results.all(person, metric=name, limit=MOST_RESULTS)
+    results = service.results.all(visit.person, metric=name, limit=MOST_RESULTS)
     if not views and not results:
         raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
     versions = [
-        _version(request, person, params_id, views, results)
+        _version(visit, params_id, views, results)
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
     if any("/" in view.name for view in views):  # slots and levels of places: those with results
         versions = [one for one in versions if one.results] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
-    return render(
-        request,
+    return visit.render(
         "metric.html.j2",
-        person,
-        chart=chart_of(request, person, series),
+        chart=chart_of(visit, series),
         colours=THEMES["light"],
         ranges=RANGES,
         health=_health(name, views, results),
@@ -143,21 +135,10 @@ def one(request: Request, person: Reader, name: str) -> Response:
     )
 
 
-def _last_change(series: ResultRow | None) -> LastChange | None:
-    """The change that the summary of a series has."""
-    if series is None:
-        return None
-    found = json.loads(series.summary).get("latest")
-    if not found:
-        return None
-    return LastChange(
-        value=found["string"],
-        spark=sparkline(found["shares"]),
-        share=found["shares"][-1],
-        change=found["change"],
-        level=found["level"],
-        alpha=found["alpha"],
-    )
+def _last_change(series: ResultRow | None) -> dict[str, Any] | None:
+    """The last change in the summary of a series, with the line of its shares."""
+    found = None if series is None else json.loads(series.summary).get("latest")
+    return found and found | {"spark": sparkline(found["shares"])}
 
 
 def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] = ()) -> Health:
@@ -187,8 +168,7 @@ def _matches(row: Health, q: str) -> bool:
 
 
 def _version(
-    request: Request,
-    person: Person,
+    visit: Visit,
     params_id: str,
     views: Sequence[MetricView],
     results: Sequence[ResultRow],
@@ -198,7 +178,7 @@ def _version(
     series = next((row for row in own if row.operation == "series"), None)
     alpha: float | None = None
     if series is not None:
-        found = json.loads(service_of(request).results.file(person, series.id, RESULTS))
+        found = json.loads(visit.service.results.file(visit.person, series.id, RESULTS))
         values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
         panels, names = value_panels(found, values), window_names(found)
         reports, level, alpha = window_reports(found), found["level"], found["alpha"]

@@ -19,7 +19,7 @@ from decoder.errors import RemoteError
 from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.models import results
+from decoder_service.shell.models import ResultRow
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import visible
 
@@ -99,15 +99,6 @@ class MetricViews:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredMetrics:
-    """The definitions of the metrics that are collected now. problem: why some may be missing,
-    or ""."""
-
-    metrics: list[dict[str, Any]]
-    problem: str
-
-
 @dataclass(slots=True)
 class _Memory:
     """What the collector last said, and when."""
@@ -144,14 +135,13 @@ class Metrics:
         problem = problem or ("" if self._ask else _UNKNOWN)
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
-    def public(self) -> DeclaredMetrics:
-        """The metrics that are collected now, for everyone; errors name no address of the
-        collector."""
-        if self._ask is None:
-            return DeclaredMetrics([], _UNKNOWN)
+    def public(self) -> tuple[list[dict[str, Any]], str]:
+        """The definitions of the metrics that are collected now, for everyone, and why some may
+        be missing, or ""; no address of the collector is named."""
         listed, problem = self._listed()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
-        return DeclaredMetrics(_current(listed), why)
+        current = [row["definition"] for row in listed if row["state"] == "current"]
+        return current, why if self._ask else _UNKNOWN
 
     def versions_of(
         self, name: str, *, fresh: bool = False
@@ -175,14 +165,14 @@ class Metrics:
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
-        columns = (results.c.metric, results.c.params_id)
+        columns = (ResultRow.metric, ResultRow.params_id)
         statement = (
-            select(*columns, func.count(), func.max(results.c.last_day))
+            select(*columns, func.count(), func.max(ResultRow.last_day))
             .where(visible_results(person))
             .group_by(*columns)
         )
-        with self._database.read() as connection:
-            return {(r[0], r[1]): (int(r[2]), r[3]) for r in connection.execute(statement)}
+        with self._database.reading() as db:
+            return {(r[0], r[1]): (int(r[2]), r[3]) for r in db.execute(statement)}
 
     def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
@@ -237,10 +227,6 @@ def checked(listed: Any) -> list[dict[str, Any]]:
 def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """The rows of a metric, or of all slots and levels of a location."""
     return [row for row in listed if name in (row["name"], str(row["name"]).partition("/")[0])]
-
-
-def _current(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row["definition"] for row in listed if row["state"] == "current"]
 
 
 _COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)

@@ -9,38 +9,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder_service.people import rows
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
 from decoder_service.people.provider_roles import Claimed
 from decoder_service.people.rows import (
-    AuditRow,
-    IdentityRow,
-    KeyRow,
-    SessionRow,
-    identity_of,
     keep_out,
     load_identities,
-    save_identity,
     see_identity,
 )
-from decoder_service.shell.clock import Clock, text_of
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.clock import text_of
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
-from decoder_service.shell.models import identities
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.models import AuditRow, IdentityRow, KeyRow, PersonRow, SessionRow
+from decoder_service.shell.operations import Operations
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
 SERVICE = Person(SERVICE_ID, "decoder-service", Role.ADMIN)  # without a key
 _RESERVED = (COMMAND_LINE.name, SERVICE.name)
 MAX_NAME = 200
-MAX_AUDIT = 1000
 MAX_SESSIONS = 20  # of a person; the oldest ends
 _KEY = re.compile(rf"rd_({'|'.join(Role)})_([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
@@ -61,35 +53,31 @@ class NewKey:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access(Operations):
     """Identifies people by keys and sessions, and keeps the audit log."""
-
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    settings: ServiceSettings
 
     def person_of_key(self, text: str) -> Person:
         """Raises AuthenticationError without a key that holds. The key is in no message."""
         match = _KEY.fullmatch(text.strip())
-        with self.database.read() as connection:
-            row = rows.load_key(connection, match[2]) if match else None
+        with self.database.reading() as db:
+            row = db.get(KeyRow, match[2]) if match else None
         if match is None or row is None or not is_secret(match[3], row.secret_hash):
             raise AuthenticationError(_UNKNOWN)
         if row.revoked is not None or row.role != match[1]:
             raise AuthenticationError(_UNKNOWN)
-        return Person(row.person_id, row.name, Role(row.role), row.key_id)
+        return Person(row.person_id, row.person.name, Role(row.role), row.key_id)
 
     def person_of_session(self, token: str) -> Person:
         """Raises AuthenticationError for a session that is unknown or over."""
         found = None
         if _TOKEN.fullmatch(token):
-            with self.database.read() as connection:
-                found = rows.load_session(connection, hash_secret(token), self._now())
+            with self.database.reading() as db:
+                found = rows.load_session(db, hash_secret(token), self.now())
         if found is None:
             raise AuthenticationError("the session is over; sign in again at /sign-in")
-        return Person(found.person_id, found.name, Role(found.role), found.key_id or "", True)
+        name, role = found.person.name, Role(found.role)
+        return Person(found.person_id, name, role, found.key_id or "", True)
 
     def sign_in(self, key: str) -> tuple[Person, str]:
         """A session for the person of a key: the person, and the token for the browser's cookie.
@@ -97,8 +85,8 @@ class Access:
         Raises AuthenticationError.
         """
         person = self.person_of_key(key)
-        with self.database.change() as connection:
-            return person, self._session(connection, person, {})
+        with self.database.writing() as db:
+            return person, self._session(db, person, {})
 
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
         """Make a session for a person whom the identity provider identified; the first sign-in
@@ -115,62 +103,66 @@ class Access:
         Raises:
             AuthenticationError: an admin keeps this person out.
         """
-        at = self._now()
-        with self.database.change() as connection:
-            row = identity_of(connection, issuer, claimed.subject)
+        at = self.now()
+        with self.database.writing() as db:
+            row = db.get(IdentityRow, (issuer, claimed.subject))
             if row is None:
-                row = self._new_identity(connection, issuer, claimed, at)
+                row = self._new_identity(db, issuer, claimed, at)
             if row.revoked is not None:
                 raise AuthenticationError(
                     "an admin of this service keeps you out; "
                     "ask them to let you in again (page Keys)"
                 )
-            see_identity(connection, row, claimed.role, at)
-            rows.end_sessions_of_provider(connection, row.person_id, claimed.role)
-            person = Person(row.person_id, row.name, claimed.role, "", True)
-            return person, self._session(connection, person, {"issuer": issuer})
+            see_identity(db, row, claimed.role, at)
+            rows.end_sessions_of_provider(db, row.person_id, claimed.role)
+            person = Person(row.person_id, row.person.name, claimed.role, "", True)
+            return person, self._session(db, person, {"issuer": issuer})
 
     def forget_role(self, issuer: str, subject: str) -> None:
         """End the sessions and the role of who a provider names no group of any more."""
-        with self.database.change() as connection:
-            row = identity_of(connection, issuer, subject)
+        with self.database.writing() as db:
+            row = db.get(IdentityRow, (issuer, subject))
             if row is not None:
-                see_identity(connection, row, row.role, 0.0)
-                rows.end_sessions_of_provider(connection, row.person_id)
+                see_identity(db, row, row.role, 0.0)
+                rows.end_sessions_of_provider(db, row.person_id)
 
-    def _new_identity(
-        self, connection: Connection, issuer: str, claimed: Claimed, at: float
-    ) -> IdentityRow:
-        person, name = self.random_bytes(8).hex(), claimed.name
-        if name in _RESERVED or rows.person_named(connection, name) is not None:
+    def _new_identity(self, db: Session, issuer: str, claimed: Claimed, at: float) -> IdentityRow:
+        person, name = self.new_id(), claimed.name
+        if name in _RESERVED or rows.person_named(db, name) is not None:
             name = f"{name} ({person[:8]})"
-        rows.save_person(connection, person, name, at)
-        row = IdentityRow(issuer, claimed.subject, person, claimed.role, at, at, None, name)
-        save_identity(connection, row)
+        save(db, PersonRow(id=person, name=name, created=at))
+        row = IdentityRow(
+            issuer=issuer,
+            subject=claimed.subject,
+            person_id=person,
+            role=claimed.role,
+            created=at,
+            seen=at,
+        )
+        save(db, row)
         return row
 
-    def _session(self, connection: Connection, person: Person, detail: dict[str, str]) -> str:
-        token, at = make_secret(self.random_bytes), self._now()
+    def _session(self, db: Session, person: Person, detail: dict[str, str]) -> str:
+        token, at = make_secret(self.random_bytes), self.now()
         row = SessionRow(
             token_hash=hash_secret(token),
             person_id=person.id,
-            name=person.name,
             role=person.role,
             key_id=person.key_id or None,
             created=at,
             expires=at + self.settings.session_seconds,
         )
-        rows.end_old_sessions(connection, at)
-        rows.save_session(connection, row)
-        rows.end_oldest_sessions(connection, person.id, MAX_SESSIONS)
-        self.note(connection, person, "sign-in", **detail)
+        rows.end_old_sessions(db, at)
+        save(db, row)
+        rows.end_oldest_sessions(db, person.id, MAX_SESSIONS)
+        self.note(db, person, "sign-in", **detail)
         return token
 
     def sign_out(self, person: Person, token: str) -> None:
         """End a person's session."""
-        with self.database.change() as connection:
-            rows.end_session(connection, hash_secret(token))
-            self.note(connection, person, "sign-out")
+        with self.database.writing() as db:
+            rows.end_session(db, hash_secret(token))
+            self.note(db, person, "sign-out")
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
         """Make a key for a person, who is created with the first one. The key's text is returned
@@ -184,32 +176,39 @@ class Access:
                 raise RequestError(f"{what} {text[:60]!a}: up to {MAX_NAME} printable characters")
         if not name or name in _RESERVED:
             raise RequestError(f"name {name!a}: give the name of a person")
-        at, key_id, secret = self._now(), self.random_bytes(8).hex(), make_secret(self.random_bytes)
-        with self.database.change() as connection:
-            owner = rows.person_named(connection, name)
+        at, key_id, secret = self.now(), self.new_id(), make_secret(self.random_bytes)
+        with self.database.writing() as db:
+            owner = rows.person_named(db, name)
             if owner is None:
-                owner = self.random_bytes(8).hex()
-                rows.save_person(connection, owner, name, at)
-            row = KeyRow(key_id, owner, name, role.value, label, hash_secret(secret), at)
-            rows.save_key(connection, row)
-            self.note(connection, person, "create-key", key=key_id, name=name, role=role.value)
+                owner = self.new_id()
+                save(db, PersonRow(id=owner, name=name, created=at))
+            row = KeyRow(
+                key_id=key_id,
+                person_id=owner,
+                role=role.value,
+                label=label,
+                secret_hash=hash_secret(secret),
+                created=at,
+            )
+            save(db, row)
+            self.note(db, person, "create-key", key=key_id, name=name, role=role.value)
         return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
 
-    def know_service(self, connection: Connection) -> None:
+    def know_service(self, db: Session) -> None:
         """Store the service itself as the person who owns what it starts, once.
 
         Raises ConflictError where another process was first.
         """
-        if rows.name_of_person(connection, SERVICE.id) is None:
-            taken = rows.person_named(connection, SERVICE.name) is not None
+        if db.get(PersonRow, SERVICE.id) is None:
+            taken = rows.person_named(db, SERVICE.name) is not None
             name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
-            rows.save_person(connection, SERVICE.id, name, self._now())
+            save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
         """The people who sign in through the identity provider. Raises RoleError."""
         require(person, Act.ADMINISTER)
-        with self.database.read() as connection:
-            return load_identities(connection)
+        with self.database.reading() as db:
+            return load_identities(db)
 
     def keep_out(self, person: Person, person_id: str, out: bool) -> None:
         """Keep a person of the provider out and end their sessions, or let them in again.
@@ -217,35 +216,30 @@ class Access:
         Keys of theirs stay: they are revoked by themselves.  Raises RoleError, NotFoundError.
         """
         require(person, Act.ADMINISTER)
-        with self.database.change() as connection:
-            if not keep_out(connection, person_id, self._now() if out else None):
+        with self.database.writing() as db:
+            if not keep_out(db, person_id, self.now() if out else None):
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
                     "GET /v1/identities has all"
                 )
-            self.note(connection, person, "keep-out", kept=person_id, out=out)
+            self.note(db, person, "keep-out", kept=person_id, out=out)
 
-    def person_of_id(self, connection: Connection, person_id: str) -> Person | None:
+    def person_of_id(self, db: Session, person_id: str) -> Person | None:
         """A person with the highest role that holds in their absence; None without one."""
         if person_id == SERVICE.id:
             return SERVICE
-        return person_of_id(
-            connection, person_id, self._now() - self.settings.oidc_role_days * 86_400.0
-        )
+        return person_of_id(db, person_id, self.now() - self.settings.oidc_role_days * 86_400.0)
 
-    def check_holds(self, connection: Connection, person: Person) -> None:
+    def check_holds(self, db: Session, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request
-        came; for use in a transaction.
-
-        Raises AuthenticationError where it was revoked since the request came.
-        """
+        came; for use in a transaction."""
         if person == COMMAND_LINE:
             return
         if person.key_id:
-            key = rows.load_key(connection, person.key_id)
+            key = db.get(KeyRow, person.key_id)
             holds = key is not None and key.revoked is None
         else:
-            known = load_identities(connection, identities.c.person_id == person.id)
+            known = load_identities(db, IdentityRow.person_id == person.id)
             holds = any(one.revoked is None for one in known)
         if not holds:
             raise AuthenticationError(_UNKNOWN)
@@ -253,50 +247,55 @@ class Access:
     def list_keys(self, person: Person) -> list[KeyRow]:
         """List all keys, without their secrets. Raises RoleError."""
         require(person, Act.ADMINISTER)
-        with self.database.read() as connection:
-            return rows.load_keys(connection)
+        with self.database.reading() as db:
+            return rows.load_keys(db)
 
     def revoke_key(self, person: Person, key_id: str) -> None:
         """Revoke a key for good, and end its sessions. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
-        with self.database.change() as connection:
-            if not rows.revoke_key(connection, key_id, self._now()):
+        with self.database.writing() as db:
+            if not rows.revoke_key(db, key_id, self.now()):
                 raise NotFoundError(
                     f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"
                 )
-            self.note(connection, person, "revoke-key", key=key_id)
+            self.note(db, person, "revoke-key", key=key_id)
 
     def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
-        """The latest acts, newest first. Raises RoleError, RequestError."""
+        """The latest acts, newest first. Raises RoleError."""
         require(person, Act.ADMINISTER)
-        if not 1 <= limit <= MAX_AUDIT:
-            raise RequestError(f"limit = {limit} is not from 1 to {MAX_AUDIT}")
-        with self.database.read() as connection:
-            return rows.read_audit(connection, limit)
+        with self.database.reading() as db:
+            return rows.read_audit(db, limit)
 
-    def note(self, connection: Connection, person: Person, act: str, **detail: Any) -> None:
+    def note(self, db: Session, person: Person, act: str, **detail: Any) -> None:
         """Append an entry to the audit log, in the transaction of the act."""
         text = json.dumps(detail, sort_keys=True)
-        rows.write_audit(connection, AuditRow(self._now(), person.name, person.key_id, act, text))
+        save(
+            db,
+            AuditRow(at=self.now(), actor=person.name, key_id=person.key_id, act=act, detail=text),
+        )
 
-    def _now(self) -> float:
-        return self.clock().timestamp()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedOperations(Operations):
+    """Operations of people, which are in the audit log."""
+
+    access: Access
 
 
-def person_of_id(connection: Connection, person_id: str, since: float) -> Person | None:
+def person_of_id(db: Session, person_id: str, since: float) -> Person | None:
     """A person with the highest role of the keys that hold, and of a sign-in since a time.
 
     None without one.
     """
-    held = load_identities(connection, identities.c.person_id == person_id)
+    held = load_identities(db, IdentityRow.person_id == person_id)
     roles = {
-        row.role: Person(person_id, row.name, Role(row.role))
+        row.role: Person(person_id, row.person.name, Role(row.role))
         for row in held
         if row.revoked is None and row.seen >= since
     }
-    for key in rows.load_keys(connection, person_id):
+    for key in rows.load_keys(db, KeyRow.person_id == person_id):
         if key.revoked is None:
-            roles[key.role] = Person(person_id, key.name, Role(key.role), key.key_id)
+            roles[key.role] = Person(person_id, key.person.name, Role(key.role), key.key_id)
     return next((roles[role] for role in reversed(Role) if role in roles), None)
 
 
@@ -304,7 +303,7 @@ def shown_key(row: KeyRow) -> dict[str, Any]:
     """The public properties of a key, for a list of keys."""
     return {
         "key_id": row.key_id,
-        "name": row.name,
+        "name": row.person.name,
         "role": row.role,
         "label": row.label,
         "created": text_of(row.created),

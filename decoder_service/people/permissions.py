@@ -14,14 +14,14 @@ from decoder_service.lists.rows import SHARED
 from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import (
+    AggregateRow,
+    JobRow,
+    ListRow,
+    ReleaseRow,
+    ResultRow,
+    ScheduleRow,
     aggregate_readers,
-    aggregates,
-    jobs,
-    lists,
-    releases,
     result_readers,
-    results,
-    schedules,
 )
 
 SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
@@ -86,76 +86,61 @@ def require(person: Person, act: Act) -> None:
         )
 
 
+def _for_analysts(person: Person, theirs: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Everything for an admin, for an analyst what is theirs, nothing for a viewer."""
+    if person.is_admin:
+        return true()
+    return theirs if person.may(Act.ANALYSE) else false()
+
+
 def visible_jobs(person: Person) -> ColumnElement[bool]:
     """SQL filter: a person's own jobs; for an admin all."""
-    return _own(person, jobs.c.owner)
+    return _for_analysts(person, JobRow.owner == person.id)
 
 
 def visible_schedules(person: Person) -> ColumnElement[bool]:
     """SQL filter: a person's own schedules; for an admin all."""
-    return _own(person, schedules.c.owner)
-
-
-def _own(person: Person, owner: ColumnElement[str]) -> ColumnElement[bool]:
-    if person.is_admin:
-        return true()
-    return owner == person.id if person.may(Act.ANALYSE) else false()
+    return _for_analysts(person, ScheduleRow.owner == person.id)
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
     """SQL filter: released results, and for analysts those that a job of theirs or of the
     service itself had."""
-    if person.is_admin:
-        return true()
-    if not person.may(Act.ANALYSE):
-        return results.c.released.is_(True)
-    holders = result_readers.c.person_id.in_([person.id, SERVICE_ID])
-    readers = select(result_readers.c.result_id).where(holders)
-    return or_(results.c.released.is_(True), results.c.id.in_(readers))
+    held = _results_of(person.id, SERVICE_ID)
+    return or_(ResultRow.released.is_(True), _for_analysts(person, held))
 
 
 def own_results(person: Person) -> ColumnElement[bool]:
     """SQL filter: the results that a person may release and check, which a job of theirs had;
     for admins all."""
-    if person.is_admin:
-        return true()
-    if not person.may(Act.ANALYSE):
-        return false()
-    readers = select(result_readers.c.result_id).where(result_readers.c.person_id == person.id)
-    return results.c.id.in_(readers)
+    return _for_analysts(person, _results_of(person.id))
+
+
+def _results_of(*people: str) -> ColumnElement[bool]:
+    columns = result_readers.c
+    return ResultRow.id.in_(select(columns.result_id).where(columns.person_id.in_(people)))
 
 
 def visible_releases(person: Person) -> ColumnElement[bool]:
     """SQL filter: approved releases, for analysts also their own proposals, for those who
     approve all."""
-    if person.may(Act.REVIEW):
-        return true()
-    approved = releases.c.state == ReleaseState.APPROVED
-    if not person.may(Act.ANALYSE):
-        return approved
-    return or_(approved, releases.c.proposer == person.id)
+    own = _for_analysts(person, ReleaseRow.proposer == person.id)
+    return or_(ReleaseRow.state == ReleaseState.APPROVED, own)
 
 
 def visible_lists(person: Person) -> ColumnElement[bool]:
     """SQL filter: own and shared lists; for an admin all; for a viewer none, since a list is
     sensitive."""
-    if person.is_admin:
-        return true()
-    if not person.may(Act.ANALYSE):
-        return false()
-    return or_(lists.c.owner == person.id, lists.c.visibility == SHARED)
+    return _for_analysts(person, (ListRow.owner == person.id) | (ListRow.visibility == SHARED))
 
 
 def own_lists(person: Person) -> ColumnElement[bool]:
     """Lists that may be changed."""
-    return _own(person, lists.c.owner)
+    return _for_analysts(person, ListRow.owner == person.id)
 
 
 def visible_aggregates(person: Person) -> ColumnElement[bool]:
     """SQL filter: the aggregates that a person uploaded or a job of theirs has read."""
-    if person.is_admin:
-        return true()
-    if not person.may(Act.ANALYSE):
-        return false()
-    own = select(aggregate_readers.c.sha256).where(aggregate_readers.c.person_id == person.id)
-    return aggregates.c.sha256.in_(own)
+    columns = aggregate_readers.c
+    own = select(columns.sha256).where(columns.person_id == person.id)
+    return _for_analysts(person, AggregateRow.sha256.in_(own))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder_service.aggregates.rows import aggregate_bytes_of
 from decoder_service.jobs.rows import count_live
 from decoder_service.lists.rows import bytes_of_owner
 from decoder_service.people.permissions import Act, Person, Role, require
 from decoder_service.results.rows import hold_still, result_bytes_of
-from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import QuotaError
+from decoder_service.shell.operations import Operations
 from decoder_service.shell.settings import ServiceSettings
 
 _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
@@ -29,22 +29,22 @@ def max_jobs(settings: ServiceSettings, role: Role) -> int:
     return settings.max_jobs_of_admin if role is Role.ADMIN else settings.max_jobs_of_analyst
 
 
-def check_room(connection: Connection, settings: ServiceSettings, person: str, role: Role) -> None:
+def check_room(db: Session, settings: ServiceSettings, person: str, role: Role) -> None:
     """Raises QuotaError where a person's results fill what the role allows: no job may start."""
-    held, most = result_bytes_of(connection, person), max_result_bytes(settings, role)
+    held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
     if held >= most:
         raise QuotaError(
             f"your results hold {held:,} bytes; a role of {role} may hold {most:,}: {_WAY_OUT}"
         )
 
 
-def check_held(connection: Connection, settings: ServiceSettings, person: str, role: Role) -> None:
+def check_held(db: Session, settings: ServiceSettings, person: str, role: Role) -> None:
     """Raises QuotaError where a result that was just given to a person is too much.
 
     Until the transaction ends no other one gives that person a result.
     """
-    hold_still(connection, person)
-    held, most = result_bytes_of(connection, person), max_result_bytes(settings, role)
+    hold_still(db, person)
+    held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
     if held > most:
         raise QuotaError(
             f"with this result yours would hold {held:,} bytes; a role of {role} may hold "
@@ -52,33 +52,21 @@ def check_held(connection: Connection, settings: ServiceSettings, person: str, r
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """An amount and its limit."""
-
-    held: int
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Operations):
     """A person's stored bytes and jobs, with their limits."""
 
-    database: ServiceDatabase
-    settings: ServiceSettings
-
-    def of(self, person: Person) -> dict[str, Amount]:
-        """Count a person's bytes of results, lists and aggregates, and jobs that wait or run.
-        Raises RoleError."""
+    def of(self, person: Person) -> dict[str, dict[str, int]]:
+        """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`),
+        each with its limit (`most`). Raises RoleError."""
         require(person, Act.ANALYSE)
-        settings = self.settings
+        settings, role = self.settings, person.role
         most = settings.max_stored_bytes_of_person
-        with self.database.read() as connection:
-            return {
-                "result_bytes": Amount(
-                    result_bytes_of(connection, person.id), max_result_bytes(settings, person.role)
-                ),
-                "list_bytes": Amount(bytes_of_owner(connection, person.id), most),
-                "aggregate_bytes": Amount(aggregate_bytes_of(connection, person.id), most),
-                "jobs": Amount(count_live(connection, person.id), max_jobs(settings, person.role)),
+        with self.database.reading() as db:
+            amounts = {
+                "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
+                "list_bytes": (bytes_of_owner(db, person.id), most),
+                "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
+                "jobs": (count_live(db, person.id), max_jobs(settings, role)),
             }
+        return {name: {"held": held, "most": most} for name, (held, most) in amounts.items()}

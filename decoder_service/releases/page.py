@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.permissions import Act, Person, require
-from decoder_service.releases.decisions import sees_review
+from decoder_service.people.permissions import Act, require
+from decoder_service.releases.api import ReleaseWithdrawal
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.rows import ReleaseState
-from decoder_service.shell.errors import FieldError, RequestError, ServiceError
-from decoder_service.shell.problems import status_of
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Form, PageNumber, Posted, Reader, parsed, redirect, render
+from decoder_service.releases.sources import ACTS
+from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
+from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
-from disclosure.release.files import SIGNATURE
 
 TEXTS = {"owner": "Publisher", "audience": "Audience"}
 NUMBERS = {  # name: label, default, unit
@@ -34,6 +31,7 @@ NUMBERS = {  # name: label, default, unit
 }
 _SHARES = {"min_low", "rounding"}  # in the file as shares
 PREFIX = "policy_"
+DECISIONS = {act: state for state, act in ACTS.items()}
 
 
 def policy_of_form(form: Posted) -> str:
@@ -48,24 +46,6 @@ def toml_of_fields(form: Posted) -> str:
     lines += [f"{name} = {_number(form, name)}" for name in NUMBERS]
     strata = [part.strip() for part in form.text(PREFIX + "strata").split(",") if part.strip()]
     return "\n".join([*lines, f"strata = [{', '.join(map(_quoted, strata))}]", ""])
-
-
-def fields_of_toml(text: str) -> dict[str, list[str]]:
-    """The fields of a policy in TOML. Raises RequestError where it says what no field can."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RequestError(f"the policy is no TOML: {error}") from None
-    more = sorted(table.keys() - TEXTS.keys() - NUMBERS.keys() - {"strata"})
-    if more:
-        raise RequestError(f"the policy has {', '.join(more)}, which only release.toml can say")
-    return {PREFIX + name: [_shown(name, value)] for name, value in table.items()}
-
-
-def _shown(name: str, value: Any) -> str:
-    if name in _SHARES and isinstance(value, int | float):
-        return f"{100 * value:.12g}"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _number(form: Posted, name: str) -> str:
@@ -95,21 +75,18 @@ router = new_router()
 
 
 @router.get("/releases")
-def index(request: Request, person: Reader, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
     if state and state not in set(ReleaseState):
         raise RequestError(f"state {state[:20]!a} is not one of {', '.join(ReleaseState)}")
-    page = max(page, 1)
-    rows = service_of(request).releases.all(
-        person,
+    rows = visit.service.releases.all(
+        visit.person,
         state=ReleaseState(state) if state else None,
         limit=PAGE + 1,
         offset=(page - 1) * PAGE,
     )
-    return render(
-        request,
+    return visit.render(
         "releases.html.j2",
-        person,
         rows=rows[:PAGE],
         more=len(rows) > PAGE,
         page=page,
@@ -119,19 +96,19 @@ def index(request: Request, person: Reader, state: str = "", page: PageNumber = 
 
 
 @router.get("/releases/new")
-def new(request: Request, person: Reader, result: str = "", name: str = "") -> Response:
+def new(visit: Visit, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
     given = {"name": [name], "result": [result], "fields": ["1"], **default_fields()}
-    return _form(request, person, Posted(given, {}))
+    return _form(visit, Posted(given, {}))
 
 
 @router.post("/releases")
-def propose(request: Request, person: Reader, form: Form) -> Response:
+def propose(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
-    require(person, Act.ANALYSE)
+    require(visit.person, Act.ANALYSE)
     try:
         if form.text("switch"):
-            return _form(request, person, _switched(form))
+            return _form(visit, _as_toml(form))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
@@ -139,42 +116,31 @@ def propose(request: Request, person: Reader, form: Form) -> Response:
         given: dict[str, Any] = {"name": form.text("name"), "note": form.text("note")}
         given |= {"policy": policy_of_form(form), "sources": sources}
         asked = parsed(NewRelease, given)
-        row = service_of(request).releases.propose(person, asked)
+        row = visit.service.releases.propose(visit.person, asked)
     except ServiceError as error:
-        status, _ = status_of(error)
-        field = error.field if isinstance(error, FieldError) else ""
-        return _form(request, person, form, str(error), status, field)
+        return _form(visit, form, error)
     return redirect(f"/releases/{row.id}")
 
 
 @router.get("/releases/{release_id}")
-def one(request: Request, person: Reader, release_id: str) -> Response:
+def one(visit: Visit, release_id: str) -> Response:
     """The page of a release: what it changes, for those who may approve it, and its files."""
-    releases = service_of(request).releases
-    row = releases.get(person, release_id)
-    review = sees_review(person, row)
-    changes = releases.difference(person, release_id) if review else None
-    proposed = row.state == ReleaseState.PROPOSED
-    query = query_of(request.query_params)
-    files, sources = releases.files(person, release_id), releases.sources(person, row)
-    return render(
-        request,
+    view = visit.service.releases.view(visit.person, release_id)
+    changes = visit.service.releases.difference(visit.person, release_id) if view.review else None
+    proposed, own = view.row.state == ReleaseState.PROPOSED, visit.person.id == view.row.proposer
+    query = query_of(visit.request.query_params)
+    return visit.render(
         "release.html.j2",
-        person,
-        row=row,
-        files=files,
-        signed=any(file.name == SIGNATURE for file in files),
-        review=review,
-        sources=sources,
-        later=[one for one in sources if proposed and one.superseded_by],
-        gone=proposed and review and not releases.proposer_holds(row),
+        row=view.row,
+        view=view,
+        later=[one for one in view.sources if proposed and one.superseded_by],
+        gone=proposed and view.review and not view.proposer_holds,
         changes=changes,
         query=query,
         **(shown_changes(changes, query) if changes is not None else {}),
-        stale=releases.is_stale(row),
         proposed=proposed,
-        may_decide=proposed and person.may(Act.REVIEW) and person.id != row.proposer,
-        may_withdraw=proposed and person.id == row.proposer,
+        may_decide=proposed and visit.person.may(Act.REVIEW) and not own,
+        may_withdraw=proposed and own,
     )
 
 
@@ -195,64 +161,36 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
     }
 
 
-@router.post("/releases/{release_id}/approve")
-def approve(request: Request, person: Reader, release_id: str, form: Form) -> Response:
-    """Approve and publish a release, once that was confirmed."""
-    require(person, Act.REVIEW)
-    if not form.text("sure"):
+@router.post("/releases/{release_id}/{act}")
+def decide(service: Service, person: Me, release_id: str, act: str, form: Form) -> Response:
+    """Approve a release, once that was confirmed, or reject or withdraw it."""
+    state = DECISIONS.get(act)
+    if state is None:
+        raise NotFoundError(f"a release is not settled by {act[:20]!a}")
+    require(person, Act.ANALYSE)
+    if state is ReleaseState.APPROVED and not form.text("sure"):
         raise RequestError("tick the box beside Approve: it is settled for good")
-    service_of(request).releases.approve(person, release_id, form.text("reason"))
+    asked = parsed(ReleaseWithdrawal, {"reason": form.text("reason")})
+    service.releases.decide(person, release_id, state, asked.reason)
     return redirect(f"/releases/{release_id}")
 
 
-@router.post("/releases/{release_id}/reject")
-def reject(request: Request, person: Reader, release_id: str, form: Form) -> Response:
-    """Reject a release."""
-    service_of(request).releases.reject(person, release_id, form.text("reason"))
-    return redirect(f"/releases/{release_id}")
-
-
-@router.post("/releases/{release_id}/withdraw")
-def withdraw(request: Request, person: Reader, release_id: str, form: Form) -> Response:
-    """Withdraw a release."""
-    service_of(request).releases.withdraw(person, release_id, form.text("reason"))
-    return redirect(f"/releases/{release_id}")
-
-
-def _form(
-    request: Request,
-    person: Person,
-    form: Posted,
-    problem: str = "",
-    status: int = 200,
-    wrong: str = "",
-) -> Response:
-    return render(
-        request,
+def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Response:
+    return visit.render_form(
         "release_form.html.j2",
-        person,
-        status,
-        results=service_of(request).releases.offered(person),
+        error,
+        results=visit.service.releases.offered(visit.person),
         form=form,
         chosen=set(form.all("result")),
-        problem=problem,
-        wrong=wrong,
         texts=TEXTS,
         numbers=NUMBERS,
     )
 
 
-def _switched(form: Posted) -> Posted:
-    """The form with its policy as TOML in place of fields, or the other way round.
-
-    Raises RequestError.
-    """
+def _as_toml(form: Posted) -> Posted:
+    """The form with its policy as TOML in place of fields. Raises FieldError."""
     texts = {name: value for name, value in form.texts.items() if name != "switch"}
-    if form.text("fields"):
-        texts |= {"fields": [], "policy": [toml_of_fields(form)]}
-    else:
-        texts |= {"fields": ["1"], "policy": [], **fields_of_toml(form.text("policy"))}
-    return replace(form, texts=texts)
+    return replace(form, texts=texts | {"fields": [], "policy": [toml_of_fields(form)]})
 
 
 def _strata(text: str) -> dict[str, str]:

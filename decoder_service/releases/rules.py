@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import zlib
+from dataclasses import dataclass, field
 from threading import Lock
 
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import true
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
-from decoder_service.jobs.rules import check_page
 from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.access import MAX_NAME, Access
-from decoder_service.people.permissions import (
-    Act,
-    Person,
-    require,
-    visible_releases,
-)
+from decoder_service.people.access import AuditedOperations
+from decoder_service.people.permissions import Act, Person, require, visible_releases
 from decoder_service.releases import rows
-from decoder_service.releases.decisions import (
-    ACTS,
-    approval_of,
-    check_may_decide,
-    check_words,
-    sees_review,
-    stale,
-)
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
-from decoder_service.releases.rows import ReleaseRow, ReleaseState
+from decoder_service.releases.rows import ReleaseState
 from decoder_service.releases.sources import (
+    ACTS,
     SourceState,
+    approval_of,
     approved_before,
+    check_may_decide,
     is_stale,
     load_sources,
     offered_results,
+    sees_review,
     source_states,
+    stale,
 )
-from decoder_service.results.rows import FileRow, ResultRow
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.results.rows import RELEASE_FILES, StoredFile
+from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import (
     ConflictError,
     NotFoundError,
@@ -48,26 +39,42 @@ from decoder_service.shell.errors import (
     RequestError,
     UnavailableError,
 )
-from decoder_service.shell.models import releases as table
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.models import ReleaseRow, ResultRow
+from disclosure.release.files import SIGNATURE
 from rappor_core.text import visible
 
-MAX_REASON = 1000
 MAX_WAITING = 20  # of a person
 _MAX_POLICY_WORDS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Releases:
+class ReleaseView:
+    """A release as one person sees it.
+
+    review: whether the person sees how it came to be.  stale: whether a release was approved that
+    this proposal was not built on.  sources: what became of its results.  proposer_holds: whether
+    the proposer has a valid key, or signed in lately.
+    """
+
+    row: ReleaseRow
+    review: bool
+    files: list[StoredFile]
+    stale: bool
+    sources: list[SourceState]
+    proposer_holds: bool
+
+    @property
+    def signed(self) -> bool:
+        """Whether the service's key signed it, when it was approved."""
+        return any(file.name == SIGNATURE for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases(AuditedOperations):
     """Operations on releases. Each checks the person's role, and shows only what the person may
     see."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
     publisher: ReleasePublisher
-    settings: ServiceSettings
     building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
 
     def all(
@@ -80,50 +87,42 @@ class Releases:
     ) -> list[ReleaseRow]:
         """Releases that one may see, newest first. Raises RoleError, RequestError."""
         require(person, Act.READ)
-        check_page(limit, offset)
         which = visible_releases(person)
         if state is not None:
-            which &= table.c.state == state
-        with self.database.read() as connection:
-            return rows.load_releases(connection, which, limit, offset)
+            which &= ReleaseRow.state == state
+        with self.database.reading() as db:
+            return rows.load_releases(db, which, limit, offset)
 
     def get(self, person: Person, release_id: str) -> ReleaseRow:
         """A release that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.READ)
-        with self.database.read() as connection:
-            return self._one(connection, visible_releases(person), release_id)
+        with self.database.reading() as db:
+            return visible_row(db, ReleaseRow, visible_releases(person), release_id)
 
-    def is_stale(self, row: ReleaseRow) -> bool:
-        """Whether a release was approved that this proposal was not built on."""
-        if row.state != ReleaseState.PROPOSED:
-            return False
-        with self.database.read() as connection:
-            return is_stale(connection, row)
+    def view(self, person: Person, release_id: str) -> ReleaseView:
+        """A release with its files and, for those who see the review, what became of it since.
 
-    def sources(self, person: Person, row: ReleaseRow) -> list[SourceState]:
-        """The present state of the results that a release is made of, for those who see the
-        review."""
-        asked = json.loads(row.sources) if sees_review(person, row) else []
-        with self.database.read() as connection:
-            return source_states(connection, person, asked)
-
-    def proposer_holds(self, row: ReleaseRow) -> bool:
-        """Whether the proposer has a valid key, or signed in lately."""
-        with self.database.read() as connection:
-            return self.access.person_of_id(connection, row.proposer) is not None
-
-    def files(self, person: Person, release_id: str) -> list[FileRow]:
-        """The files of a release, by name. Raises as `get`."""
-        self.get(person, release_id)
-        with self.database.read() as connection:
-            return rows.load_release_files(connection, release_id)
+        Raises as `get`.
+        """
+        require(person, Act.READ)
+        with self.database.reading() as db:
+            row = visible_row(db, ReleaseRow, visible_releases(person), release_id)
+            review = sees_review(person, row)
+            return ReleaseView(
+                row=row,
+                review=review,
+                files=RELEASE_FILES.list(db, release_id),
+                stale=row.state == ReleaseState.PROPOSED and is_stale(db, row),
+                sources=source_states(db, person, json.loads(row.sources)) if review else [],
+                proposer_holds=self.access.person_of_id(db, row.proposer) is not None,
+            )
 
     def file(self, person: Person, release_id: str, name: str) -> bytes:
         """The bytes of a file; the read is audited. Raises as `get`."""
-        self.get(person, release_id)
-        with self.database.change() as connection:
-            content = rows.load_release_file(connection, release_id, name)
-            if content is None and rows.files_are_deleted(connection, release_id):
+        row = self.get(person, release_id)
+        with self.database.writing() as db:
+            content = RELEASE_FILES.read(db, release_id, name)
+            if content is None and row.stored == 0:
                 raise NotFoundError(
                     f"the files of release {release_id} are deleted; propose the release again"
                 )
@@ -132,7 +131,7 @@ class Releases:
                     f"release {release_id} has no file {name[:70]!a}; "
                     f"GET /v1/releases/{release_id} names them"
                 )
-            self.access.note(connection, person, "read-release", release=release_id, file=name)
+            self.access.note(db, person, "read-release", release=release_id, file=name)
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
@@ -146,17 +145,17 @@ class Releases:
                 f"there is no difference of release {release_id[:40]!a} for you; "
                 "who proposed it sees it, and admins"
             )
-        with self.database.read() as connection:
-            content = json.loads(rows.load_difference(connection, release_id))
-            symbols = rows.load_symbols(connection, release_id)
+        with self.database.reading() as db:
+            content = json.loads(rows.load_difference(db, release_id))
+            symbols = rows.load_symbols(db, release_id)
         policy = {name: (old, new) for name, (old, new) in content["policy"].items()}
         return Changes(policy, content["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
         """A person's own results of which a release can be made, newest first. Raises RoleError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            return offered_results(connection, person, limit)
+        with self.database.reading() as db:
+            return offered_results(db, person, limit)
 
     def propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
         """Build a release from results of one's own, for another person to approve.
@@ -183,12 +182,10 @@ class Releases:
             self.building.release()
 
     def _propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
-        check_words("name", asked.name, MAX_NAME)
-        check_words("note", asked.note, MAX_REASON)
-        with self.database.read() as connection:
-            self._check_room(connection, person, 0)
-            sources, metrics = load_sources(connection, person, asked.sources)
-            before = approved_before(connection, asked.name, metrics)
+        with self.database.reading() as db:
+            self._check_room(db, person, 0)
+            sources, metrics = load_sources(db, person, asked.sources)
+            before = approved_before(db, asked.name, metrics)
         issued = self.clock().date()
         built = self.publisher.build(sources, asked.policy, issued, before.earlier)
         changes = self.publisher.compare(before.base_files, built.files)
@@ -199,7 +196,7 @@ class Releases:
         if size > most:
             raise QuotaError(f"the release would have {size:,} bytes, above {most:,}")
         row = ReleaseRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             name=asked.name,
             number=before.number,
             state=ReleaseState.PROPOSED,
@@ -213,68 +210,52 @@ class Releases:
             note=asked.note,
             base=before.base,
             changes=len(changes.rows),
-            stored=0,
-            created=self.clock().timestamp(),
+            difference=zlib.compress(text),
+            created=self.now(),
         )
-        with self.database.change() as connection:
-            self._check_room(connection, person, size)
-            rows.save_release(connection, row, text, built.files, before.numbers)
+        with self.database.writing() as db:
+            self._check_room(db, person, size)
+            rows.save_release(db, row, built.files, before.numbers)
             results = [one.result for one in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
-            self.access.note(connection, person, "propose-release", **detail, digest=row.digest)
-            return self._one(connection, table.c.id == row.id, row.id)
+            self.access.note(db, person, "propose-release", **detail, digest=row.digest)
+            return visible_row(db, ReleaseRow, true(), row.id)
 
-    def approve(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
-        """Publish what another person proposed.
+    def decide(
+        self, person: Person, release_id: str, state: ReleaseState, reason: str
+    ) -> ReleaseRow:
+        """Approve or reject what another person proposed, or withdraw one's own proposal, whose
+        files are deleted.
 
         Raises RoleError, NotFoundError, RequestError without a reason, and ConflictError where it
         is settled, or another release was approved that it was not built on.
         """
-        require(person, Act.REVIEW)
-        return self._decide(person, release_id, ReleaseState.APPROVED, reason)
-
-    def reject(self, person: Person, release_id: str, reason: str) -> ReleaseRow:
-        """Refuse what another person proposed. Raises as `approve`."""
-        require(person, Act.REVIEW)
-        return self._decide(person, release_id, ReleaseState.REJECTED, reason)
-
-    def withdraw(self, person: Person, release_id: str, reason: str = "") -> ReleaseRow:
-        """Withdraw an own proposal before it is decided; its files are deleted.
-
-        Raises as `approve`.
-        """
-        require(person, Act.ANALYSE)
-        return self._decide(person, release_id, ReleaseState.WITHDRAWN, reason)
-
-    def _decide(
-        self, person: Person, release_id: str, state: ReleaseState, reason: str
-    ) -> ReleaseRow:
-        check_words("reason", reason, MAX_REASON)
-        if not reason and state != ReleaseState.WITHDRAWN:
+        require(person, Act.ANALYSE if state is ReleaseState.WITHDRAWN else Act.REVIEW)
+        if not reason and state is not ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
-        with self.database.change() as connection:
-            self.access.check_holds(connection, person)
-            row = self._one(connection, visible_releases(person), release_id)
+        with self.database.writing() as db:
+            self.access.check_holds(db, person)
+            row = visible_row(db, ReleaseRow, visible_releases(person), release_id)
             check_may_decide(person, row, state)
-            if state == ReleaseState.APPROVED and is_stale(connection, row):
+            if state == ReleaseState.APPROVED and is_stale(db, row):
                 raise stale(row)
             signature: Files = {}
             if state == ReleaseState.APPROVED:
-                signature = approval_of(connection, self.publisher, row)
-            settled, at = replace(row, reason=reason), self.clock().timestamp()
+                signature = approval_of(db, self.publisher, row)
+            at = self.now()
             try:
-                is_done = rows.decide(connection, settled, state, person.id, at)
+                is_done = rows.decide(db, release_id, state, person.id, reason, at)
             except IntegrityError as error:  # another one was approved at the same time
                 raise stale(row) from error
             if not is_done:
                 raise ConflictError("somebody settled it just now", name=row.name)
-            rows.add_files(connection, release_id, signature)
+            rows.add_files(db, release_id, signature)
             detail = {"release": release_id, "reason": reason, "digest": row.digest}
-            self.access.note(connection, person, f"{ACTS[state]}-release", **detail)
-            return self._one(connection, table.c.id == release_id, release_id)
+            self.access.note(db, person, f"{ACTS[state]}-release", **detail)
+            return visible_row(db, ReleaseRow, true(), release_id)
 
-    def _check_room(self, connection: Connection, person: Person, size: int) -> None:
-        waiting, held = rows.held_by(connection, person.id)
+    def _check_room(self, db: Session, person: Person, size: int) -> None:
+        waiting, held = rows.held_by(db, person.id)
         if waiting >= MAX_WAITING:
             raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
         most = self.settings.max_stored_bytes_of_person
@@ -284,14 +265,3 @@ class Releases:
                 f"{most:,}; withdraw one (files of rejected ones are deleted "
                 "after keep_rejected_days)"
             )
-
-    def _one(
-        self, connection: Connection, which: ColumnElement[bool], release_id: str
-    ) -> ReleaseRow:
-        found = rows.load_releases(connection, which & (table.c.id == release_id), 1)
-        if not found:
-            raise NotFoundError(
-                f"there is no release {release_id[:40]!a} that you may see; GET /v1/releases has "
-                "those that you may"
-            )
-        return found[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.interface import kinds_with
@@ -13,11 +12,9 @@ from decoder.kinds.location import MAP, MAP_CHANGES
 from decoder.output.map_changes import changes_view
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import form_fields
-from decoder_service.people.permissions import Person
-from decoder_service.results.rows import ResultRow
 from decoder_service.shell.errors import RequestError
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Reader, address, render
+from decoder_service.shell.models import ResultRow
+from decoder_service.shell.web import Visit, address
 from decoder_service.shell.web import router as new_router
 
 MOST_CHOICES = 200
@@ -25,47 +22,47 @@ router = new_router()
 
 
 @router.get("/compare")
-def compare(request: Request, person: Reader, before: str = "", after: str = "") -> Response:
+def compare(visit: Visit, before: str = "", after: str = "") -> Response:
     """The page to choose two results, with the job that compares them, or the stored comparison."""
-    results = service_of(request).results
+    results = visit.service.results
     choices = [
         row
         for kind in kinds_with("compare")
-        for row in results.all(person, kind=kind, limit=MOST_CHOICES)
+        for row in results.all(visit.person, kind=kind, limit=MOST_CHOICES)
         if row.operation == "decode"
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
-        return render(request, "compare.html.j2", person, **context, both=(), fields=())
-    first, second = results.get(person, before), results.get(person, after)
+        return visit.render("compare.html.j2", **context, both=(), fields=())
+    first, second = results.get(visit.person, before), results.get(visit.person, after)
     if first.id == second.id and _has_maps(first):
-        data = _changes(request, person, first)
+        data = _changes(visit, first)
         url = address("/compare/map.json", result=first.id)
         context |= {"data_url": url, "both": (first, second)}
-        return render(request, "compare_maps.html.j2", person, **context, **changes_view(data))
+        return visit.render("compare_maps.html.j2", **context, **changes_view(data))
     fields = job_fields(first, second)
-    return render(
-        request, "compare.html.j2", person, **context, both=(first, second), fields=fields
-    )
+    return visit.render("compare.html.j2", **context, both=(first, second), fields=fields)
 
 
 @router.get("/compare/map.json")
-def map_data(request: Request, person: Reader, result: str) -> Response:
+def map_data(visit: Visit, result: str) -> Response:
     """The data that the script of a map of changes draws, as JSON."""
-    data = _changes(request, person, service_of(request).results.get(person, result))
+    data = _changes(visit, visit.service.results.get(visit.person, result))
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return Response(text.encode(), media_type="application/json")
 
 
-def _changes(request: Request, person: Person, row: ResultRow) -> dict[str, Any]:
+def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
     """What is drawn of the changes. Raises RequestError for a result without maps, or without
     changes."""
-    results = service_of(request).results
+    results = visit.service.results
     if not _has_maps(row):
         raise RequestError(f"result {row.id} is of a {row.kind}; maps are of a location")
-    if MAP_CHANGES not in {file.name for file in results.files(person, row.id)}:
+    if MAP_CHANGES not in {file.name for file in results.view(visit.person, row.id).files}:
         raise RequestError("its maps are of one window each: nothing is compared with another")
-    drawn, changes = (json.loads(results.file(person, row.id, name)) for name in (MAP, MAP_CHANGES))
+    drawn, changes = (
+        json.loads(results.file(visit.person, row.id, name)) for name in (MAP, MAP_CHANGES)
+    )
     return {**drawn, **changes}
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import Any
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder.kinds.discover import kept_strings
@@ -24,15 +22,15 @@ from decoder_service.jobs.specs import (
     foreign_members,
 )
 from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind, ListVersionRow
-from decoder_service.people.permissions import Act, Person
-from decoder_service.people.quotas import Amount
-from decoder_service.results.rows import ResultRow
+from decoder_service.lists.rows import ListKind
+from decoder_service.lists.rules import NewList
+from decoder_service.people.permissions import Act
 from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import NotFoundError, RequestError
-from decoder_service.shell.requests import service_of
-from decoder_service.shell.web import Form, PageNumber, Reader, redirect, render
+from decoder_service.shell.models import ListVersionRow, ResultRow
+from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.web import Form, PageNumber, Visit, parsed, redirect
 from decoder_service.shell.web import router as new_router
 
 PAGE = 50
@@ -41,64 +39,58 @@ router = new_router()
 
 
 @router.get("/results")
-def index(
-    request: Request, person: Reader, metric: str = "", kind: str = "", page: PageNumber = 1
-) -> Response:
+def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
     """Results that one may see, newest first."""
     if kind and kind not in DECODERS:
         raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(DECODERS)}")
-    page = max(page, 1)
-    rows = service_of(request).results.all(
-        person, metric=metric or None, kind=kind or None, limit=PAGE + 1, offset=(page - 1) * PAGE
+    rows = visit.service.results.all(
+        visit.person,
+        metric=metric or None,
+        kind=kind or None,
+        limit=PAGE + 1,
+        offset=(page - 1) * PAGE,
     )
-    return render(
-        request,
+    return visit.render(
         "results.html.j2",
-        person,
-        rows=[_listed(row) for row in rows[:PAGE]],
+        rows=rows[:PAGE],
         more=len(rows) > PAGE,
         page=page,
         metric=metric,
         kind=kind,
         kinds=list(DECODERS),
-        usage=_usage(request, person),
+        usage=_usage(visit),
     )
 
 
 @router.get("/results/{result_id}")
-def one(request: Request, person: Reader, result_id: str) -> Response:
+def one(visit: Visit, result_id: str) -> Response:
     """A result."""
-    results = service_of(request).results
-    row = results.get(person, result_id)
-    query = query_of(request.query_params)
-    kind, own = kind_decoder(row.kind), results.is_own(person, result_id)
-    files = results.files(person, result_id)
+    results = visit.service.results
+    found = results.view(visit.person, result_id)
+    row, own, kind = found.row, found.own, kind_decoder(found.row.kind)
+    query = query_of(visit.request.query_params)
     stored = StoredResult(
-        row.operation, frozenset(file.name for file in files),
-        lambda name: results.file(person, result_id, name), own, f"/results/{result_id}",
+        row.operation, frozenset(file.name for file in found.files),
+        lambda name: results.file(visit.person, result_id, name), own, f"/results/{result_id}",
     )  # fmt: skip
     parts = page_parts(kind, stored, query)
-    later = results.superseded_by(person, result_id)
-    manifest = shown_manifest(row, person)
-    weights = _list_version(request, person, manifest, "weights")
-    return render(
-        request,
+    manifest = shown_manifest(row, visit.person)
+    weights = _list_version(visit, manifest, "weights")
+    return visit.render(
         "result.html.j2",
-        person,
         kind=kind,
         title=kind.title_of(row.operation),
         view=parts,
         row=row,
-        summary=json.loads(row.summary),
         manifest=manifest,
-        files=files,
-        later=later,
+        files=found.files,
+        later=found.later,
         own=own,
-        may_take_back=may_take_back(person, row),
-        has_list=_may_open_list(request, person, manifest),
+        may_take_back=may_take_back(visit.person, row),
+        has_list=_list_version(visit, manifest, "candidates") is not None,
         own_weights=weights,
-        known_flows=_list_version(request, person, manifest, "known"),
-        areas=_list_version(request, person, manifest, "areas"),
+        known_flows=_list_version(visit, manifest, "known"),
+        areas=_list_version(visit, manifest, "areas"),
         late_weights=weights is not None and _is_late(weights, row),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
@@ -108,31 +100,30 @@ def one(request: Request, person: Reader, result_id: str) -> Response:
 
 
 @router.get("/results/{result_id}/map.json")
-def map_data(request: Request, person: Reader, result_id: str) -> Response:
+def map_data(service: Service, person: Me, result_id: str) -> Response:
     """What the script of a map draws."""
-    text = service_of(request).results.file(person, result_id, "map.json")
+    text = service.results.file(person, result_id, "map.json")
     return Response(text, media_type="application/json")
 
 
 @router.post("/results/{result_id}/check")
-def check(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+def check(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Decode again and compare bytes."""
     del form
-    return redirect(f"/jobs/{service_of(request).jobs.check_again(person, result_id).id}")
+    return redirect(f"/jobs/{service.jobs.check_again(person, result_id).id}")
 
 
 @router.post("/results/{result_id}/release")
-def release(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+def release(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Show a result to every viewer, or take it back."""
-    service_of(request).results.release(person, result_id, bool(form.text("released")))
+    service.results.release(person, result_id, bool(form.text("released")))
     return redirect(f"/results/{result_id}")
 
 
 @router.post("/results/{result_id}/keep")
-def keep(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Make a list of those strings of a discovery that a person has read and ticked."""
-    service = service_of(request)
-    if not service.results.is_own(person, result_id):
+    if not service.results.view(person, result_id).own:
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))
@@ -140,53 +131,34 @@ def keep(request: Request, person: Reader, result_id: str, form: Form) -> Respon
         raise RequestError("no string is ticked: tick those that may be shown")
     text = "".join(f"{value}\n" for value in values).encode("utf-8", "surrogatepass")
     source = f"strings of result {result_id}, read by {person.name}"
-    made = service.lists.create(person, form.text("name"), text, source=source[:1000])
+    asked = parsed(NewList, {"name": form.text("name"), "source": source[:1000]})
+    made = service.lists.create(person, asked, text)
     return redirect(f"/lists/{made.id}")
 
 
 @router.post("/results/{result_id}/give-up")
-def give_up(request: Request, person: Reader, result_id: str, form: Form) -> Response:
+def give_up(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Give up a result, once that was confirmed."""
     if not form.text("sure"):
         raise RequestError("tick the box beside Give up: what nobody holds is gone for good")
-    service_of(request).results.give_up(person, result_id)
+    service.results.give_up(person, result_id)
     return redirect("/results")
 
 
-def _listed(row: ResultRow) -> tuple[ResultRow, dict[str, Any], str]:
-    """A result, its summary, and what was found in a few words."""
-    summary = json.loads(row.summary)
-    return row, summary, str(summary.get("headline", ""))
-
-
-def _usage(request: Request, person: Person) -> Amount | None:
+def _usage(visit: Visit) -> dict[str, int] | None:
     """Bytes of one's own results; None of who holds none."""
-    if not person.may(Act.ANALYSE):
+    if not visit.person.may(Act.ANALYSE):
         return None
-    return service_of(request).usage.of(person)["result_bytes"]
+    return visit.service.usage.of(visit.person)["result_bytes"]
 
 
-def _may_open_list(request: Request, person: Person, manifest: dict[str, Any]) -> bool:
-    """Whether the list of a result is there for this person."""
-    listed = manifest.get("spec", {}).get("candidates", {}).get("list")
-    if listed is None:
-        return False
-    try:
-        service_of(request).lists.get(person, listed)
-    except NotFoundError:
-        return False
-    return True
-
-
-def _list_version(
-    request: Request, person: Person, manifest: dict[str, Any], member: str
-) -> ListVersionRow | None:
-    """The weights, known flows or areas of a result, if their list is there for this person."""
+def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
+    """The version of a list that a result was made with, if it is there for this person."""
     given = manifest.get("spec", {}).get(member) or {}
-    if not given:
+    if not given.get("list"):
         return None
     try:
-        return service_of(request).lists.version(person, given["list"], given["version"])
+        return visit.service.lists.version(visit.person, given["list"], given["version"])
     except NotFoundError:
         return None
 

@@ -6,26 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, true
+from sqlalchemy import ColumnElement, true
+from sqlalchemy.orm import Session
 
 from decoder.kinds.result import RESULTS
 from decoder_service.aggregates.rows import load_aggregate_content
 from decoder_service.jobs.checks import kind_decoder
-from decoder_service.jobs.rules import check_page
-from decoder_service.people.access import Access
-from decoder_service.people.permissions import (
-    Act,
-    Person,
-    own_results,
-    require,
-    visible_results,
-)
+from decoder_service.people.access import AuditedOperations
+from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results import rows
-from decoder_service.results.rows import FileRow, ResultRow
+from decoder_service.results.rows import RESULT_FILES, StoredFile
 from decoder_service.shell.clock import text_of
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import NotFoundError, RequestError, RoleError
-from decoder_service.shell.models import results as table
+from decoder_service.shell.models import ResultRow
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -38,11 +32,22 @@ MEDIA_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """What people may do with results. Each call asks for the role, and sees what it may."""
+class ResultView:
+    """A result as one person sees it.
 
-    database: ServiceDatabase
-    access: Access
+    own: whether a job of the person had it, who may release it and check it again.  later: the
+    result of a later version from the same inputs, if the person may see it.
+    """
+
+    row: ResultRow
+    own: bool
+    files: list[StoredFile]
+    later: ResultRow | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(AuditedOperations):
+    """What people may do with results. Each call asks for the role, and sees what it may."""
 
     def all(
         self,
@@ -56,61 +61,56 @@ class Results:
     ) -> list[ResultRow]:
         """Results that one may see, newest first. Raises RoleError, RequestError."""
         require(person, Act.READ)
-        check_page(limit, offset)
         which: ColumnElement[bool] = true()
         if metric is not None:
-            which = which & (table.c.metric == metric)
+            which = which & (ResultRow.metric == metric)
         if kind is not None:
-            which = which & (table.c.kind == kind)
+            which = which & (ResultRow.kind == kind)
         if operation is not None:
-            which = which & (table.c.operation == operation)
-        with self.database.read() as connection:
-            return rows.load_results(connection, visible_results(person) & which, limit, offset)
+            which = which & (ResultRow.operation == operation)
+        with self.database.reading() as db:
+            return rows.load_results(db, visible_results(person) & which, limit, offset)
 
     def get(self, person: Person, result_id: str) -> ResultRow:
         """A result. Raises RoleError, NotFoundError."""
         require(person, Act.READ)
-        with self.database.read() as connection:
-            return self._one(connection, visible_results(person), result_id)
+        with self.database.reading() as db:
+            return visible_row(db, ResultRow, visible_results(person), result_id)
 
-    def superseded_by(self, person: Person, result_id: str) -> ResultRow | None:
-        """The result of a later version from the same inputs, if one may see it."""
+    def view(self, person: Person, result_id: str) -> ResultView:
+        """A result with its files, by name; the whole list of candidates only where it is one's
+        own result. Raises as `get`."""
         require(person, Act.READ)
-        with self.database.read() as connection:
-            which = visible_results(person) & (table.c.supersedes == result_id)
-            found = rows.load_results(connection, which, 1)
-        return found[0] if found else None
+        with self.database.reading() as db:
+            row = visible_row(db, ResultRow, visible_results(person), result_id)
+            own = self._is_own(db, person, result_id)
+            files = RESULT_FILES.list(db, result_id)
+            superseding = visible_results(person) & (ResultRow.supersedes == result_id)
+            later = rows.load_results(db, superseding, 1)
+        return ResultView(
+            row=row,
+            own=own,
+            files=[file for file in files if own or not is_list(file.name)],
+            later=later[0] if later else None,
+        )
 
-    def is_own(self, person: Person, result_id: str) -> bool:
-        """Whether a job of this person had it: who may release it and check it again."""
-        with self.database.read() as connection:
-            which = own_results(person) & (table.c.id == result_id)
-            return bool(rows.load_results(connection, which, 1))
-
-    def files(self, person: Person, result_id: str) -> list[FileRow]:
-        """Its files, by name; the whole list of candidates only where it is one's own result.
-
-        Raises as `get`.
-        """
-        self.get(person, result_id)
-        own = self.is_own(person, result_id)
-        with self.database.read() as connection:
-            found = rows.load_result_files(connection, result_id)
-        return [file for file in found if own or not is_list(file.name)]
+    def _is_own(self, db: Session, person: Person, result_id: str) -> bool:
+        which = own_results(person) & (ResultRow.id == result_id)
+        return bool(rows.load_results(db, which, 1))
 
     def file(self, person: Person, result_id: str, name: str) -> bytes:
         """The bytes of a file; the read is audited. Raises as `get`."""
         self.get(person, result_id)
-        hidden = is_list(name) and not self.is_own(person, result_id)
-        with self.database.read() as connection:
-            content = None if hidden else rows.load_file(connection, result_id, name)
+        with self.database.reading() as db:
+            hidden = is_list(name) and not self._is_own(db, person, result_id)
+            content = None if hidden else RESULT_FILES.read(db, result_id, name)
         if content is None:
             raise NotFoundError(
                 f"result {result_id} has no file {name[:70]!a}; "
                 f"GET /v1/results/{result_id} names them"
             )
-        with self.database.change() as connection:
-            self.access.note(connection, person, "read-result", result=result_id, file=name)
+        with self.database.writing() as db:
+            self.access.note(db, person, "read-result", result=result_id, file=name)
         return content
 
     def counts(self, person: Person, result_id: str, sha: str) -> bytes:
@@ -120,16 +120,17 @@ class Results:
         """
         row = self.get(person, result_id)
         groups = json.loads(row.manifest).get("inputs", {}).get("aggregates", [])
-        known = self.is_own(person, result_id) and any(sha in group for group in groups)
-        with self.database.read() as connection:
-            content = load_aggregate_content(connection, sha) if known else None
+        with self.database.reading() as db:
+            own = self._is_own(db, person, result_id)
+            known = own and any(sha in group for group in groups)
+            content = load_aggregate_content(db, sha) if known else None
         if content is None:
             raise NotFoundError(
                 f"there is no result {result_id} of yours that was made of counts {sha[:70]!a}; "
                 f"GET /v1/results/{result_id} names them"
             )
-        with self.database.change() as connection:
-            self.access.note(connection, person, "read-counts", result=result_id, sha256=sha)
+        with self.database.writing() as db:
+            self.access.note(db, person, "read-counts", result=result_id, sha256=sha)
         return content
 
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
@@ -138,8 +139,8 @@ class Results:
         Raises as `get`, and RoleError where another person released it.
         """
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            row = self._one(connection, own_results(person), result_id)
+        with self.database.writing() as db:
+            row = visible_row(db, ResultRow, own_results(person), result_id)
             unshared = kind_decoder(row.kind).unshared
             if released and unshared:
                 raise RequestError(unshared)
@@ -149,11 +150,9 @@ class Results:
                 raise RoleError(
                     "another person released this result; only they and admins take it back"
                 )
-            rows.set_released(connection, result_id, person.id if released else None)
-            self.access.note(
-                connection, person, "release-result", result=result_id, released=released
-            )
-            return self._one(connection, true(), result_id)
+            row.released, row.released_by = released, person.id if released else None
+            self.access.note(db, person, "release-result", result=result_id, released=released)
+            return row
 
     def give_up(self, person: Person, result_id: str) -> bool:
         """Take a result from its holder; it is deleted when nobody holds it.
@@ -167,22 +166,14 @@ class Results:
             As `get`, and RequestError for a result that is released.
         """
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            row = self._one(connection, own_results(person), result_id)
+        with self.database.writing() as db:
+            row = visible_row(db, ResultRow, own_results(person), result_id)
             if row.released:
                 raise RequestError("the result is released: take it back first")
-            if not rows.give_up(connection, result_id, person.id):
-                rows.give_up_all(connection, result_id)
-            self.access.note(connection, person, "give-up-result", result=result_id)
-            return bool(rows.delete_unheld(connection, result_id))
-
-    def _one(self, connection: Connection, which: ColumnElement[bool], result_id: str) -> ResultRow:
-        found = rows.load_results(connection, which & (table.c.id == result_id), 1)
-        if not found:
-            raise NotFoundError(
-                f"there is no result {result_id[:40]!a} that you may see; GET /v1/results has yours"
-            )
-        return found[0]
+            if not rows.give_up(db, result_id, person.id):
+                rows.give_up_all(db, result_id)
+            self.access.note(db, person, "give-up-result", result=result_id)
+            return bool(rows.delete_unheld(db, result_id))
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:

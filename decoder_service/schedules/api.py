@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import StringConstraints
 
-from decoder_service.alarms.events import Rules, shown_event
-from decoder_service.alarms.rows import AlarmRow
-from decoder_service.jobs.api import Limit, Me
+from decoder_service.alarms.events import NewAlarm, shown_event
+from decoder_service.jobs.api import Limit
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.schedules.choices import Name, NewSchedule, ScheduleChoices
-from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
 from decoder_service.schedules.rules import shown_schedule
 from decoder_service.schedules.status import ScheduleStatus, shown_status
-from decoder_service.schedules.window_rows import WindowRow
 from decoder_service.shell.clock import text_of
 from decoder_service.shell.guard import GuardedRoute
-from decoder_service.shell.requests import service_of
+from decoder_service.shell.models import AlarmRow, ScheduleRow, WindowRow
+from decoder_service.shell.requests import Me, Service, service_of
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 
@@ -29,15 +25,6 @@ class Enabled(StrictModel):
     """Whether a schedule is switched on."""
 
     enabled: bool
-
-
-class NewAlarm(StrictModel):
-    """The request for an alarm on a schedule: its rules, and the target of its messages."""
-
-    name: Name
-    target: Annotated[str, StringConstraints(max_length=1000)]
-    rules: Rules = Rules()
-    show_values: bool = False
 
 
 @router.post("", operation_id="createSchedule", status_code=201)
@@ -51,28 +38,28 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
 
 
 @router.get("", operation_id="listSchedules")
-def list_schedules(request: Request, person: Me) -> dict[str, Any]:
+def list_schedules(service: Service, person: Me) -> dict[str, Any]:
     """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
-    rows = service_of(request).schedules.all(person)
-    statuses = service_of(request).statuses.of_rows(rows)
+    rows = service.schedules.all(person)
+    statuses = service.statuses.of_rows(rows)
     pairs = zip(rows, statuses, strict=True)
     return {"schedules": [shown_schedule(row) | _status_json(one) for row, one in pairs]}
 
 
 @router.get("/{schedule_id}", operation_id="getSchedule")
-def get(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """A schedule, its windows, its state and the reason for it: `status`."""
-    schedules = service_of(request).schedules
+    schedules = service.schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    shown = _status_json(service_of(request).statuses.of_row(row))
+    shown = _status_json(service.statuses.of_row(row))
     return shown_schedule(row) | shown | {"windows": windows}
 
 
 @router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
-def get_series(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+def get_series(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """The values found over the windows of a schedule, at its level, which is also put in words."""
-    found = service_of(request).schedules.series(person, schedule_id)
+    found = service.schedules.series(person, schedule_id)
     shown = [
         {
             "params_id": one.windows[0].params_id,
@@ -104,27 +91,24 @@ def enable(request: Request, person: Me, schedule_id: str, body: Enabled) -> dic
 
 
 @router.delete("/{schedule_id}", operation_id="deleteSchedule")
-def delete(request: Request, person: Me, schedule_id: str) -> dict[str, Any]:
+def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """Delete a schedule with its alarms; its results stay."""
-    service_of(request).schedules.delete(person, schedule_id)
+    service.schedules.delete(person, schedule_id)
     return {"deleted": schedule_id}
 
 
 @router.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
-def create_alarm(request: Request, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
+def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
     """Set an alarm; its target is one that an operator set up."""
-    row = service_of(request).alarms.create(
-        person, schedule_id, body.name, body.target, body.rules, body.show_values
-    )
-    return shown_alarm(row)
+    return shown_alarm(service.alarms.create(person, schedule_id, body))
 
 
 @router.get("/{schedule_id}/alarms", operation_id="listAlarms")
 def list_alarms(
-    request: Request, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
+    service: Service, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
     """The alarms of a schedule, and their events, newest first."""
-    alarms = service_of(request).alarms
+    alarms = service.alarms
     return {
         "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
         "events": [shown_event(row) for row in alarms.events(person, schedule_id, limit)],
@@ -132,9 +116,9 @@ def list_alarms(
 
 
 @router.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
-def delete_alarm(request: Request, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
+def delete_alarm(service: Service, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
     """Delete an alarm and its events."""
-    service_of(request).alarms.delete(person, schedule_id, alarm_id)
+    service.alarms.delete(person, schedule_id, alarm_id)
     return {"deleted": alarm_id}
 
 
@@ -149,9 +133,9 @@ def _status_json(status: ScheduleStatus) -> dict[str, Any]:
 
 def shown_window(row: WindowRow) -> dict[str, Any]:
     """A window of a schedule."""
-    shown = asdict(row)
-    del shown["schedule_id"]
-    return shown
+    names = ("digest", "params_id", "first_day", "last_day", "num_reports", "state", "tries",
+             "job_id", "result_id")  # fmt: skip
+    return {name: getattr(row, name) for name in names}
 
 
 def shown_alarm(row: AlarmRow) -> dict[str, Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import StringConstraints
-
-from decoder_service.jobs.specs import CandidateSpec, Choices, MetricName, StrictModel, WeightSpec
+from decoder_service.jobs.specs import (
+    CandidateSpec,
+    Choices,
+    ListSpec,
+    MetricName,
+    Name,
+    StrictModel,
+)
 from decoder_service.schedules.series import Family
-
-Name = Annotated[str, StringConstraints(max_length=200)]
 
 
 class ScheduleChoices(StrictModel):
@@ -24,7 +27,7 @@ class ScheduleChoices(StrictModel):
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
-    weights: WeightSpec | None = None
+    weights: ListSpec | None = None
     options: Choices = Choices()
     family: Family = Family.WINDOW
     first_day: date | None = None

@@ -3,61 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, true
+from sqlalchemy import true
+from sqlalchemy.orm import Session
 
 from decoder.kinds.interface import has_candidates, kinds_with
 from decoder.options import Operation
 from decoder.sources.windows import Each
-from decoder_service.jobs.checks import (
-    Known,
-    check_job,
-    check_spec,
-    metric_versions,
-)
+from decoder_service.jobs.checks import Known, check_job, check_spec, metric_versions
 from decoder_service.jobs.known_counts import counts_of_version
 from decoder_service.jobs.list_versions import ResolvedSpec
 from decoder_service.jobs.rules import Jobs
-from decoder_service.jobs.specs import (
-    CountSource,
-    JobSpec,
-    WindowSpec,
-    digest,
-)
+from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec, digest
 from decoder_service.metrics.rules import Metrics
-from decoder_service.people.access import MAX_NAME, Access
-from decoder_service.people.permissions import (
-    SERVICE_ID,
-    Act,
-    Person,
-    require,
-    visible_schedules,
-)
+from decoder_service.people.access import MAX_NAME, AuditedOperations
+from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
 from decoder_service.schedules import rows
 from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.rows import ScheduleRow
+from decoder_service.schedules.rows import load_windows
 from decoder_service.schedules.series import Family, SeriesView, groups_of, view_of
-from decoder_service.schedules.window_rows import WindowRow, load_windows
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError, RequestError
-from decoder_service.shell.models import schedules as table
+from decoder_service.shell.database import save, visible_row
+from decoder_service.shell.errors import ConflictError, QuotaError, RequestError
+from decoder_service.shell.models import ScheduleRow, WindowRow
 
 MAX_SCHEDULES = 200  # of a person
 
 
-@dataclass(frozen=True, slots=True)
-class Schedules:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules(AuditedOperations):
     """Operations on schedules. Each checks the person's role, and shows only what the person may
     see."""
 
-    database: ServiceDatabase
-    clock: Clock
-    random_bytes: Callable[[int], bytes]
-    access: Access
     jobs: Jobs
     metrics: Metrics
 
@@ -75,23 +54,23 @@ class Schedules:
         spec = self._spec(asked, asked.metric, asked.every, asked.operation)
         counts = self._known(asked.metric)  # asks the collector, which no transaction waits for
         row = ScheduleRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             name=asked.name,
             owner=person.id,
             metric=asked.metric,
             every=asked.every,
             spec=spec.to_json(),
             enabled=True,
-            created=self.clock().timestamp(),
+            created=self.now(),
             family=asked.family,
             first_day=None if asked.first_day is None else asked.first_day.isoformat(),
         )
-        with self.database.change() as connection:
-            self._check(connection, person, row, counts)
-            if len(rows.load_schedules(connection, table.c.owner == person.id)) >= MAX_SCHEDULES:
+        with self.database.writing() as db:
+            self._check(db, person, row, counts)
+            if len(rows.load_schedules(db, ScheduleRow.owner == person.id)) >= MAX_SCHEDULES:
                 raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
-            rows.save_schedule(connection, row)
-            self.access.note(connection, person, "create-schedule", schedule=row.id)
+            save(db, row)
+            self.access.note(db, person, "create-schedule", schedule=row.id)
         return row
 
     def edit(self, person: Person, schedule_id: str, asked: ScheduleChoices) -> ScheduleRow:
@@ -101,28 +80,22 @@ class Schedules:
         of before stays, beside. Raises as `create`, and NotFoundError.
         """
         counts = self._known(self.get(person, schedule_id).metric)
-        with self.database.change() as connection:
-            before = self.one(connection, person, schedule_id)
-            operation = spec_of_schedule(before).operation
-            row = replace(
-                before,
-                name=asked.name,
-                spec=self._spec(asked, before.metric, before.every, operation).to_json(),
-                family=asked.family,
-                first_day=None if asked.first_day is None else asked.first_day.isoformat(),
-            )
-            self._check(connection, person, row, counts)
-            rows.change_schedule(connection, row)
-            self.access.note(connection, person, "edit-schedule", schedule=schedule_id)
+        with self.database.writing() as db:
+            row = self.one(db, person, schedule_id)
+            operation = spec_of_schedule(row).operation
+            with db.no_autoflush:  # it is stored when it has passed the checks
+                row.name = asked.name
+                row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
+                row.family = asked.family
+                row.first_day = None if asked.first_day is None else asked.first_day.isoformat()
+                self._check(db, person, row, counts)
+            self.access.note(db, person, "edit-schedule", schedule=schedule_id)
         return row
 
     def _spec(
         self, asked: ScheduleChoices, metric: str, every: str, operation: Operation
     ) -> JobSpec:
         """What is decoded in each window. Raises RequestError."""
-        name = asked.name
-        if not name or len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
-            raise RequestError(f"name {name[:60]!a}: 1 to {MAX_NAME} printable characters")
         if self.jobs.settings.collector is None:
             raise RequestError("no collector is set up here; an operator sets `collector`")
         if operation == "series" and every not in list(Each):
@@ -144,9 +117,7 @@ class Schedules:
         versions = metric_versions(self.metrics, metric)
         return None if versions is None else [counts_of_version(versions[-1])]
 
-    def _check(
-        self, connection: Connection, person: Person, row: ScheduleRow, counts: Known | None
-    ) -> None:
+    def _check(self, db: Session, person: Person, row: ScheduleRow, counts: Known | None) -> None:
         """Check that its jobs can succeed, its list is there, and its name is new to the owner."""
         spec = spec_of_schedule(row)
         check_spec(spec)
@@ -157,59 +128,54 @@ class Schedules:
                     "categories and booleans; make a series of it, or start jobs"
                 )
         check_job(spec, [counts])
-        self.jobs.resolve(connection, person, spec)
-        same = (table.c.owner == row.owner) & (table.c.name == row.name) & (table.c.id != row.id)
-        if rows.load_schedules(connection, same):
+        self.jobs.resolve(db, person, spec)
+        same = (
+            (ScheduleRow.owner == row.owner)
+            & (ScheduleRow.name == row.name)
+            & (ScheduleRow.id != row.id)
+        )
+        if rows.load_schedules(db, same):
             raise RequestError(f"there is a schedule {row.name!a} of this person already")
 
     def all(self, person: Person) -> list[ScheduleRow]:
         """A person's own schedules, for an admin all, by name. Raises RoleError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            return rows.load_schedules(connection, visible_schedules(person))
+        with self.database.reading() as db:
+            return rows.load_schedules(db, visible_schedules(person))
 
     def get(self, person: Person, schedule_id: str) -> ScheduleRow:
         """A schedule that the person may see. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
-        with self.database.read() as connection:
-            return self.one(connection, person, schedule_id)
+        with self.database.reading() as db:
+            return self.one(db, person, schedule_id)
 
     def windows(self, person: Person, schedule_id: str) -> list[WindowRow]:
         """The windows of a schedule, oldest first. Raises as `get`."""
         self.get(person, schedule_id)
-        with self.database.read() as connection:
-            return load_windows(connection, schedule_id)
+        with self.database.reading() as db:
+            return load_windows(db, schedule_id)
 
     def enable(self, person: Person, schedule_id: str, enabled: bool) -> ScheduleRow:
         """Switch a schedule on or off. Raises as `get`."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            self.one(connection, person, schedule_id)
-            rows.enable_schedule(connection, schedule_id, enabled)
-            self.access.note(
-                connection, person, "enable-schedule", schedule=schedule_id, enabled=enabled
-            )
-            return self.one(connection, person, schedule_id)
+        with self.database.writing() as db:
+            row = self.one(db, person, schedule_id)
+            row.enabled = enabled
+            self.access.note(db, person, "enable-schedule", schedule=schedule_id, enabled=enabled)
+            return row
 
     def delete(self, person: Person, schedule_id: str) -> None:
         """Delete a schedule with its alarms; its results stay. Raises as `get`."""
         require(person, Act.ANALYSE)
-        with self.database.change() as connection:
-            if self.one(connection, person, schedule_id).owner == SERVICE_ID:
+        with self.database.writing() as db:
+            if self.one(db, person, schedule_id).owner == SERVICE_ID:
                 raise RequestError("the service makes this schedule again; pause it")
-            rows.delete_schedule(connection, schedule_id)
-            self.access.note(connection, person, "delete-schedule", schedule=schedule_id)
+            rows.delete_schedule(db, schedule_id)
+            self.access.note(db, person, "delete-schedule", schedule=schedule_id)
 
-    def one(self, connection: Connection, person: Person, schedule_id: str) -> ScheduleRow:
+    def one(self, db: Session, person: Person, schedule_id: str) -> ScheduleRow:
         """A schedule, within a transaction of the caller. Raises NotFoundError."""
-        which = visible_schedules(person) & (table.c.id == schedule_id)
-        found = rows.load_schedules(connection, which)
-        if not found:
-            raise NotFoundError(
-                f"there is no schedule {schedule_id[:40]!a} that you may see; "
-                "GET /v1/schedules has yours"
-            )
-        return found[0]
+        return visible_row(db, ScheduleRow, visible_schedules(person), schedule_id)
 
     def series(self, person: Person, schedule_id: str) -> list[SeriesView]:
         """The findings of a schedule, by version of the metric and of the list; the read is
@@ -218,14 +184,14 @@ class Schedules:
         Raises as `get`, and QuotaError for more tests than can be corrected together.
         """
         row = self.get(person, schedule_id)
-        with self.database.read() as connection:
-            groups = groups_of(load_windows(connection, schedule_id))
+        with self.database.reading() as db:
+            groups = groups_of(load_windows(db, schedule_id))
             family, options = Family(row.family), spec_of_schedule(row).options
             if spec_of_schedule(row).operation == "series":
                 groups = []  # the tests are those of its result
-            found = [view_of(connection, family, options, windows) for windows in groups]
-        with self.database.change() as connection:
-            self.access.note(connection, person, "read-schedule", schedule=schedule_id)
+            found = [view_of(db, family, options, windows) for windows in groups]
+        with self.database.writing() as db:
+            self.access.note(db, person, "read-schedule", schedule=schedule_id)
         return found
 
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
@@ -234,36 +200,36 @@ class Schedules:
         listed: versions of metrics, as the collector lists them.
         """
         wanted = {str(version["name"]) for version in listed if _has_default(version)}
-        own = table.c.owner == SERVICE_ID
-        with self.database.read() as connection:
-            missing = wanted - {row.metric for row in rows.load_schedules(connection, own)}
+        own = ScheduleRow.owner == SERVICE_ID
+        with self.database.reading() as db:
+            missing = wanted - {row.metric for row in rows.load_schedules(db, own)}
         if not missing:
             return
         try:
-            with self.database.change() as connection:
-                self.access.know_service(connection)
+            with self.database.writing() as db:
+                self.access.know_service(db)
                 for metric in sorted(missing):
-                    rows.save_schedule(connection, self._default(metric))
+                    save(db, self._default(metric))
         except ConflictError:  # another process was first
             return
 
     def _default(self, metric: str) -> ScheduleRow:
         source = CountSource(collector=WindowSpec(metric=metric))
         return ScheduleRow(
-            id=self.random_bytes(8).hex(),
+            id=self.new_id(),
             name=f"{metric[: MAX_NAME - 7]} by day",
             owner=SERVICE_ID,
             metric=metric,
             every=Each.DAY,
             spec=JobSpec(operation="series", source=source).to_json(),
             enabled=True,
-            created=self.clock().timestamp(),
+            created=self.now(),
         )
 
     def every_enabled(self) -> list[ScheduleRow]:
         """The schedules of all people that are switched on."""
-        with self.database.read() as connection:
-            return rows.load_schedules(connection, true() & table.c.enabled.is_(True))
+        with self.database.reading() as db:
+            return rows.load_schedules(db, true() & ScheduleRow.enabled.is_(True))
 
 
 def _has_default(version: Mapping[str, Any]) -> bool:

@@ -5,31 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Protocol
 
 from decoder.errors import RemoteError
+from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.schedules.choices import DAY, Every, period_end, period_start
-from decoder_service.schedules.rows import ScheduleRow
-from decoder_service.schedules.window_rows import WindowRow, WindowState
+from decoder_service.schedules.rows import WindowState
+from decoder_service.shell.models import ScheduleRow, WindowRow
 from rappor_core.aggregate import Aggregate
 
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
 
 SERIES_DAYS = 90  # of a series, at most
-
-
-class AskCollector(Protocol):
-    """The requests of a tick to the collector, which
-    `decoder_service.metrics.rules.Collector` sends."""
-
-    def metrics(self) -> list[dict[str, object]]:
-        """List every version of every metric."""
-
-    def aggregate(self, metric: str, params_id: str, first: date, last: date) -> Aggregate:
-        """The counts of a window."""
-
-    def counters(self) -> tuple[float, float]:
-        """Numbers of reports that the collector accepted and refused, from its `/metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,7 @@ class _Waits:
 
 
 def sealed_windows(
-    collector: AskCollector,
+    collector: RemoteCollector,
     schedule: ScheduleRow,
     row: dict[str, object],
     spec_digest: str,
@@ -74,7 +60,8 @@ def sealed_windows(
             if isinstance(asked, _Longer):
                 first, last = asked.first, max(last, period_end(every, asked.last))
                 continue
-            yield _window(schedule, spec_digest, params_id, (first, last), asked), asked
+            reports = None if asked is None else asked.num_reports
+            yield _window(schedule, spec_digest, params_id, (first, last), reports), asked
         first = last + DAY
         last = period_end(every, first)
 
@@ -91,13 +78,11 @@ def series_window(
         _day(schedule.first_day or date.min),
         last - timedelta(days=SERIES_DAYS - 1),
     )
-    ends = period_start(every, first).isoformat(), last.isoformat()
-    state = WindowState.WAITING
-    return WindowRow(schedule.id, spec_digest, str(params_id), *ends, 0, state)
+    return _window(schedule, spec_digest, str(params_id), (period_start(every, first), last), 0)
 
 
 def _asked(
-    collector: AskCollector, metric: str, params_id: str, first: date, last: date
+    collector: RemoteCollector, metric: str, params_id: str, first: date, last: date
 ) -> Aggregate | _Longer | _Waits | None:
     """The counts of a window; None without reports. Raises RemoteError."""
     try:
@@ -121,12 +106,19 @@ def _window(
     spec_digest: str,
     params_id: str,
     days: tuple[date, date],
-    aggregate: Aggregate | None,
+    reports: int | None,
 ) -> WindowRow:
+    """A window that is not stored yet. reports: of its counts; None: it has none."""
     first, last = (day.isoformat() for day in days)
-    reports = 0 if aggregate is None else aggregate.num_reports
-    state = WindowState.EMPTY if aggregate is None else WindowState.WAITING
-    return WindowRow(schedule.id, spec_digest, params_id, first, last, reports, state)
+    return WindowRow(
+        schedule_id=schedule.id,
+        digest=spec_digest,
+        params_id=params_id,
+        first_day=first,
+        last_day=last,
+        num_reports=reports or 0,
+        state=WindowState.EMPTY if reports is None else WindowState.WAITING,
+    )
 
 
 def _day(text: object) -> date:

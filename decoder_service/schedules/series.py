@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 from pyarrow import parquet
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder.inference.multiple_testing import decide
 from decoder.typing import Flags, Floats
 from decoder_service.jobs.specs import Choices, JobSpec
-from decoder_service.results.rows import load_file, load_results
-from decoder_service.schedules.window_rows import WindowRow, WindowState
+from decoder_service.results.rows import RESULT_FILES, load_results
+from decoder_service.schedules.rows import WindowState
 from decoder_service.shell.errors import QuotaError
-from decoder_service.shell.models import results as table
+from decoder_service.shell.models import ResultRow, WindowRow
 
 MOST_VALUES = 1000  # of a series that is shown
 
@@ -46,28 +46,26 @@ def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
     return list(groups.values())
 
 
-def load_tests(connection: Connection, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
+def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
     """Load the tests of the windows whose results exist."""
     found = {}
     for one in windows:
         if one.state != WindowState.DONE or one.result_id is None:
             continue
-        candidates = load_file(connection, one.result_id, "candidates.parquet")
-        results = load_file(connection, one.result_id, "results.json")
+        candidates = RESULT_FILES.read(db, one.result_id, "candidates.parquet")
+        results = RESULT_FILES.read(db, one.result_id, "results.json")
         if candidates is not None and results is not None:
             found[one] = read_tests(candidates, results)
     return found
 
 
-def view_of(
-    connection: Connection, family: Family, options: Choices, windows: list[WindowRow]
-) -> SeriesView:
+def view_of(db: Session, family: Family, options: Choices, windows: list[WindowRow]) -> SeriesView:
     """The findings in the windows of one specification.
 
     options: of the schedule now; those of a result count where there is one.  Raises QuotaError.
     """
-    options = _options_of(connection, windows) or options
-    read = load_tests(connection, windows)
+    options = _options_of(db, windows) or options
+    read = load_tests(db, windows)
     tests = dict(zip(read, decided(list(read.values()), family, options.alpha), strict=True))
     held = [one.values[i] for one in tests.values() for i in np.flatnonzero(one.detected)]
     names = list(dict.fromkeys(held))
@@ -77,10 +75,10 @@ def view_of(
     return SeriesView(windows, found, level, len(names) - len(shown))
 
 
-def _options_of(connection: Connection, windows: list[WindowRow]) -> Choices | None:
+def _options_of(db: Session, windows: list[WindowRow]) -> Choices | None:
     """The options that the windows were decoded with: a schedule may have others by now."""
     known = [one.result_id for one in windows if one.result_id is not None]
-    found = load_results(connection, table.c.id.in_(known[-1:]), 1)
+    found = load_results(db, ResultRow.id.in_(known[-1:]), 1)
     spec = json.loads(found[0].manifest).get("spec") if found else None
     return None if spec is None else JobSpec.model_validate(spec).options
 

@@ -8,65 +8,22 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, true, update
+from sqlalchemy import select, true
+from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.known_counts import days_held
 from decoder_service.jobs.list_versions import resolve_lists
 from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
-from decoder_service.people.permissions import Person
 from decoder_service.schedules.choices import DAY, Every, period_end, period_start
-from decoder_service.schedules.rows import ScheduleRow, load_schedules
+from decoder_service.schedules.rows import load_schedules, load_windows, save_status
 from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.window_rows import WindowRow, load_windows
-from decoder_service.shell.clock import Clock, text_of
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import ConflictError, ServiceError
-from decoder_service.shell.models import schedule_statuses as table
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.models import ScheduleRow, StatusRow, WindowRow
+from decoder_service.shell.operations import Operations
 from rappor_core.errors import RapporError
-
-
-@dataclass(frozen=True, slots=True)
-class StatusRow:
-    """A schedule's stored state. since: when it began. checked: when it was last confirmed."""
-
-    schedule_id: str
-    state: str
-    reason: str
-    since: float
-    checked: float
-
-
-_COLUMNS = [table.c[name] for name in StatusRow.__slots__]
-
-
-def load_statuses(connection: Connection) -> dict[str, StatusRow]:
-    """The stored states of all schedules that were ever checked, by id of the schedule."""
-    return {row[0]: StatusRow(*row) for row in connection.execute(select(*_COLUMNS))}
-
-
-def load_status(connection: Connection, schedule_id: str) -> StatusRow | None:
-    """The stored state of a schedule; None where no process has checked it yet."""
-    statement = select(*_COLUMNS).where(table.c.schedule_id == schedule_id)
-    row = connection.execute(statement).first()
-    return None if row is None else StatusRow(*row)
-
-
-def save_status(
-    connection: Connection, schedule_id: str, state: str, reason: str, at: float
-) -> None:
-    """Store what a check found at a time. While the state is the same, so is `since`."""
-    before = load_status(connection, schedule_id)
-    if before is None:
-        values = {"schedule_id": schedule_id, "state": state, "reason": reason}
-        connection.execute(insert(table).values(**values, since=at, checked=at))
-        return
-    since = before.since if before.state == state else at
-    own = update(table).where(table.c.schedule_id == schedule_id)
-    connection.execute(own.values(state=state, reason=reason, since=since, checked=at))
-
 
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
@@ -101,45 +58,35 @@ class ScheduleStatus:
     checked: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleStatuses:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStatuses(Operations):
     """Works out and stores the state of each schedule; every process reads what is stored."""
 
-    database: ServiceDatabase
-    clock: Clock
     schedules: Schedules
     metrics: Metrics
-    settings: ServiceSettings
-
-    def of(self, person: Person, schedule_id: str) -> ScheduleStatus:
-        """The state of a schedule that a person may see. Raises as `Schedules.get`."""
-        return self.of_row(self.schedules.get(person, schedule_id))
 
     def of_row(self, row: ScheduleRow) -> ScheduleStatus:
         """The state of a schedule: as stored, but for what the database itself says now."""
-        with self.database.read() as connection:
-            stored = load_status(connection, row.id)
-            return self._current(connection, row, stored)
+        with self.database.reading() as db:
+            return self._current(db, row, db.get(StatusRow, row.id))
 
     def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
         """The states of several schedules, in their order."""
-        with self.database.read() as connection:
-            stored = load_statuses(connection)
-            return [self._current(connection, row, stored.get(row.id)) for row in rows]
+        with self.database.reading() as db:
+            stored = {one.schedule_id: one for one in db.scalars(select(StatusRow))}
+            return [self._current(db, row, stored.get(row.id)) for row in rows]
 
-    def _current(
-        self, connection: Connection, row: ScheduleRow, stored: StatusRow | None
-    ) -> ScheduleStatus:
+    def _current(self, db: Session, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
         since, checked = (stored.since, stored.checked) if stored else (None, None)
         if not row.enabled:
             why = "a person paused it: no window is queued until it goes on"
             return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
-        asked = self._asked(connection, row)
+        asked = self._asked(db, row)
         if isinstance(asked, ScheduleStatus):
             return replace(asked, checked=checked)
         if stored is None:
             return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
-        if self.clock().timestamp() - stored.checked > FORGOTTEN_SECONDS:
+        if self.now() - stored.checked > FORGOTTEN_SECONDS:
             why = (
                 f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
                 "starts rappor decoder serve; then it was "
@@ -180,13 +127,13 @@ class ScheduleStatuses:
 
     def store(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
         """Store what a check found, of schedules that are still what was checked."""
-        at = self.clock().timestamp()
+        at = self.now()
         try:
-            with self.database.change() as connection:
-                known = load_schedules(connection, true())
+            with self.database.writing() as db:
+                known = load_schedules(db, true())
                 for row, one in found:
                     if row in known:
-                        save_status(connection, row.id, one.state, one.reason, at)
+                        save_status(db, row.id, one.state, one.reason, at)
         except ConflictError:  # another process stored them just now, or deleted one
             return
 
@@ -196,19 +143,19 @@ class ScheduleStatuses:
             return ScheduleStatus(
                 ScheduleState.BLOCKED, unknown_metric(row.metric, others) + way_out
             )
-        with self.database.read() as connection:
-            asked = self._asked(connection, row)
-            windows = load_windows(connection, row.id)
+        with self.database.reading() as db:
+            asked = self._asked(db, row)
+            windows = load_windows(db, row.id)
         return asked if isinstance(asked, ScheduleStatus) else _waits(row, versions, windows, asked)
 
-    def _asked(self, connection: Connection, row: ScheduleRow) -> str | ScheduleStatus:
+    def _asked(self, db: Session, row: ScheduleRow) -> str | ScheduleStatus:
         """The digest of what is asked of a window; or that its owner or a list is gone."""
-        owner = self.schedules.access.person_of_id(connection, row.owner)
+        owner = self.schedules.access.person_of_id(db, row.owner)
         if owner is None:
             return ScheduleStatus(ScheduleState.BLOCKED, NO_OWNER)
         try:
             spec = spec_of_schedule(row)
-            return spec_digest_of(resolve_lists(connection, owner, spec))
+            return spec_digest_of(resolve_lists(db, owner, spec))
         except ServiceError as error:
             return ScheduleStatus(ScheduleState.BLOCKED, f"{error}; change the schedule")
 

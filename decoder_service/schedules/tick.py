@@ -10,42 +10,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.aggregates.rows import save_aggregate
 from decoder_service.aggregates.rules import described
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.jobs.checks import unknown_metric
-from decoder_service.jobs.rows import LIVE, JobRow, JobState, load_jobs
+from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
-from decoder_service.metrics.rules import NO_COLLECTOR
+from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.rows import ScheduleRow, load_schedules
-from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.sealed_windows import AskCollector, sealed_windows, series_window
-from decoder_service.schedules.series import groups_of
-from decoder_service.schedules.status import (
-    NO_OWNER,
-    ScheduleStatus,
-    ScheduleStatuses,
-)
-from decoder_service.schedules.window_rows import (
-    WindowRow,
+from decoder_service.schedules.rows import (
     WindowState,
     delete_window,
     end_window,
+    load_schedules,
     load_windows,
-    save_window,
     try_again,
 )
-from decoder_service.shell.clock import Clock
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
+from decoder_service.schedules.sealed_windows import sealed_windows, series_window
+from decoder_service.schedules.series import groups_of
+from decoder_service.schedules.status import NO_OWNER, ScheduleStatus, ScheduleStatuses
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
-from decoder_service.shell.models import jobs as job_table
-from decoder_service.shell.models import schedules as schedule_table
+from decoder_service.shell.models import JobRow, ScheduleRow, WindowRow
+from decoder_service.shell.operations import Operations
 from rappor_core.aggregate import Aggregate
 
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
@@ -63,17 +56,15 @@ class TickResult:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRunner:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRunner(Operations):
     """Checks the schedules of a database ("tick"): queues sealed windows and stores the state of
     each schedule."""
 
-    database: ServiceDatabase
-    clock: Clock
     schedules: Schedules
     jobs: Jobs
     window_events: WindowEvents
-    collector: AskCollector | None
+    collector: RemoteCollector | None
     statuses: ScheduleStatuses
 
     def tick(self) -> TickResult:
@@ -107,8 +98,8 @@ class ScheduleRunner:
         except RemoteError as error:
             return [], error
 
-    def _owner(self, connection: Connection, schedule: ScheduleRow) -> Person:
-        person = self.schedules.access.person_of_id(connection, schedule.owner)
+    def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
+        person = self.schedules.access.person_of_id(db, schedule.owner)
         if person is None:
             raise ServiceError(NO_OWNER)
         return person
@@ -118,10 +109,10 @@ class ScheduleRunner:
     ) -> None:
         assert self.collector is not None  # noqa: S101 (its list was read)
         spec = spec_of_schedule(schedule)
-        with self.database.read() as connection:
-            person = self._owner(connection, schedule)
-            resolved = self.jobs.resolve(connection, person, spec)
-            known = load_windows(connection, schedule.id)
+        with self.database.reading() as db:
+            person = self._owner(db, schedule)
+            resolved = self.jobs.resolve(db, person, spec)
+            known = load_windows(db, schedule.id)
         spec_digest, room = spec_digest_of(resolved), MOST_WINDOWS
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
@@ -163,22 +154,18 @@ class ScheduleRunner:
         schedule: as it was when its windows were looked for; it may be paused, changed or gone.
         """
         try:
-            with self.database.change() as connection:
-                own = schedule_table.c.id == schedule.id
-                if load_schedules(connection, own) != [schedule]:
-                    return 0
-                if any(_same(window, one) for one in load_windows(connection, window.schedule_id)):
+            with self.database.writing() as db:
+                own = ScheduleRow.id == schedule.id
+                if load_schedules(db, own) != [schedule]:
                     return 0
                 job = None
                 if aggregate is not None:
-                    row, text = described(aggregate.to_json(), self.clock().timestamp())
-                    save_aggregate(connection, row, text, person.id)
+                    row = described(aggregate.to_json(), self.now())
+                    save_aggregate(db, row, person.id)
                     source = {"source": CountSource(aggregates=[row.sha256])}
                     with_counts = spec.model_copy(update=source)
-                    job = self.jobs.submit_in(connection, person, with_counts).id
-                names = window.__slots__
-                values = {name: getattr(window, name) for name in names} | {"job_id": job}
-                save_window(connection, WindowRow(**values))
+                    job = self.jobs.submit_in(db, person, with_counts).id
+                save(db, replace(window, job_id=job))
         except ConflictError:
             return 0
         return 0 if aggregate is None else 1
@@ -204,24 +191,22 @@ class ScheduleRunner:
         first, last = (date.fromisoformat(day) for day in (window.first_day, window.last_day))
         source = CountSource(collector=WindowSpec(metric=schedule.metric, first=first, last=last))
         try:
-            with self.database.change() as connection:
-                if load_schedules(connection, schedule_table.c.id == schedule.id) != [schedule]:
+            with self.database.writing() as db:
+                if load_schedules(db, ScheduleRow.id == schedule.id) != [schedule]:
                     return 0
-                if not all(delete_window(connection, one) for one in before):
+                if not all(delete_window(db, one) for one in before):
                     return 0
-                job = self.jobs.submit_in(
-                    connection, person, spec.model_copy(update={"source": source})
-                )
+                job = self.jobs.submit_in(db, person, spec.model_copy(update={"source": source}))
                 shown = next((one.result_id for one in before if one.result_id), None)
-                save_window(connection, replace(window, job_id=job.id, result_id=shown))
+                save(db, replace(window, job_id=job.id, result_id=shown))
         except ConflictError:
             return 0
         return 1
 
     def _end_windows(self, schedule: ScheduleRow) -> int:
         """End the windows whose jobs are over, the oldest first; return how many."""
-        with self.database.read() as connection:
-            groups = groups_of(load_windows(connection, schedule.id))
+        with self.database.reading() as db:
+            groups = groups_of(load_windows(db, schedule.id))
         return sum(self._end_group(schedule, windows) for windows in groups)
 
     def _end_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
@@ -244,9 +229,8 @@ class ScheduleRunner:
         return ended
 
     def _job(self, window: WindowRow) -> JobRow | None:
-        with self.database.read() as connection:
-            found = load_jobs(connection, job_table.c.id == (window.job_id or ""), 1)
-        return found[0] if found else None
+        with self.database.reading() as db:
+            return db.get(JobRow, window.job_id or "")
 
     def _end_one(
         self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
@@ -259,17 +243,17 @@ class ScheduleRunner:
         state = WindowState.FAILED
         if job is not None and job.state == JobState.CANCELLED:
             state = WindowState.CANCELLED
-        with self.database.change() as connection:
-            if end_window(connection, window, state, window.result_id):
-                self.window_events.store_failed(connection, schedule, window, state)
+        with self.database.writing() as db:
+            if end_window(db, window, state, window.result_id):
+                self.window_events.store_failed(db, schedule, window, state)
         return replace(window, state=state)
 
     def _end_series(self, schedule: ScheduleRow, window: WindowRow, result_id: str) -> WindowRow:
         """End the window of a series, whose result replaces the one before."""
-        with self.database.change() as connection:
-            ended = end_window(connection, window, WindowState.DONE, result_id)
+        with self.database.writing() as db:
+            ended = end_window(db, window, WindowState.DONE, result_id)
             if ended and window.result_id not in (None, result_id):
-                give_up(connection, str(window.result_id), schedule.owner)
+                give_up(db, str(window.result_id), schedule.owner)
         return replace(window, state=WindowState.DONE, result_id=result_id)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
@@ -277,14 +261,14 @@ class ScheduleRunner:
         if job.state in (JobState.DONE, JobState.CANCELLED) or window.tries + 1 >= TRIES:
             return False
         due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
-        if self.clock().timestamp() < due:
+        if self.now() < due:
             return True
         try:
-            with self.database.change() as connection:
-                person = self._owner(connection, schedule)
+            with self.database.writing() as db:
+                person = self._owner(db, schedule)
                 spec = JobSpec.model_validate_json(job.spec)
-                again = self.jobs.submit_in(connection, person, spec)
-                if not try_again(connection, window, again.id):
+                again = self.jobs.submit_in(db, person, spec)
+                if not try_again(db, window, again.id):
                     raise ConflictError("another process was first")
         except ConflictError:
             return True
@@ -303,11 +287,3 @@ class ScheduleRunner:
             ticked.problems["refusals"] = str(error)
             return
         self.window_events.store_refusals(accepted, refused)
-
-
-def _series(window: WindowRow) -> tuple[str, str]:
-    return window.digest, window.params_id
-
-
-def _same(one: WindowRow, other: WindowRow) -> bool:
-    return (_series(one), one.first_day) == (_series(other), other.first_day)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from decoder_service.schedules.api import NewAlarm
+from decoder_service.alarms.events import NewAlarm
+from decoder_service.jobs.form import parsed_in_labels, share_of_percent
 from decoder_service.schedules.series import SeriesView
-from decoder_service.shell.errors import FieldError, RequestError
-from decoder_service.shell.web import Posted, parsed
+from decoder_service.shell.web import Posted
 
 MOST_FOUND = 100  # values of a series on the page
 RULES = {
@@ -60,7 +60,6 @@ BOUNDS = {
     "refused_percent": "per cent",
 }
 FLAGS = ("new_value", "cohort", "failed")
-_LABELS = {"name": "Name", "target": "To"}
 
 
 def alarm_of_form(form: Posted) -> NewAlarm:
@@ -68,31 +67,17 @@ def alarm_of_form(form: Posted) -> NewAlarm:
     bounds = {name: bound_of(form, name) for name in BOUNDS}
     rules = {name.rpartition("_")[0]: bound for name, bound in bounds.items() if bound is not None}
     given = {
-        **{name: form.text(name) for name in _LABELS},
+        "name": form.text("name"),
+        "target": form.text("target"),
         "show_values": bool(form.text("show_values")),
         "rules": rules | {name: bool(form.text(name)) for name in FLAGS},
     }
-    try:
-        return parsed(NewAlarm, given)
-    except RequestError as error:
-        name, colon, message = str(error).partition(": ")
-        if colon and name in _LABELS:
-            raise FieldError(f"{_LABELS[name]}: {message}", name) from None
-        raise
+    return parsed_in_labels(NewAlarm, given)
 
 
 def bound_of(form: Posted, name: str) -> float | None:
     """A bound as a share; None where the field is empty. Raises FieldError."""
-    typed = form.text(name)
-    if not typed:
+    if not form.text(name):
         return None
-    try:
-        number = float(typed.removesuffix("%").strip().replace(",", "."))
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 100:
-        label = RULES[name.rpartition("_")[0]].capitalize()
-        raise FieldError(
-            f"{label}: {typed[:20]!a} is not a number of {BOUNDS[name]} between 0 and 100", name
-        )
-    return number / 100
+    label = RULES[name.rpartition("_")[0]].capitalize()
+    return float(share_of_percent(form, name, label, BOUNDS[name]))

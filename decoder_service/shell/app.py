@@ -18,7 +18,6 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from decoder_service.dictionary.page import Dictionary
 from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.shell.clock import Clock, utc_now
@@ -75,7 +74,6 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         service.try_to_read, service.try_to_write, lambda: service.database.is_failing
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
-    app.state.dictionary = Dictionary()
     made_once = cache(lambda: document(app, open_operations(), app.routes))  # anyone may ask for it
     app.openapi = made_once  # type: ignore[method-assign]
     add_features(app)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Engine,
+    Table,
+    UpdateBase,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy.orm import Session
 
-from decoder_service.shell.models import metadata
+from decoder_service.shell.models import Base, Identified
 from rappor_server import database
-from rappor_server.errors import SettingsError
+from rappor_server.errors import NotFoundError, SettingsError
 from rappor_server.program import Program
+
+Row = TypeVar("Row", bound=Identified)
 
 # Advisory locks of PostgreSQL, fixed numbers of our own ("decode").
 MIGRATION_LOCK = 0x6465_636F_6465
@@ -25,7 +41,7 @@ SERVICE = Program(
     table="result_files",
     example="sqlite:///rappor-decoder.sqlite",
     migrate="rappor migrate",
-    metadata=metadata,
+    metadata=Base.metadata,
     migrations=Path(__file__).with_name("migrations"),
     migration_lock=MIGRATION_LOCK,
     not_ours="none of them is the decoder service's; name an empty one",
@@ -49,14 +65,61 @@ def check_is_there(url: str) -> None:
 
 
 class ServiceDatabase(database.Database):
-    """Transactions of the service on its database."""
+    """Transactions of the service on its database, with the rows as objects."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, SERVICE)
 
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A transaction that reads one consistent view of the tables."""
+        with self.read() as connection, _session(connection) as db:
+            yield db
 
-def now(connection: Connection) -> float:
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction that writes, at the latest where the block ends. Raises as `change`."""
+        with self.change() as connection, _session(connection) as db:
+            yield db
+            db.flush()
+
+
+def _session(connection: Connection) -> Session:
+    """A session whose statements read what the database holds now, also of rows it has read."""
+    return Session(connection, execution_options={"populate_existing": True})
+
+
+def now(db: Session) -> float:
     """The time of the database's clock in seconds since 1970: one clock for the leases of all
     workers."""
-    statement = _POSTGRESQL_NOW if connection.dialect.name == "postgresql" else _SQLITE_NOW
-    return float(connection.execute(text(statement)).scalar_one())
+    is_postgresql = db.connection().dialect.name == "postgresql"
+    return float(db.execute(text(_POSTGRESQL_NOW if is_postgresql else _SQLITE_NOW)).scalar_one())
+
+
+def save(db: Session, row: Base) -> None:
+    """Insert a row now. Raises IntegrityError, a ConflictError where the transaction ends."""
+    db.add(row)
+    db.flush()
+
+
+def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row_id: str) -> Row:
+    """The row of an id, where it is among the visible ones. Raises NotFoundError."""
+    row = db.scalar(select(model).where(visible, model.id == row_id))
+    if row is None:
+        name = model.__tablename__
+        raise NotFoundError(
+            f"there is no {name[:-1]} {row_id[:40]!a} that you may see; GET /v1/{name} has yours"
+        )
+    return row
+
+
+def changed(db: Session, statement: UpdateBase) -> int:
+    """How many rows an UPDATE or DELETE has changed: none where its guard did not hold."""
+    return cast("CursorResult[Any]", db.execute(statement)).rowcount
+
+
+def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any) -> None:
+    """Insert a row unless one with its key is there."""
+    known = select(1).where(*(table.c[name] == value for name, value in key.items()))
+    if db.execute(known).first() is None:
+        db.execute(insert(table).values(**key, **others))

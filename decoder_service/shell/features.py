@@ -9,11 +9,9 @@ from decoder_service.jobs import api as jobs_api
 from decoder_service.jobs import page as jobs_page
 from decoder_service.lists import api as lists_api
 from decoder_service.lists import page as lists_page
-from decoder_service.metrics import api as metrics_api
 from decoder_service.metrics import chart_page
 from decoder_service.metrics import page as metrics_page
-from decoder_service.people import api as people_api
-from decoder_service.people import keys_page, provider_page, sessions_api, sessions_page
+from decoder_service.people import admin, sessions
 from decoder_service.releases import api as releases_api
 from decoder_service.releases import page as releases_page
 from decoder_service.results import api as results_api
@@ -25,37 +23,36 @@ from decoder_service.shell import health, state_page, static
 from decoder_service.shell.guard import GuardedRoute, include, is_open
 
 _API = (
-    sessions_api,
-    jobs_api,
-    results_api,
-    releases_api,
-    lists_api,
-    schedules_api,
-    metrics_api,
-    people_api,
-    health,
+    sessions.router,
+    jobs_api.router,
+    results_api.router,
+    releases_api.router,
+    lists_api.router,
+    schedules_api.router,
+    metrics_page.api,
+    admin.router,
+    health.router,
 )
 _PAGES = (
-    static,
-    sessions_page,
-    provider_page,
-    dictionary_page,
-    metrics_page,
-    chart_page,
-    lists_page,
-    jobs_page,
-    schedules_page,
-    results_page,
-    releases_page,
-    compare_page,
-    keys_page,
-    state_page,
+    static.router,
+    sessions.pages,
+    dictionary_page.router,
+    metrics_page.router,
+    chart_page.router,
+    lists_page.router,
+    jobs_page.router,
+    schedules_page.router,
+    results_page.router,
+    releases_page.router,
+    compare_page.router,
+    admin.pages,
+    state_page.router,
 )
 
 
 def open_operations() -> set[str]:
     """Ids of the API operations that need no key."""
-    routes = [route for module in _API for route in module.router.routes]
+    routes = [route for router in _API for route in router.routes]
     return {
         str(route.operation_id)
         for route in routes
@@ -65,5 +62,5 @@ def open_operations() -> set[str]:
 
 def add_features(app: FastAPI) -> None:
     """Put the API and the pages of every feature on an app."""
-    for module in (*_API, *_PAGES):
-        include(app, module.router)
+    for router in (*_API, *_PAGES):
+        include(app, router)

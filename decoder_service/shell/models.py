@@ -1,9 +1,11 @@
-"""The tables. Times are seconds since 1970 (UTC); days are text, YYYY-MM-DD.
+"""The tables, as mapped classes. Times are seconds since 1970 (UTC); days are text, YYYY-MM-DD.
 
 Ids of rows are 16 random hexadecimal digits. Contents are stored by the SHA-256 of their bytes.
 """
 
 from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
 
 from sqlalchemy import (
     BigInteger,
@@ -14,156 +16,235 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     Text,
     UniqueConstraint,
     text,
 )
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
-from rappor_server.rows import key_columns
+Id = Annotated[str, mapped_column(String(16))]
+OwnId = Annotated[str, mapped_column(String(16), primary_key=True)]
+Person = Annotated[str, mapped_column(String(16), ForeignKey("people.id"))]
+Sha256 = Annotated[str, mapped_column(String(64))]
+Day = Annotated[str, mapped_column(String(10))]
+Word = Annotated[str, mapped_column(String(16))]
+Name = Annotated[str, mapped_column(String(200))]
+Metric = Annotated[str, mapped_column(String(256))]
+Large = Annotated[int, mapped_column(BigInteger)]
 
-metadata = MetaData()
 
-people = Table(
-    "people",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("name", String(200), nullable=False, unique=True),
-    Column("created", Double, nullable=False),
-)
+class Base(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False):
+    """What the mapped classes share. Their objects are not changed, but for a few noted acts:
+    most changes are single guarded UPDATE statements."""
 
-keys = Table(
-    "keys",
-    metadata,
-    Column("key_id", String(16), primary_key=True),
-    Column("person_id", String(16), ForeignKey("people.id"), nullable=False),
-    Column("role", String(16), nullable=False),
-    *key_columns(Double),
-)
+    type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double, str: Text}
 
-# Of browsers. A session that was made from a key ends with it.
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("token_hash", LargeBinary(32), primary_key=True),
-    Column("person_id", String(16), ForeignKey("people.id"), nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("key_id", String(16), ForeignKey("keys.key_id")),
-    Column("created", Double, nullable=False),
-    Column("expires", Double, nullable=False),
-)
 
-# People as a provider of OpenID Connect knows them; the role is of their last sign-in.
-identities = Table(
-    "identities",
-    metadata,
-    Column("issuer", String(500), primary_key=True),
-    Column("subject", String(255), primary_key=True),
-    Column("person_id", String(16), ForeignKey("people.id"), nullable=False, unique=True),
-    Column("role", String(16), nullable=False),
-    Column("created", Double, nullable=False),
-    Column("seen", Double, nullable=False),
-    Column("revoked", Double),
-)
+def _of_person(column: str) -> Any:
+    """The person whose id a column has, loaded with the row."""
+    return relationship(
+        foreign_keys=column, lazy="joined", viewonly=True, init=False, repr=False, compare=False
+    )
 
-audit = Table(
-    "audit",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("at", Double, nullable=False),
-    Column("actor", String(200), nullable=False),  # the name of a person, or command-line
-    Column("key_id", String(16), nullable=False),  # "" where there was none
-    Column("act", String(64), nullable=False),
-    Column("detail", Text, nullable=False),
-)
 
-lists = Table(
-    "lists",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("owner", String(16), ForeignKey("people.id"), nullable=False),
-    Column("visibility", String(16), nullable=False),  # private, shared
-    Column("source", String(1000), nullable=False),  # where it comes from, in words
-    Column("created", Double, nullable=False),
-    Column("kind", String(16), nullable=False, server_default="candidates"),  # `ListKind`
-    UniqueConstraint("owner", "name"),
-)
+class Identified(Base):
+    """What the mapped classes of `visible_row` share."""
+
+    __abstract__ = True
+
+    id: Mapped[OwnId]
+
+
+class PersonRow(Base):
+    """A person, who has keys or signs in through a provider."""
+
+    __tablename__ = "people"
+
+    id: Mapped[OwnId]
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    created: Mapped[float]
+
+
+class KeyRow(Base):
+    """A key, without its secret. secret_hash: SHA-256."""
+
+    __tablename__ = "keys"
+
+    key_id: Mapped[OwnId]
+    person_id: Mapped[Person]
+    role: Mapped[Word]
+    label: Mapped[Name]
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary(32), repr=False)
+    created: Mapped[float]
+    revoked: Mapped[float | None] = mapped_column(default=None)
+    person: Mapped[PersonRow] = _of_person("KeyRow.person_id")
+
+
+class SessionRow(Base):
+    """A session of a browser. One that was made from a key ends with it."""
+
+    __tablename__ = "sessions"
+
+    token_hash: Mapped[bytes] = mapped_column(LargeBinary(32), primary_key=True, repr=False)
+    person_id: Mapped[Person]
+    role: Mapped[Word]
+    key_id: Mapped[str | None] = mapped_column(String(16), ForeignKey("keys.key_id"))
+    created: Mapped[float]
+    expires: Mapped[float]
+    person: Mapped[PersonRow] = _of_person("SessionRow.person_id")
+
+
+class IdentityRow(Base):
+    """A person as a provider of OpenID Connect knows them. role, seen: of the last sign-in.
+
+    revoked: since when an admin keeps them out.
+    """
+
+    __tablename__ = "identities"
+
+    issuer: Mapped[str] = mapped_column(String(500), primary_key=True)
+    subject: Mapped[str] = mapped_column(String(255), primary_key=True)
+    person_id: Mapped[str] = mapped_column(String(16), ForeignKey("people.id"), unique=True)
+    role: Mapped[Word]
+    created: Mapped[float]
+    seen: Mapped[float]
+    revoked: Mapped[float | None] = mapped_column(default=None)
+    person: Mapped[PersonRow] = _of_person("IdentityRow.person_id")
+
+
+class AuditRow(Base):
+    """An entry of the audit log. actor: name of a person, or command-line.  detail: JSON."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(primary_key=True, init=False)
+    at: Mapped[float]
+    actor: Mapped[Name]
+    key_id: Mapped[Id]  # "" where there was none
+    act: Mapped[str] = mapped_column(String(64))
+    detail: Mapped[str]
+
+
+class ListVersionRow(Base):
+    """A version of a list. entries: distinct values.  size: bytes."""
+
+    __tablename__ = "list_versions"
+
+    list_id: Mapped[str] = mapped_column(String(16), ForeignKey("lists.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)  # from 1
+    sha256: Mapped[str] = mapped_column(String(64), ForeignKey("list_contents.sha256"))
+    entries: Mapped[int]
+    size: Mapped[int]
+    created: Mapped[float]
+
+
+class ListRow(Identified):
+    """A list. visibility: private or shared.  source: where it comes from.  kind: `ListKind`.
+
+    versions: newest first.
+    """
+
+    __tablename__ = "lists"
+    __table_args__ = (UniqueConstraint("owner", "name"),)
+
+    name: Mapped[Name]
+    owner: Mapped[Person]
+    visibility: Mapped[Word]
+    source: Mapped[str] = mapped_column(String(1000))
+    created: Mapped[float]
+    kind: Mapped[str] = mapped_column(String(16), server_default="candidates", default="candidates")
+    person: Mapped[PersonRow] = _of_person("ListRow.owner")
+    versions: Mapped[list[ListVersionRow]] = relationship(
+        order_by=ListVersionRow.number.desc(), lazy="selectin", viewonly=True, init=False
+    )
+
+    @property
+    def latest(self) -> ListVersionRow:
+        """The latest version; a list has one or more."""
+        return self.versions[0]
+
 
 list_contents = Table(
     "list_contents",
-    metadata,
+    Base.metadata,
     Column("sha256", String(64), primary_key=True),
     Column("content", LargeBinary, nullable=False),
 )
 
-list_versions = Table(
-    "list_versions",
-    metadata,
-    Column("list_id", String(16), ForeignKey("lists.id"), primary_key=True),
-    Column("number", Integer, primary_key=True),  # from 1
-    Column("sha256", String(64), ForeignKey("list_contents.sha256"), nullable=False),
-    Column("entries", Integer, nullable=False),
-    Column("size", Integer, nullable=False),  # bytes
-    Column("created", Double, nullable=False),
-)
 
-aggregates = Table(
-    "aggregates",
-    metadata,
-    Column("sha256", String(64), primary_key=True),
-    Column("metric", String(256), nullable=False),
-    Column("params_id", String(64), nullable=False),
-    Column("first_day", String(10)),
-    Column("last_day", String(10)),
-    Column("num_reports", BigInteger, nullable=False),
-    Column("content", LargeBinary, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("kind", String(32)),
-    Column("num_cohorts", Integer),
-    Column("own_values", Boolean),
-)
-Index("aggregates_created", aggregates.c.created)
+class AggregateRow(Base):
+    """An aggregate by the SHA-256 of its bytes. Days are None where unknown.
+
+    kind: of the metric, None where the file does not say.  num_cohorts: of its parameters.
+    own_values: whether the metric lists its values; both None where that was not looked at.
+    content: loaded only where it is asked for.
+    """
+
+    __tablename__ = "aggregates"
+    __table_args__ = (Index("aggregates_created", "created"),)
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    metric: Mapped[Metric]
+    params_id: Mapped[Sha256]
+    first_day: Mapped[Day | None]
+    last_day: Mapped[Day | None]
+    num_reports: Mapped[Large]
+    content: Mapped[bytes] = mapped_column(deferred=True, repr=False)
+    created: Mapped[float]
+    kind: Mapped[str | None] = mapped_column(String(32), default=None)
+    num_cohorts: Mapped[int | None] = mapped_column(default=None)
+    own_values: Mapped[bool | None] = mapped_column(default=None)
+
 
 aggregate_readers = Table(
     "aggregate_readers",
-    metadata,
+    Base.metadata,
     Column("sha256", String(64), ForeignKey("aggregates.sha256"), primary_key=True),
     Column("person_id", String(16), ForeignKey("people.id"), primary_key=True),
+    Index("aggregate_readers_person", "person_id", "sha256"),
 )
-Index("aggregate_readers_person", aggregate_readers.c.person_id, aggregate_readers.c.sha256)
 
-# One result a `key`, for good: digests of aggregates, candidates, options and version.
-results = Table(
-    "results",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("key", String(64), nullable=False, unique=True),
-    Column("input_digest", String(64), nullable=False, index=True),  # the key without the version
-    Column("supersedes", String(16), index=True),
-    Column("operation", String(16), nullable=False),
-    Column("kind", String(32), nullable=False),  # of the metric
-    Column("metric", String(256), nullable=False),
-    Column("params_id", String(64), nullable=False),
-    Column("first_day", String(10)),
-    Column("last_day", String(10)),
-    Column("version", String(200), nullable=False),
-    Column("manifest", Text, nullable=False),
-    Column("summary", Text, nullable=False),
-    Column("released", Boolean, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("released_by", String(16)),  # id of a person, who may take it back
-    Column("stored", BigInteger, nullable=False, server_default="0"),  # bytes of its files, packed
-)
-Index("results_created", results.c.created, results.c.id)
-Index("results_released", results.c.released, results.c.created)
-Index("results_metric", results.c.metric, results.c.params_id)
+
+class ResultRow(Identified):
+    """A result, without its files. There is one of a `key`, for good; only `released` changes.
+
+    key: digest of aggregates, candidates, options and version.  input_digest: the same without the
+    version.  supersedes: id of the result of an earlier version from the same inputs.
+    operation: of the job.  kind: of the metric.
+    manifest, summary: JSON.  released_by: id of a person, who may take it back.
+    stored: bytes of its files as they are kept.
+    """
+
+    __tablename__ = "results"
+    __table_args__ = (
+        Index("results_created", "created", "id"),
+        Index("results_released", "released", "created"),
+        Index("results_metric", "metric", "params_id"),
+    )
+
+    key: Mapped[str] = mapped_column(String(64), unique=True)
+    input_digest: Mapped[str] = mapped_column(String(64), index=True)
+    supersedes: Mapped[str | None] = mapped_column(String(16), index=True)
+    operation: Mapped[Word]
+    kind: Mapped[str] = mapped_column(String(32))
+    metric: Mapped[Metric]
+    params_id: Mapped[Sha256]
+    first_day: Mapped[Day | None]
+    last_day: Mapped[Day | None]
+    version: Mapped[Name]
+    manifest: Mapped[str]
+    summary: Mapped[str]
+    released: Mapped[bool]
+    created: Mapped[float]
+    released_by: Mapped[Id | None] = mapped_column(default=None)
+    stored: Mapped[int] = mapped_column(BigInteger, server_default="0", default=0)
+
 
 result_files = Table(
     "result_files",
-    metadata,
+    Base.metadata,
     Column("result_id", String(16), ForeignKey("results.id"), primary_key=True),
     Column("name", String(64), primary_key=True),
     Column("sha256", String(64), nullable=False),
@@ -173,172 +254,241 @@ result_files = Table(
 
 result_readers = Table(
     "result_readers",
-    metadata,
+    Base.metadata,
     Column("result_id", String(16), ForeignKey("results.id"), primary_key=True),
     Column("person_id", String(16), ForeignKey("people.id"), primary_key=True),
+    Index("result_readers_person", "person_id", "result_id"),
 )
-Index("result_readers_person", result_readers.c.person_id, result_readers.c.result_id)
 
-# Each change of state is one UPDATE that names the token and the attempt of who held the job.
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("operation", String(16), nullable=False),
-    Column("metric", String(256), nullable=False),
-    Column("spec", Text, nullable=False),
-    Column("spec_digest", String(64), nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("stage", String(100), nullable=False),
-    Column("done", Integer, nullable=False),
-    Column("total", Integer, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("max_attempts", Integer, nullable=False),
-    Column("owner", String(16), ForeignKey("people.id"), nullable=False),
-    Column("worker", String(32)),
-    Column("token", String(32)),
-    Column("lease", Double),
-    Column("priority", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("started", Double),
-    Column("ended", Double),
-    Column("result_id", String(16), ForeignKey("results.id")),
-    Column("checks", String(16), ForeignKey("results.id")),  # decode again, compare the bytes
-    Column("check_key", String(16), nullable=False),  # `checks`, or "": NULLs are never equal
-)
 _LIVE = text("state IN ('queued', 'running', 'cancelling')")
-Index("jobs_live", jobs.c.owner, jobs.c.spec_digest, jobs.c.check_key, unique=True,
-      sqlite_where=_LIVE, postgresql_where=_LIVE)  # fmt: skip
-Index("jobs_state", jobs.c.state, jobs.c.owner, jobs.c.created)
-Index("jobs_owner", jobs.c.owner, jobs.c.started)
-Index("jobs_created", jobs.c.created, jobs.c.id)
 
-workers = Table(
-    "workers",
-    metadata,
-    Column("id", String(32), primary_key=True),
-    Column("host", String(200), nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("slots", Integer, nullable=False),
-    Column("started", Double, nullable=False),
-    Column("seen", Double, nullable=False),
-)
 
-# A window is decoded once: its job's specification has one result.
-schedules = Table(
-    "schedules",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("owner", String(16), ForeignKey("people.id"), nullable=False),
-    Column("metric", String(256), nullable=False),
-    Column("every", String(16), nullable=False),  # day, week, month
-    Column("spec", Text, nullable=False),  # of the job, without its window
-    Column("enabled", Boolean, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("family", String(16), nullable=False, server_default="window"),  # window, series
-    Column("first_day", String(10)),  # nothing before it is decoded
-    UniqueConstraint("owner", "name"),
-)
+class JobRow(Identified):
+    """A job. Each change of state is one UPDATE that names the token and the attempt of who held
+    the job.
 
-# A window is there once for one specification (`digest`: of the options and the list's content).
-schedule_windows = Table(
-    "schedule_windows",
-    metadata,
-    Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
-    Column("digest", String(64), primary_key=True),
-    Column("params_id", String(64), primary_key=True),
-    Column("first_day", String(10), primary_key=True),
-    Column("last_day", String(10), nullable=False),
-    Column("num_reports", BigInteger, nullable=False),
-    Column("state", String(16), nullable=False),  # empty, waiting, done, failed, cancelled
-    Column("tries", Integer, nullable=False),
-    Column("job_id", String(16)),
-    Column("result_id", String(16)),
-)
+    spec: JSON (`decoder_service.jobs.specs`).  stage, done, total: progress.  attempt: how often
+    it was claimed.  worker, token, lease: of who holds it.  reason: why it ended, in words.
+    checks: the result that it decodes again, to compare the bytes.  check_key: the same, or "":
+    NULLs are never equal.
+    """
 
-# Values that a window of a schedule showed already: of each, one alarm at most.
-schedule_values = Table(
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index("jobs_live", "owner", "spec_digest", "check_key", unique=True,
+              sqlite_where=_LIVE, postgresql_where=_LIVE),
+        Index("jobs_state", "state", "owner", "created"),
+        Index("jobs_owner", "owner", "started"),
+        Index("jobs_created", "created", "id"),
+    )  # fmt: skip
+
+    operation: Mapped[Word]
+    metric: Mapped[Metric]
+    spec: Mapped[str]
+    spec_digest: Mapped[Sha256]
+    state: Mapped[Word]
+    max_attempts: Mapped[int]
+    owner: Mapped[Person]
+    priority: Mapped[int]
+    created: Mapped[float]
+    stage: Mapped[str] = mapped_column(String(100), default="")
+    done: Mapped[int] = mapped_column(default=0)
+    total: Mapped[int] = mapped_column(default=0)
+    attempt: Mapped[int] = mapped_column(default=0)
+    worker: Mapped[str | None] = mapped_column(String(32), default=None)
+    token: Mapped[str | None] = mapped_column(String(32), default=None)
+    lease: Mapped[float | None] = mapped_column(default=None)
+    reason: Mapped[str] = mapped_column(default="")
+    started: Mapped[float | None] = mapped_column(default=None)  # of the last attempt
+    ended: Mapped[float | None] = mapped_column(default=None)
+    result_id: Mapped[str | None] = mapped_column(String(16), ForeignKey("results.id"),
+                                                  default=None)  # fmt: skip
+    checks: Mapped[str | None] = mapped_column(String(16), ForeignKey("results.id"), default=None)
+    check_key: Mapped[Id] = mapped_column(default="")
+    person: Mapped[PersonRow] = _of_person("JobRow.owner")
+
+
+class WorkerRow(Base):
+    """A worker process. seen: time of its last sign of life."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    host: Mapped[Name]
+    pid: Mapped[int]
+    slots: Mapped[int]
+    started: Mapped[float]
+    seen: Mapped[float]
+
+
+class ScheduleRow(Identified, eq=True, unsafe_hash=True):
+    """A schedule: what to decode in every sealed window. A window is decoded once: its job's
+    specification has one result.
+
+    every: day, week or month.  spec: JSON of the job, without its window.  family: over what the
+    level holds, a window or the series.  first_day: nothing before it is decoded; None: all that
+    is served.
+    """
+
+    __tablename__ = "schedules"
+    __table_args__ = (UniqueConstraint("owner", "name"),)
+
+    name: Mapped[Name]
+    owner: Mapped[Person]
+    metric: Mapped[Metric]
+    every: Mapped[Word]
+    spec: Mapped[str]
+    enabled: Mapped[bool]
+    created: Mapped[float]
+    family: Mapped[Word] = mapped_column(server_default="window", default="window")
+    first_day: Mapped[Day | None] = mapped_column(default=None)
+
+
+class WindowRow(Base):
+    """A window of a schedule, which is there once for one specification.
+
+    digest: of the options and the content of the list.  first_day, last_day: what was asked for,
+    longer than a period where days were merged.  state: empty, waiting, done, failed, cancelled.
+    """
+
+    __tablename__ = "schedule_windows"
+
+    schedule_id: Mapped[str] = mapped_column(String(16), ForeignKey("schedules.id"),
+                                             primary_key=True)  # fmt: skip
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    params_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    first_day: Mapped[str] = mapped_column(String(10), primary_key=True)
+    last_day: Mapped[Day]
+    num_reports: Mapped[Large]
+    state: Mapped[Word]
+    tries: Mapped[int] = mapped_column(default=0)
+    job_id: Mapped[Id | None] = mapped_column(default=None)
+    result_id: Mapped[Id | None] = mapped_column(default=None)
+
+
+schedule_values = Table(  # that a window of a schedule showed already: of each, one alarm at most
     "schedule_values",
-    metadata,
+    Base.metadata,
     Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
     Column("params_id", String(64), primary_key=True),
     Column("value_sha256", String(64), primary_key=True),
 )
 
-# What the collector had counted when a day was first looked at.
-readings = Table(
+readings = Table(  # what the collector had counted when a day was first looked at
     "readings",
-    metadata,
+    Base.metadata,
     Column("day", String(10), primary_key=True),
     Column("accepted", Double, nullable=False),
     Column("refused", Double, nullable=False),
 )
 
-alarms = Table(
-    "alarms",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("schedule_id", String(16), ForeignKey("schedules.id"), nullable=False, index=True),
-    Column("name", String(200), nullable=False),
-    Column("target", String(1000), nullable=False),  # a name of the setting alarm_urls
-    Column("rules", Text, nullable=False),
-    Column("show_values", Boolean, nullable=False),
-    Column("created", Double, nullable=False),
-)
 
-# An event is stored once: its key is unique, and inserted with the change that it comes from.
-alarm_events = Table(
-    "alarm_events",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("alarm_id", String(16), ForeignKey("alarms.id"), nullable=False),
-    Column("cause", String(200), nullable=False),
-    Column("body", Text, nullable=False),
-    Column("state", String(16), nullable=False),  # waiting, sent, failed
-    Column("tries", Integer, nullable=False),
-    Column("due", Double, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("created", Double, nullable=False),
-    Column("sent", Double),
-    UniqueConstraint("alarm_id", "cause"),
-)
-Index("alarm_events_due", alarm_events.c.state, alarm_events.c.due)
+class StatusRow(Base):
+    """The state of a schedule when some process last checked it: ready, waiting or blocked;
+    `paused` is in `ScheduleRow.enabled`.
 
-# A state is changed once, by one UPDATE that asks for `proposed`.
-releases = Table(
-    "releases",
-    metadata,
-    Column("id", String(16), primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("number", Integer, nullable=False),  # of the approved ones of this name, from 1
-    Column("state", String(16), nullable=False),  # proposed, approved, rejected, withdrawn
-    Column("proposer", String(16), ForeignKey("people.id"), nullable=False, index=True),
-    Column("owner", String(500), nullable=False),  # as the policy says, cut
-    Column("audience", String(500), nullable=False),
-    Column("issued", String(10), nullable=False),
-    Column("digest", String(64), nullable=False),  # SHA-256 of its manifest
-    Column("policy", Text, nullable=False),  # text of release.toml
-    Column("sources", Text, nullable=False),  # JSON: results and strata
-    Column("note", Text, nullable=False),  # of the proposer
-    Column("base", String(16), ForeignKey("releases.id")),  # that the difference is against
-    Column("changes", Integer, nullable=False),  # rows of the difference
-    Column("difference", LargeBinary, nullable=False),  # zlib of JSON
-    Column("stored", Integer, nullable=False),  # bytes of its files as they are kept
-    Column("created", Double, nullable=False),
-    Column("reviewer", String(16), ForeignKey("people.id")),
-    Column("reason", Text, nullable=False),  # of the decision
-    Column("decided", Double),
-)
+    since: when it began.  checked: when it was last confirmed.
+    """
+
+    __tablename__ = "schedule_statuses"
+
+    schedule_id: Mapped[str] = mapped_column(String(16), ForeignKey("schedules.id"),
+                                             primary_key=True)  # fmt: skip
+    state: Mapped[Word]
+    reason: Mapped[str]
+    since: Mapped[float]
+    checked: Mapped[float]
+
+
+class AlarmRow(Base):
+    """An alarm of a schedule. target: a name of the setting `alarm_urls`.  rules: JSON."""
+
+    __tablename__ = "alarms"
+
+    id: Mapped[OwnId]
+    schedule_id: Mapped[str] = mapped_column(String(16), ForeignKey("schedules.id"), index=True)
+    name: Mapped[Name]
+    target: Mapped[str] = mapped_column(String(1000))
+    rules: Mapped[str]
+    show_values: Mapped[bool]
+    created: Mapped[float]
+
+
+class EventRow(Base):
+    """The message of an alarm about one cause, inserted with the change that it comes from.
+
+    body: JSON.  state: waiting, sent, failed.  due: time of the next try.  tries: number that were
+    begun.
+    """
+
+    __tablename__ = "alarm_events"
+    __table_args__ = (
+        UniqueConstraint("alarm_id", "cause"),
+        Index("alarm_events_due", "state", "due"),
+    )
+
+    id: Mapped[OwnId]
+    alarm_id: Mapped[str] = mapped_column(String(16), ForeignKey("alarms.id"))
+    cause: Mapped[Name]
+    body: Mapped[str]
+    state: Mapped[Word]
+    due: Mapped[float]
+    created: Mapped[float]
+    tries: Mapped[int] = mapped_column(default=0)
+    reason: Mapped[str] = mapped_column(default="")
+    sent: Mapped[float | None] = mapped_column(default=None)
+    alarm: Mapped[AlarmRow] = relationship(
+        lazy="joined", innerjoin=True, viewonly=True, init=False, repr=False
+    )
+
+
 _APPROVED = text("state = 'approved'")
-Index("releases_number", releases.c.name, releases.c.number, unique=True,
-      sqlite_where=_APPROVED, postgresql_where=_APPROVED)  # fmt: skip
-Index("releases_state", releases.c.state, releases.c.created)
+
+
+class ReleaseRow(Identified):
+    """A release, without its files. It is decided once, by one UPDATE that asks for `proposed`.
+
+    number: its place among the approved ones of its name.  state: proposed, approved, rejected,
+    withdrawn.  proposer, reviewer: ids of people.  owner, audience: as the policy says.  digest:
+    SHA-256 of its manifest.  policy: text of release.toml.  sources: JSON: results and strata.
+    note: of the proposer.  base: the release that the difference is against, None for the first of
+    its name.  changes: how many rows the difference has.  difference: zlib of JSON, loaded only
+    where it is asked for.  stored: bytes of its files as they are kept.  reason: of the decision.
+    """
+
+    __tablename__ = "releases"
+    __table_args__ = (
+        Index("releases_number", "name", "number", unique=True,
+              sqlite_where=_APPROVED, postgresql_where=_APPROVED),
+        Index("releases_state", "state", "created"),
+    )  # fmt: skip
+
+    name: Mapped[Name]
+    number: Mapped[int]
+    state: Mapped[Word]
+    proposer: Mapped[str] = mapped_column(String(16), ForeignKey("people.id"), index=True)
+    owner: Mapped[str] = mapped_column(String(500))
+    audience: Mapped[str] = mapped_column(String(500))
+    issued: Mapped[Day]
+    digest: Mapped[Sha256]
+    policy: Mapped[str]
+    sources: Mapped[str]
+    note: Mapped[str]
+    base: Mapped[str | None] = mapped_column(String(16), ForeignKey("releases.id"))
+    changes: Mapped[int]
+    difference: Mapped[bytes] = mapped_column(deferred=True, repr=False)
+    created: Mapped[float]
+    stored: Mapped[int] = mapped_column(default=0)
+    reviewer: Mapped[Person | None] = mapped_column(default=None)
+    reason: Mapped[str] = mapped_column(default="")
+    decided: Mapped[float | None] = mapped_column(default=None)
+    proposed_by: Mapped[PersonRow] = _of_person("ReleaseRow.proposer")
+    decided_by: Mapped[PersonRow | None] = _of_person("ReleaseRow.reviewer")
+
 
 release_files = Table(
     "release_files",
-    metadata,
+    Base.metadata,
     Column("release_id", String(16), ForeignKey("releases.id"), primary_key=True),
     Column("name", String(64), primary_key=True),
     Column("sha256", String(64), nullable=False),
@@ -348,26 +498,14 @@ release_files = Table(
 
 # A release is built on all approved ones of its metrics: `number` counts those of a metric, and
 # of two that were built on the same ones only one can be approved.
+_PUBLIC = text("approved")
 release_metrics = Table(
     "release_metrics",
-    metadata,
+    Base.metadata,
     Column("release_id", String(16), ForeignKey("releases.id"), primary_key=True),
     Column("metric", String(256), primary_key=True),
     Column("number", Integer, nullable=False),
     Column("approved", Boolean, nullable=False),
-)
-_PUBLIC = text("approved")
-Index("release_metrics_number", release_metrics.c.metric, release_metrics.c.number, unique=True,
-      sqlite_where=_PUBLIC, postgresql_where=_PUBLIC)  # fmt: skip
-
-
-# The state of a schedule when some process last checked it; `paused` is in `schedules.enabled`.
-schedule_statuses = Table(
-    "schedule_statuses",
-    metadata,
-    Column("schedule_id", String(16), ForeignKey("schedules.id"), primary_key=True),
-    Column("state", String(16), nullable=False),  # ready, waiting, blocked
-    Column("reason", Text, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("checked", Double, nullable=False),
-)
+    Index("release_metrics_number", "metric", "number", unique=True,
+          sqlite_where=_PUBLIC, postgresql_where=_PUBLIC),
+)  # fmt: skip

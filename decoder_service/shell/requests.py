@@ -7,10 +7,10 @@ session must come from the service's own pages: its `Origin` is compared.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Annotated, cast
 from urllib.parse import urlsplit
 
-from fastapi import Request
+from fastapi import Depends, Request
 from starlette.responses import Response
 
 from decoder_service.people.permissions import Person
@@ -51,6 +51,10 @@ def current_person(request: Request) -> Person:
     if request.method not in SAFE_METHODS:
         check_origin(request)
     return service.access.person_of_session(token)
+
+
+Service = Annotated[DecoderService, Depends(service_of)]
+Me = Annotated[Person, Depends(current_person)]
 
 
 def check_origin(request: Request, *, may_be_missing: bool = False) -> None:

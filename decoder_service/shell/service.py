@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import text
 
 from decoder_service.aggregates.rows import delete_unused_aggregates
 from decoder_service.aggregates.rules import Aggregates
-from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.rules import Alarms
-from decoder_service.jobs.claims import WorkerRow, live_workers, take_over
+from decoder_service.alarms.rules import Alarms, check_url
+from decoder_service.jobs.claims import live_workers, take_over
 from decoder_service.jobs.rows import delete_old_jobs
 from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Lists
 from decoder_service.metrics.rules import Metrics, RemoteCollector
-from decoder_service.people.access import Access
+from decoder_service.people.access import Access, AuditedOperations
 from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Role
 from decoder_service.people.provider_roles import ProviderRoles
@@ -35,7 +35,7 @@ from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import UnavailableError
-from decoder_service.shell.models import list_contents
+from decoder_service.shell.models import WorkerRow, list_contents
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.uploads import Reader
 
@@ -43,14 +43,10 @@ _DAY = 86_400.0
 BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 
 
-@dataclass(frozen=True, slots=True)
-class DecoderService:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderService(AuditedOperations):
     """The operations on one database."""
 
-    settings: ServiceSettings
-    database: ServiceDatabase
-    clock: Clock
-    access: Access
     jobs: Jobs
     results: Results
     releases: Releases
@@ -67,17 +63,17 @@ class DecoderService:
     def check_ready(self) -> list[WorkerRow]:
         """The live workers. Raises StorageError if the database fails, UnavailableError if no
         worker lives."""
-        with self.database.change() as connection:
-            connection.execute(text("SELECT 1"))
-            found = live_workers(connection, 2 * self.settings.lease_seconds)
+        with self.database.writing() as db:
+            db.execute(text("SELECT 1"))
+            found = live_workers(db, 2 * self.settings.lease_seconds)
         if not found:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
         return found
 
     def try_to_read(self) -> None:
         """Raises StorageError where the database cannot be read."""
-        with self.database.read() as connection:
-            connection.execute(text("SELECT 1"))
+        with self.database.reading() as db:
+            db.execute(text("SELECT 1"))
 
     def try_to_write(self) -> None:
         """Write and delete a row as large as a result. Raises StorageError, as on a full disk."""
@@ -94,14 +90,14 @@ class DecoderService:
 
     def keep_house(self) -> None:
         """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
-        at = self.clock().timestamp()
-        with self.database.change() as connection:
-            take_over(connection)
-            end_old_sessions(connection, at)
-            delete_old_jobs(connection, at - self.settings.keep_jobs_days * _DAY)
-            delete_rejected(connection, at - self.settings.keep_rejected_days * _DAY)
+        at = self.now()
+        with self.database.writing() as db:
+            take_over(db)
+            end_old_sessions(db, at)
+            delete_old_jobs(db, at - self.settings.keep_jobs_days * _DAY)
+            delete_rejected(db, at - self.settings.keep_rejected_days * _DAY)
             if self.settings.keep_results_days is not None:
-                delete_old_results(connection, at - self.settings.keep_results_days * _DAY)
+                delete_old_results(db, at - self.settings.keep_results_days * _DAY)
 
     def delete_unneeded_results(self) -> int:
         """Delete results that nobody holds, and old superseded ones; how many.
@@ -109,18 +105,18 @@ class DecoderService:
         Raises StorageError.
         """
         days = self.settings.keep_superseded_days
-        with self.database.change() as connection:
-            deleted = delete_unheld(connection)
+        with self.database.writing() as db:
+            deleted = delete_unheld(db)
             if days is not None:
-                before = self.clock().timestamp() - days * _DAY
-                deleted += delete_superseded(connection, before)
+                before = self.now() - days * _DAY
+                deleted += delete_superseded(db, before)
         return deleted
 
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
-        before = self.clock().timestamp() - self.settings.keep_aggregates_days * _DAY
-        with self.database.change() as connection:
-            return delete_unused_aggregates(connection, before)
+        before = self.now() - self.settings.keep_aggregates_days * _DAY
+        with self.database.writing() as db:
+            return delete_unused_aggregates(db, before)
 
     def close(self) -> None:
         """Close every database connection."""
@@ -146,35 +142,40 @@ def make_service(
         pool_size=settings.database_connections,
         timeout=settings.database_seconds,
     )
-    database = ServiceDatabase(engine)
-    access = Access(database, clock, random_bytes, settings)
+    basis: dict[str, Any] = {
+        "database": ServiceDatabase(engine),
+        "clock": clock,
+        "random_bytes": random_bytes,
+        "settings": settings,
+    }
+    access = Access(**basis)
+    audited = basis | {"access": access}
     reader = Reader(settings.job_memory_bytes)
     collector = _collector(settings)
-    metrics = Metrics(database, collector.metrics if collector else None)
-    jobs = Jobs(database, clock, random_bytes, access, settings, metrics)
-    schedules = Schedules(database, clock, random_bytes, access, jobs, metrics)
-    window_events = WindowEvents(database, clock, random_bytes, schedules)
-    statuses = ScheduleStatuses(database, clock, schedules, metrics, settings)
-    pages = (settings.public_url or "").rstrip("/")
-    publisher = publisher or ReleasePublisher()
+    metrics = Metrics(basis["database"], collector.metrics if collector else None)
+    jobs = Jobs(**audited, metrics=metrics)
+    schedules = Schedules(**audited, jobs=jobs, metrics=metrics)
+    statuses = ScheduleStatuses(**basis, schedules=schedules, metrics=metrics)
     return DecoderService(
-        settings=settings,
-        database=database,
-        clock=clock,
-        access=access,
+        **audited,
         jobs=jobs,
-        results=Results(database, access),
-        releases=Releases(database, clock, random_bytes, access, publisher, settings),
-        lists=Lists(database, clock, random_bytes, access, settings, reader),
-        aggregates=Aggregates(database, clock, access, settings, reader),
+        results=Results(**audited),
+        releases=Releases(**audited, publisher=publisher or ReleasePublisher()),
+        lists=Lists(**audited, reader=reader),
+        aggregates=Aggregates(**audited, reader=reader),
         metrics=metrics,
         schedules=schedules,
         statuses=statuses,
-        alarms=Alarms(
-            database, clock, random_bytes, access, schedules, _alarm_urls(settings), pages
+        alarms=Alarms(**audited, schedules=schedules, urls=_alarm_urls(settings)),
+        ticker=ScheduleRunner(
+            **basis,
+            schedules=schedules,
+            jobs=jobs,
+            window_events=WindowEvents(**basis, schedules=schedules),
+            collector=collector,
+            statuses=statuses,
         ),
-        ticker=ScheduleRunner(database, clock, schedules, jobs, window_events, collector, statuses),
-        usage=Usage(database, settings),
+        usage=Usage(**basis),
         provider=_provider(settings),
     )
 

@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from fastapi import Request
 from starlette.responses import Response
 
 from decoder_service.metrics.rules import NO_COLLECTOR, MetricViews
 from decoder_service.people.permissions import Act, require
-from decoder_service.schedules.rows import ScheduleRow
 from decoder_service.schedules.status import ScheduleState, ScheduleStatus
-from decoder_service.shell.requests import service_of
+from decoder_service.shell.health import ServiceCounts, counts_of
+from decoder_service.shell.models import ScheduleRow
 from decoder_service.shell.service import DecoderService
-from decoder_service.shell.telemetry import ServiceCounts, counts_of
 from decoder_service.shell.versions import decoder_version
-from decoder_service.shell.web import Reader, render
+from decoder_service.shell.web import Visit
 from decoder_service.shell.web import router as new_router
 
 LONG_WAIT = 3600.0  # seconds of a queued job that are told
@@ -46,19 +44,17 @@ class DatabaseSize:
 
 
 @router.get("/state")
-def state(request: Request, person: Reader) -> Response:
+def state(visit: Visit) -> Response:
     """The page of the state of workers, jobs, schedules, collector and database."""
-    require(person, Act.ADMINISTER)
-    service = service_of(request)
+    require(visit.person, Act.ADMINISTER)
+    service = visit.service
     counts = counts_of(service)
-    metrics = service.metrics.all(person)
-    rows = service.schedules.all(person)
+    metrics = service.metrics.all(visit.person)
+    rows = service.schedules.all(visit.person)
     schedules = list(zip(rows, service.statuses.of_rows(rows), strict=True))
     size = database_size(service)
-    return render(
-        request,
+    return visit.render(
         "state.html.j2",
-        person,
         findings=list(_findings(service, counts, metrics, schedules, size)),
         counts=counts,
         schedule_states=Counter(one.state.value for _, one in schedules),

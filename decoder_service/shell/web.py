@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,13 +26,16 @@ from decoder_service.shell.errors import (
     AuthenticationError,
     ConflictError,
     DiskFullError,
+    FieldError,
     NotFoundError,
     RequestError,
+    ServiceError,
     StorageError,
 )
 from decoder_service.shell.guard import GuardedRoute, Handler
 from decoder_service.shell.problems import DISK_FULL, status_of
-from decoder_service.shell.requests import current_person
+from decoder_service.shell.requests import Me, Service, current_person
+from decoder_service.shell.service import DecoderService
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
 from rappor_server.validation import first_problem
@@ -42,6 +46,7 @@ HEADERS = {
     "form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # a browser sends no Origin with a form under no-referrer
 }
+_MENDABLE = frozenset({404, 409, 422, 429, 503})  # statuses of a form that is shown again
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
@@ -64,29 +69,22 @@ class Posted:
 
 
 async def posted(request: Request) -> Posted:
-    """Read the form of a request. Raises RequestError for one in an encoding that is none."""
-    try:
-        return await _read_form(request)
-    except UnicodeError:  # the sender names the encoding
-        raise RequestError("the form cannot be read; send it as UTF-8") from None
-
-
-async def _read_form(request: Request) -> Posted:
+    """Read the form of a request. Raises RequestError for an encoding that is unknown or wrong."""
     texts: dict[str, list[str]] = {}
     files: dict[str, tuple[str, bytes]] = {}
-    async with request.form(max_files=4, max_fields=3000) as form:
-        for name, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                content = await value.read()
-                if value.filename or content:
-                    files[name] = (value.filename or "", content)
-            else:
-                texts.setdefault(name, []).append(value)
+    try:
+        async with request.form(max_files=4, max_fields=3000) as form:
+            for name, value in form.multi_items():
+                if not isinstance(value, UploadFile):
+                    texts.setdefault(name, []).append(value)
+                elif value.filename or value.size:
+                    files[name] = (value.filename or "", await value.read())
+    except UnicodeError:  # the sender names the encoding
+        raise RequestError("the form cannot be read; send it as UTF-8") from None
     return Posted(texts, files)
 
 
-Reader = Annotated[Person, Depends(current_person)]
-PageNumber = Annotated[int, Query(le=10_000_000)]
+PageNumber = Annotated[int, Query(ge=1, le=10_000_000)]
 
 
 Form = Annotated[Posted, Depends(posted)]
@@ -130,10 +128,45 @@ def render(
     return HTMLResponse(text, status, headers=HEADERS)
 
 
+@dataclass(frozen=True, slots=True)
+class PageVisit:
+    """The request for a page, with the service and the person who is signed in."""
+
+    request: Request
+    service: DecoderService
+    person: Person
+
+    def render(self, name: str, status: int = 200, **context: Any) -> HTMLResponse:
+        """Make the page of one of `templates/`."""
+        return render(self.request, name, self.person, status, **context)
+
+    def render_form(self, name: str, error: ServiceError | None, **context: Any) -> HTMLResponse:
+        """Make a page with a form. error: why it was refused; raised if no other entry can help."""
+        if error is None:
+            return self.render(name, problem="", wrong="", **context)
+        status, _ = status_of(error)
+        if status not in _MENDABLE:
+            raise error
+        wrong = error.field if isinstance(error, FieldError) else ""
+        return self.render(name, status, problem=str(error), wrong=wrong, **context)
+
+
+def _visit(request: Request, service: Service, person: Me) -> PageVisit:
+    return PageVisit(request, service, person)
+
+
+Visit = Annotated[PageVisit, Depends(_visit)]
+
+
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
-    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
+    found.filters |= {
+        "visible": visible,
+        "moment": moment,
+        "size": size_text,
+        "from_json": json.loads,
+    }
     found.globals |= {
         "address": address,
         "default_alpha": str(DEFAULT_ALPHA),

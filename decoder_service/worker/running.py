@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rows import JobRow
+from decoder_service.shell.models import JobRow
 from decoder_service.worker.child import run
 from decoder_service.worker.execution import Failed, JobProgress, Keyed, Task, TaskFinished
 from decoder_service.worker.folders import JobFolder

@@ -7,33 +7,20 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder.errors import DecodeError
 from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
 from decoder_service.aggregates.rules import described
 from decoder_service.jobs.list_versions import LISTS
-from decoder_service.jobs.rows import JobRow
-from decoder_service.jobs.specs import (
-    CandidateSpec,
-    CountSource,
-    JobSpec,
-    WeightSpec,
-    canonical,
-)
-from decoder_service.lists.rows import load_content, load_versions
+from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, ListSpec, canonical
+from decoder_service.lists.rows import load_content
 from decoder_service.people.access import person_of_id
 from decoder_service.people.permissions import Role
 from decoder_service.people.quotas import check_held
-from decoder_service.results.rows import (
-    ResultRow,
-    latest_of_inputs,
-    let_read,
-    load_result_files,
-    result_of_id,
-    save_result,
-)
+from decoder_service.results.rows import RESULT_FILES, latest_of_inputs, let_read, save_result
 from decoder_service.shell.database import now
+from decoder_service.shell.models import JobRow, ListVersionRow, ResultRow
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.versions import decoder_version
 from decoder_service.worker.execution import Keyed, ListFile, Task, TaskFinished
@@ -47,28 +34,28 @@ _FILES = {  # of the lists that a job reads
 _GONE = "a list of this job was deleted; start it again with another"
 
 
-def make_task(connection: Connection, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
+def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
     """Write the inputs of a job into its folder.
 
     Raises DecodeError where a list or an aggregate is not there any more.
     """
     spec = JobSpec.model_validate_json(job.spec)
-    checked = None if job.checks is None else result_of_id(connection, job.checks)
+    checked = None if job.checks is None else db.get(ResultRow, job.checks)
     if checked is not None:  # from the very bytes that the result was made from
         inputs = json.loads(checked.manifest)["inputs"]
         counts: list[tuple[Path, ...] | None] = [
-            _write_counts(connection, shas, folder) for shas in inputs["aggregates"]
+            _write_counts(db, shas, folder) for shas in inputs["aggregates"]
         ]
         named = {name: inputs.get(name) for name in LISTS}
     else:
-        counts = [_counts(connection, source, folder, settings) for source in spec.sources]
-        named = {name: _list_digest(connection, getattr(spec, name)) for name in LISTS}
+        counts = [_counts(db, source, folder, settings) for source in spec.sources]
+        named = {name: _list_digest(db, getattr(spec, name)) for name in LISTS}
     key = settings.collector_key
     return Task(
         spec=spec,
         counts=tuple(counts),
         lists={
-            name: ListFile(_write_list(connection, sha, folder / _FILES[name]), sha)
+            name: ListFile(_write_list(db, sha, folder / _FILES[name]), sha)
             for name, sha in named.items()
             if sha is not None
         },
@@ -82,21 +69,21 @@ def make_task(connection: Connection, job: JobRow, folder: Path, settings: Servi
 
 
 def _counts(
-    connection: Connection, source: CountSource, folder: Path, settings: ServiceSettings
+    db: Session, source: CountSource, folder: Path, settings: ServiceSettings
 ) -> tuple[Path, ...] | None:
     if source.collector is not None:
         return None
     if source.aggregates:
-        return _write_counts(connection, source.aggregates, folder)
+        return _write_counts(db, source.aggregates, folder)
     if settings.aggregate_folder is None:
         raise DecodeError("this worker has no folder of aggregates; set aggregate_folder")
     return tuple(settings.aggregate_folder / name for name in source.files)
 
 
-def _write_counts(connection: Connection, shas: list[str], folder: Path) -> tuple[Path, ...]:
+def _write_counts(db: Session, shas: list[str], folder: Path) -> tuple[Path, ...]:
     paths = []
     for sha in shas:
-        content = load_aggregate_content(connection, sha)
+        content = load_aggregate_content(db, sha)
         if content is None:
             raise DecodeError(f"aggregate {sha} was deleted")
         paths.append(folder / f"{sha}.json")
@@ -104,17 +91,17 @@ def _write_counts(connection: Connection, shas: list[str], folder: Path) -> tupl
     return tuple(paths)
 
 
-def _list_digest(connection: Connection, wanted: CandidateSpec | WeightSpec | None) -> str | None:
+def _list_digest(db: Session, wanted: CandidateSpec | ListSpec | None) -> str | None:
     if wanted is None or wanted.list is None:
         return None
-    for version in load_versions(connection, wanted.list):
-        if version.number == wanted.version:
-            return version.sha256
-    raise DecodeError(_GONE)
+    version = db.get(ListVersionRow, (wanted.list, wanted.version))
+    if version is None:
+        raise DecodeError(_GONE)
+    return version.sha256
 
 
-def _write_list(connection: Connection, sha: str, path: Path) -> Path:
-    content = load_content(connection, sha)
+def _write_list(db: Session, sha: str, path: Path) -> Path:
+    content = load_content(db, sha)
     if content is None:
         raise DecodeError(_GONE)
     path.write_bytes(content)
@@ -122,7 +109,7 @@ def _write_list(connection: Connection, sha: str, path: Path) -> Path:
 
 
 def store_result(
-    connection: Connection,
+    db: Session,
     job: JobRow,
     folder: Path,
     keyed: Keyed,
@@ -140,7 +127,7 @@ def store_result(
         id=random_bytes(8).hex(),
         key=keyed.key,
         input_digest=keyed.input_digest,
-        supersedes=latest_of_inputs(connection, keyed.input_digest),
+        supersedes=latest_of_inputs(db, keyed.input_digest),
         operation=job.operation,
         kind=finished.kind,
         metric=keyed.metric,
@@ -153,29 +140,28 @@ def store_result(
         released=False,
         created=at,
     )
-    save_result(connection, row, files)
-    let_read(connection, row.id, job.owner)
+    save_result(db, row, files)
+    let_read(db, row.id, job.owner)
     for path in sorted((folder / "aggregates").iterdir()):
-        aggregate, content = described(path.read_bytes(), at)
-        save_aggregate(connection, aggregate, content, job.owner)
+        save_aggregate(db, described(path.read_bytes(), at), job.owner)
     return row.id
 
 
-def give(connection: Connection, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
+def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
     """Let the owner of a job hold an existing result; return its id. Raises QuotaError where it
     is too much."""
-    let_read(connection, result_id, job.owner)
-    since = now(connection) - settings.oidc_role_days * 86_400.0
-    owner = person_of_id(connection, job.owner, since)
+    let_read(db, result_id, job.owner)
+    since = now(db) - settings.oidc_role_days * 86_400.0
+    owner = person_of_id(db, job.owner, since)
     role = Role.ANALYST if owner is None else owner.role
-    check_held(connection, settings, job.owner, role)
+    check_held(db, settings, job.owner, role)
     return result_id
 
 
-def differences(connection: Connection, result_id: str, folder: Path) -> tuple[list[str], int]:
+def differences(db: Session, result_id: str, folder: Path) -> tuple[list[str], int]:
     """Names of the files that differ from those of a stored result, and number of files
     compared."""
-    stored = {row.name: row.sha256 for row in load_result_files(connection, result_id)}
+    stored = {row.name: row.sha256 for row in RESULT_FILES.list(db, result_id)}
     made = {path.name: sha256(path.read_bytes()).hexdigest() for path in (folder / "out").iterdir()}
     names = sorted(stored.keys() | made.keys())
     return [name for name in names if stored.get(name) != made.get(name)], len(names)

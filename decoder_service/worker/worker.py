@@ -15,16 +15,17 @@ from collections.abc import Callable
 from multiprocessing import connection as pipes
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy.orm import Session
 
 from decoder_service.jobs import claims
-from decoder_service.jobs.claims import Hold, WorkerRow
+from decoder_service.jobs.claims import Hold
 from decoder_service.jobs.rows import JobState
 from decoder_service.results.rows import result_of_key
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.shell.errors import ConflictError, StorageError
+from decoder_service.shell.models import WorkerRow
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import Failed, TaskFinished
@@ -103,20 +104,20 @@ class Worker:
         if now < self._next_chores:
             return
         self._next_chores = now + min(_CHORES_SECONDS, self._settings.lease_seconds / 4)
-        with self._database.change() as connection:
-            claims.see_worker(connection, self._row)
+        with self._database.writing() as db:
+            claims.see_worker(db, self._row)
             for job in self._jobs:  # first: a lease of its own that is over is no dead worker's
-                if claims.renew(connection, job.hold, self._settings.lease_seconds):
+                if claims.renew(db, job.hold, self._settings.lease_seconds):
                     job.renewed = now
-            claims.take_over(connection)
-            claims.forget_silent_workers(connection, 10 * self._settings.lease_seconds)
+            claims.take_over(db)
+            claims.forget_silent_workers(db, 10 * self._settings.lease_seconds)
 
     def _follow(self) -> None:
         """Store progress, end what is over, stop what is cancelled, too long or lost."""
         if not self._jobs:
             return
-        with self._database.read() as connection:
-            states = claims.states_of(connection, [job.hold for job in self._jobs])
+        with self._database.reading() as db:
+            states = claims.states_of(db, [job.hold for job in self._jobs])
         for job in list(self._jobs):
             try:
                 self._look_after(job, states.get(job.hold))
@@ -161,13 +162,13 @@ class Worker:
         if job.progress is None and (keyed is None or job.answered):
             return
         known = False
-        with self._database.change() as connection:
+        with self._database.writing() as db:
             if job.progress is not None:
                 at = job.progress
-                claims.save_progress(connection, job.hold, at.stage, at.done, at.total)
+                claims.save_progress(db, job.hold, at.stage, at.done, at.total)
             if keyed is not None and not job.answered:
-                claims.name_metric(connection, job.hold, keyed.metric)
-                known = result_of_key(connection, keyed.key) is not None
+                claims.name_metric(db, job.hold, keyed.metric)
+                known = result_of_key(db, keyed.key) is not None
         job.progress = None
         if keyed is not None and not job.answered:
             job.proceed(job.job.checks is not None or not known)
@@ -189,30 +190,30 @@ class Worker:
         self._close(job)
 
     def _finish(self, job: Running, outcome: TaskFinished | None) -> None:
-        with self._database.change() as connection:  # a lease that lasts while files are stored
-            claims.renew(connection, job.hold, self._settings.lease_seconds)
+        with self._database.writing() as db:  # a lease that lasts while files are stored
+            claims.renew(db, job.hold, self._settings.lease_seconds)
         try:
-            with self._database.change() as connection:
-                state, reason, result = self._stored(connection, job, outcome)
-                if not claims.end(connection, job.hold, state, reason, result):
+            with self._database.writing() as db:
+                state, reason, result = self._stored(db, job, outcome)
+                if not claims.end(db, job.hold, state, reason, result):
                     raise _LostError("the job is not held any more")
         except ConflictError:  # another job with the same key was first
-            with self._database.change() as connection:
-                state, reason, result = self._stored(connection, job, None)
-                claims.end(connection, job.hold, state, reason, result)
+            with self._database.writing() as db:
+                state, reason, result = self._stored(db, job, None)
+                claims.end(db, job.hold, state, reason, result)
 
     def _stored(
-        self, connection: Connection, job: Running, outcome: TaskFinished | None
+        self, db: Session, job: Running, outcome: TaskFinished | None
     ) -> tuple[JobState, str, str | None]:
         """State, reason and result of a job that is done."""
         keyed = job.keyed
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None
         if outcome is not None and job.job.checks is not None:
-            return self._compared(connection, job, job.job.checks)
-        known = result_of_key(connection, keyed.key)
+            return self._compared(db, job, job.job.checks)
+        known = result_of_key(db, keyed.key)
         if known is not None:
-            given = give(connection, job.job, known.id, self._settings)
+            given = give(db, job.job, known.id, self._settings)
             return JobState.DONE, "computed before: this is the stored result", given
         if outcome is None:
             return JobState.FAILED, "the stored result was deleted meanwhile; start it again", None
@@ -222,13 +223,11 @@ class Worker:
             most = self._settings.max_result_bytes
             return JobState.FAILED, f"the result has {size:,} bytes, above {most:,}", None
         at = utc_now().timestamp()
-        result = store_result(connection, job.job, job.folder.path, keyed, outcome, os.urandom, at)
-        return JobState.DONE, "", give(connection, job.job, result, self._settings)
+        result = store_result(db, job.job, job.folder.path, keyed, outcome, os.urandom, at)
+        return JobState.DONE, "", give(db, job.job, result, self._settings)
 
-    def _compared(
-        self, connection: Connection, job: Running, result: str
-    ) -> tuple[JobState, str, str | None]:
-        names, total = differences(connection, result, job.folder.path)
+    def _compared(self, db: Session, job: Running, result: str) -> tuple[JobState, str, str | None]:
+        names, total = differences(db, result, job.folder.path)
         if names:
             text = f"{len(names)} of {total} files differ: {', '.join(names)}"
             return JobState.FAILED, text, result
@@ -236,22 +235,22 @@ class Worker:
 
     def _end(self, hold: Hold, state: JobState, reason: str) -> None:
         """End a job without a result; one that is being cancelled meanwhile is cancelled."""
-        with self._database.change() as connection:
-            if not claims.end(connection, hold, state, reason):
-                claims.end(connection, hold, JobState.CANCELLED, "cancelled while it ran")
+        with self._database.writing() as db:
+            if not claims.end(db, hold, state, reason):
+                claims.end(db, hold, JobState.CANCELLED, "cancelled while it ran")
 
     def _try_again(self, hold: Hold, why: str) -> None:
         """Queue a job again, as long as it has attempts, whose process was lost."""
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
-        with self._database.change() as connection:
-            claims.try_again(connection, hold, why)
+        with self._database.writing() as db:
+            claims.try_again(db, hold, why)
         running.prepare(self._context)  # it may be the process that forks them that died
 
     def _take(self) -> bool:
         """Claim a job and start its process; False where there is none."""
-        with self._database.change() as connection:
+        with self._database.writing() as db:
             hold = claims.claim(
-                connection,
+                db,
                 self._row.id,
                 os.urandom(16).hex(),
                 self._settings.lease_seconds,
@@ -271,13 +270,13 @@ class Worker:
         return True
 
     def _start(self, hold: Hold) -> None:
-        with self._database.read() as connection:
-            job = claims.load_held(connection, hold)
+        with self._database.reading() as db:
+            job = claims.load_held(db, hold)
             if job is None:
                 return
             folder = make_folder(self._work, job.id)
             try:
-                task = make_task(connection, job, folder.path, self._settings)
+                task = make_task(db, job, folder.path, self._settings)
                 self._jobs.append(running.start(self._context, job, hold, folder, task))
             except BaseException:
                 folder.delete()
@@ -297,8 +296,8 @@ class Worker:
         """Stop every job, and queue it again for another worker."""
         for job in list(self._jobs):
             self._close(job)
-            with self._database.change() as connection:
-                if not claims.give_back(connection, job.hold):
-                    claims.end(connection, job.hold, JobState.CANCELLED, "cancelled while it ran")
-        with self._database.change() as connection:
-            claims.forget_worker(connection, self._row.id)
+            with self._database.writing() as db:
+                if not claims.give_back(db, job.hold):
+                    claims.end(db, job.hold, JobState.CANCELLED, "cancelled while it ran")
+        with self._database.writing() as db:
+            claims.forget_worker(db, self._row.id)

@@ -56,38 +56,38 @@ def do_job(service: DecoderService, folder: Path) -> bool:
     """Do the next job; False where there is none."""
     folder.mkdir()
     database, keyed = service.database, []
-    with database.change() as connection:
-        hold = claims.claim(connection, "test", os.urandom(8).hex(), 600.0, 9)
+    with database.writing() as db:
+        hold = claims.claim(db, "test", os.urandom(8).hex(), 600.0, 9)
     if hold is None:
         return False
-    with database.read() as connection:
-        job = claims.load_held(connection, hold)
+    with database.reading() as db:
+        job = claims.load_held(db, hold)
         assert job is not None
 
     def proceed(one: Keyed) -> bool:
         keyed.append(one)
-        with database.read() as connection:
-            return result_of_key(connection, one.key) is None
+        with database.reading() as db:
+            return result_of_key(db, one.key) is None
 
     try:
-        with database.read() as connection:
-            task = make_task(connection, job, folder, service.settings)
+        with database.reading() as db:
+            task = make_task(db, job, folder, service.settings)
         key = {KEY_VARIABLE: task.collector_key or ""}  # as the process of a job sets it
         with patch.dict(os.environ, key):
             finished = execute(task, silent, proceed)
     except RapporError as error:
-        with database.change() as connection:
-            claims.end(connection, hold, JobState.FAILED, str(error))
+        with database.writing() as db:
+            claims.end(db, hold, JobState.FAILED, str(error))
         return True
-    with database.change() as connection:
+    with database.writing() as db:
         if finished is None:
-            known = result_of_key(connection, keyed[0].key)
+            known = result_of_key(db, keyed[0].key)
             if known is None:
                 raise DecodeError("no result")
             result = known.id
-            let_read(connection, result, job.owner)
+            let_read(db, result, job.owner)
         else:
             at = service.clock().timestamp()
-            result = store_result(connection, job, folder, keyed[0], finished, os.urandom, at)
-        assert claims.end(connection, hold, JobState.DONE, "", result)
+            result = store_result(db, job, folder, keyed[0], finished, os.urandom, at)
+        assert claims.end(db, hold, JobState.DONE, "", result)
     return True

@@ -21,7 +21,8 @@ from decoder_service.jobs.rows import LIVE
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.results.rows import ResultRow, let_read, save_result
+from decoder_service.results.rows import let_read, save_result
+from decoder_service.shell.models import ResultRow
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import ServiceSettings, load_settings
@@ -90,9 +91,9 @@ def result_row(identity: str, **changes: Any) -> ResultRow:
 
 def keep_result(service: Running, row: ResultRow, files: dict[str, bytes], owner: str) -> str:
     """Store it as a person's; its id."""
-    with service.service.database.change() as connection:
-        save_result(connection, row, files)
-        let_read(connection, row.id, service.people[owner].id)
+    with service.service.database.writing() as db:
+        save_result(db, row, files)
+        let_read(db, row.id, service.people[owner].id)
     return row.id
 
 

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import delivery
+from decoder_service.alarms import rules as delivery
 from decoder_service.alarms.rows import take_event
 from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.errors import SettingsError
-from decoder_service.shell.models import alarm_events, alarms, schedules
+from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
 from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.private_authority import private_authority
 from tests.decoder_service.support import running, settings_of
@@ -96,20 +96,20 @@ def waiting(database: str, url: str, number: int = 1) -> Iterator[DecoderService
         alarm = {"id": "a" * 16, "schedule_id": "s" * 16, "name": "on call", "target": "ops"}
         more = {"rules": "{}", "show_values": True, "created": 0.0}
         event = {"alarm_id": "a" * 16, "state": "waiting", "tries": 0, "due": 0.0, "reason": ""}
-        with service.database.change() as connection:
-            connection.execute(insert(schedules).values(row | schedule))
-            connection.execute(insert(alarms).values(alarm | more))
+        with service.database.writing() as db:
+            db.execute(insert(ScheduleRow).values(row | schedule))
+            db.execute(insert(AlarmRow).values(alarm | more))
             for n in range(number):
                 made = {"id": f"{n:016x}", "cause": f"c{n}", "created": 0.0}
                 body = json.dumps(BODY | {"event": f"{n:016x}"})
-                connection.execute(insert(alarm_events).values(event | made | {"body": body}))
+                db.execute(insert(EventRow).values(event | made | {"body": body}))
         yield service
 
 
 def states(service: DecoderService) -> list[tuple[str, int]]:
-    with service.database.read() as connection:
-        columns = (alarm_events.c.state, alarm_events.c.tries)
-        return [(r[0], r[1]) for r in connection.execute(select(*columns))]
+    with service.database.reading() as db:
+        columns = (EventRow.state, EventRow.tries)
+        return [(r[0], r[1]) for r in db.execute(select(*columns))]
 
 
 def later(alarms: Alarms, seconds: float) -> Alarms:
@@ -163,8 +163,8 @@ def test_dead_senders_leave_events_to_others(tmp_path: Path, hook: Hook) -> None
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with waiting(url, hook.url) as service:
         at = utc_now().timestamp()
-        with service.database.change() as connection:  # taken; then its process is gone
-            assert take_event(connection, at, at + HOLD_SECONDS) is not None
+        with service.database.writing() as db:  # taken; then its process is gone
+            assert take_event(db, at, at + HOLD_SECONDS) is not None
         assert service.alarms.send_due() == (0, 0)
         assert later(service.alarms, HOLD_SECONDS + 1).send_due() == (1, 0)
 
@@ -175,8 +175,8 @@ def test_a_failure_names_its_reason_and_no_secret(
     secret = "json://ann:s3cr3t-word@127.0.0.1:9/hook-t0ken?+x=head3r"
     with waiting(f"sqlite:///{tmp_path}/d.sqlite", secret) as service:
         assert service.alarms.send_due() == (0, 1)
-        with service.database.read() as connection:
-            reason = connection.execute(select(alarm_events.c.reason)).scalar_one()
+        with service.database.reading() as db:
+            reason = db.execute(select(EventRow.reason)).scalar_one()
     assert "Connection refused" in reason
     for text in (reason, *capfd.readouterr()):
         assert not any(part in text for part in ("s3cr3t", "t0ken", "head3r"))
@@ -185,8 +185,8 @@ def test_a_failure_names_its_reason_and_no_secret(
 def test_an_alarm_whose_target_is_gone_says_so(tmp_path: Path, hook: Hook) -> None:
     with waiting(f"sqlite:///{tmp_path}/d.sqlite", hook.url) as service:
         assert replace(service.alarms, urls={}).send_due() == (0, 1)
-        with service.database.read() as connection:
-            reason = connection.execute(select(alarm_events.c.reason)).scalar_one()
+        with service.database.reading() as db:
+            reason = db.execute(select(EventRow.reason)).scalar_one()
     assert reason == "target 'ops' is not set up; an operator sets alarm_urls"
 
 
@@ -220,7 +220,7 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
         place = f"localhost:{server.server_address[1]}"
         program = (
             "import asyncio, truststore; truststore.inject_into_ssl()\n"
-            "from decoder_service.alarms import delivery\n"
+            "from decoder_service.alarms import rules as delivery\n"
             "from decoder_service.people.oidc import Provider\n"
             f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
             "asyncio.run(provider.load_server_metadata())\n"

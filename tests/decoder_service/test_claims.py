@@ -12,11 +12,10 @@ from sqlalchemy import select, update
 from decoder_service.jobs import claims
 from decoder_service.jobs import rows as jobs
 from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rows import JobRow, JobState
-from decoder_service.people.rows import save_person
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.jobs.rows import JobState
+from decoder_service.shell.database import ServiceDatabase, save
 from decoder_service.shell.errors import ConflictError
-from decoder_service.shell.models import jobs as table
+from decoder_service.shell.models import JobRow, PersonRow
 
 
 def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
@@ -49,32 +48,32 @@ def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
 
 
 def fill(database: ServiceDatabase, rows: list[JobRow]) -> None:
-    with database.change() as connection:
+    with database.writing() as db:
         for owner in sorted({one.owner for one in rows}):
-            save_person(connection, owner, f"person {owner}", 0.0)
+            save(db, PersonRow(id=owner, name=f"person {owner}", created=0.0))
         for one in rows:
-            jobs.save_job(connection, one)
+            save(db, one)
 
 
 def take(
     database: ServiceDatabase, worker: str = "w", lease: float = 60.0, most: int = 9
 ) -> Hold | None:
-    with database.change() as connection:
-        return claims.claim(connection, worker, f"{worker}-{time.monotonic_ns()}", lease, most)
+    with database.writing() as db:
+        return claims.claim(db, worker, f"{worker}-{time.monotonic_ns()}", lease, most)
 
 
 def state_of(database: ServiceDatabase, job_id: str) -> JobState:
-    with database.read() as connection:
-        statement = select(table.c.state).where(table.c.id == job_id)
-        return JobState(connection.execute(statement).scalar_one())
+    with database.reading() as db:
+        statement = select(JobRow.state).where(JobRow.id == job_id)
+        return JobState(db.execute(statement).scalar_one())
 
 
 OWNERS = ["a"] * 170 + ["b"] * 15 + ["c"] * 15  # one queued 170 jobs before the two others
 
 
 def finish(database: ServiceDatabase, hold: Hold) -> None:
-    with database.change() as connection:
-        assert claims.end(connection, hold, JobState.DONE)
+    with database.writing() as db:
+        assert claims.end(db, hold, JobState.DONE)
 
 
 def test_two_workers_do_200_jobs_once_each(database: ServiceDatabase) -> None:
@@ -113,15 +112,15 @@ def test_turns_go_on_after_clock_setbacks(database: ServiceDatabase) -> None:
     fill(database, [row(number, "ab"[number % 2]) for number in range(40)])
     first = take(database)
     assert first
-    with database.change() as connection:
-        connection.execute(update(table).where(first.where()).values(started=time.time() + 3_600))
-        assert claims.end(connection, first, JobState.DONE)
+    with database.writing() as db:
+        db.execute(update(JobRow).where(first.where()).values(started=time.time() + 3_600))
+        assert claims.end(db, first, JobState.DONE)
     order = []
     for _ in range(20):
         hold = take(database)
         assert hold
-        with database.change() as connection:
-            assert claims.end(connection, hold, JobState.DONE)
+        with database.writing() as db:
+            assert claims.end(db, hold, JobState.DONE)
         order.append("ab"[int(hold.job_id, 16) % 2])
     assert Counter(order) == {"a": 10, "b": 10}
 
@@ -130,26 +129,26 @@ def test_a_late_worker_changes_nothing(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a")])
     late = take(database, lease=-1.0)
     assert late
-    with database.change() as connection:
-        assert claims.take_over(connection) == 1
+    with database.writing() as db:
+        assert claims.take_over(db) == 1
     fresh = take(database)
     assert fresh
     assert (fresh.job_id, fresh.attempt) == (late.job_id, 2)
-    with database.change() as connection:
-        assert not claims.renew(connection, late, 60)
-        assert not claims.save_progress(connection, late, "stage", 1, 2)
-        assert not claims.end(connection, late, JobState.DONE)
-        assert not claims.give_back(connection, late)
-        assert claims.states_of(connection, [late, fresh]) == {fresh: JobState.RUNNING}
-        assert claims.end(connection, fresh, JobState.DONE)
+    with database.writing() as db:
+        assert not claims.renew(db, late, 60)
+        assert not claims.save_progress(db, late, "stage", 1, 2)
+        assert not claims.end(db, late, JobState.DONE)
+        assert not claims.give_back(db, late)
+        assert claims.states_of(db, [late, fresh]) == {fresh: JobState.RUNNING}
+        assert claims.end(db, fresh, JobState.DONE)
 
 
 def test_attempts_are_used_up(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a")])
     for expected in (JobState.QUEUED, JobState.ABANDONED):
         assert take(database, lease=-1.0)
-        with database.change() as connection:
-            claims.take_over(connection)
+        with database.writing() as db:
+            claims.take_over(db)
         assert state_of(database, f"{1:016x}") is expected
     assert take(database) is None
 
@@ -158,14 +157,14 @@ def test_cancelled_jobs_of_dead_workers_are_cancelled(database: ServiceDatabase)
     fill(database, [row(1, "a"), row(2, "a")])
     hold = take(database, lease=-1.0)
     assert hold
-    with database.change() as connection:
-        assert jobs.cancel_job(connection, hold.job_id, 1.0) is JobState.CANCELLING
-        assert jobs.cancel_job(connection, f"{2:016x}", 1.0) is JobState.CANCELLED
-        assert not claims.end(connection, hold, JobState.DONE)  # it was asked to stop
-        claims.take_over(connection)
+    with database.writing() as db:
+        assert jobs.cancel_job(db, hold.job_id, 1.0) is JobState.CANCELLING
+        assert jobs.cancel_job(db, f"{2:016x}", 1.0) is JobState.CANCELLED
+        assert not claims.end(db, hold, JobState.DONE)  # it was asked to stop
+        claims.take_over(db)
     assert state_of(database, hold.job_id) is JobState.CANCELLED
-    with database.change() as connection:
-        assert jobs.cancel_job(connection, hold.job_id, 1.0) is None
+    with database.writing() as db:
+        assert jobs.cancel_job(db, hold.job_id, 1.0) is None
 
 
 def test_specifications_are_computed_by_one_job(database: ServiceDatabase) -> None:
@@ -175,8 +174,8 @@ def test_specifications_are_computed_by_one_job(database: ServiceDatabase) -> No
     assert second
     assert (first.job_id, second.job_id) == (f"{1:016x}", f"{3:016x}")
     assert take(database) is None
-    with database.change() as connection:
-        assert claims.end(connection, first, JobState.DONE)
+    with database.writing() as db:
+        assert claims.end(db, first, JobState.DONE)
     third = take(database)
     assert third
     assert third.job_id == f"{2:016x}"
@@ -184,11 +183,11 @@ def test_specifications_are_computed_by_one_job(database: ServiceDatabase) -> No
 
 def test_owners_have_one_live_job_a_specification(database: ServiceDatabase) -> None:
     fill(database, [row(1, "a", "same")])
-    with pytest.raises(ConflictError), database.change() as connection:
-        jobs.save_job(connection, row(2, "a", "same"))
-    with database.change() as connection:
-        connection.execute(update(table).values(state=JobState.DONE))
-        jobs.save_job(connection, row(2, "a", "same"))
+    with pytest.raises(ConflictError), database.writing() as db:
+        save(db, row(2, "a", "same"))
+    with database.writing() as db:
+        db.execute(update(JobRow).values(state=JobState.DONE))
+        save(db, row(2, "a", "same"))
 
 
 def test_an_owner_runs_no_more_than_is_allowed(database: ServiceDatabase) -> None:

@@ -18,7 +18,7 @@ from decoder_service.results.rows import save_result
 from decoder_service.shell.clock import utc_now
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import SchemaError, SettingsError
-from decoder_service.shell.models import results
+from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
@@ -119,11 +119,11 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
     settings = ServiceSettings(database="sqlite:///x", keep_results_days=10)
     now = utc_now().timestamp()
     ages = {"old": 11.0, "released": 11.0, "new": 9.0}
-    with database.change() as connection:
+    with database.writing() as db:
         for name, days in ages.items():
             created = now - days * 86_400
             made = result_row(name, released=name == "released", created=created)
-            save_result(connection, made, {"results.csv": b""})
+            save_result(db, made, {"results.csv": b""})
     fill(database, [row(1, "a", state="done", ended=now, result_id="old")])
     base = make_service(settings)
     service = type(base)(
@@ -131,9 +131,9 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
         database=database,
     )
     service.keep_house()
-    with database.read() as connection:
-        found = {one for (one,) in connection.execute(select(results.c.id))}
-        count = connection.execute(select(func.count()).select_from(results)).scalar_one()
+    with database.reading() as db:
+        found = {one for (one,) in db.execute(select(ResultRow.id))}
+        count = db.execute(select(func.count()).select_from(ResultRow)).scalar_one()
     assert (found, count) == ({"released", "new"}, 2)
     base.close()
 

@@ -44,9 +44,9 @@ def test_servers_without_durable_commits_are_refused(
         finally:
             set_fsync(service.database, server, "on")
     add_key(service, "cyd")
-    assert {row.name for row in service.access.list_keys(COMMAND_LINE)} == {"ann", "cyd"}
-    with service.database.read() as connection:  # a session that somebody turned off, say a pooler
-        connection.execute(text("SET SESSION synchronous_commit = off"))
+    assert {row.person.name for row in service.access.list_keys(COMMAND_LINE)} == {"ann", "cyd"}
+    with service.database.reading() as db:  # a session that somebody turned off, say a pooler
+        db.execute(text("SET SESSION synchronous_commit = off"))
     with pytest.raises(StorageError, match="synchronous_commit = off"):
         add_key(service, "dan")
     service.close()
@@ -61,9 +61,9 @@ def test_closing_waits_for_chores_in_transactions(
     inside = threading.Event()
 
     def chore() -> None:
-        with database.read() as connection:
+        with database.reading() as db:
             inside.set()
-            connection.execute(text("SELECT pg_sleep(0.5)"))
+            db.execute(text("SELECT pg_sleep(0.5)"))
 
     thread = threading.Thread(target=chore)
     thread.start()
@@ -83,13 +83,29 @@ def test_connections_the_server_ended_are_dropped(
     """Without an error for whoever comes next, and without a question before every use."""
     service = make_service(ServiceSettings(database=new_postgresql()))
     prepare(service.database)
-    with service.database.read() as connection:
-        first = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    with service.database.reading() as db:
+        first = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
     with psycopg.connect(postgresql, autocommit=True) as server:
         assert server.execute("SELECT pg_terminate_backend(%s, 5000)", [first]).fetchone() == (
             True,
         )
     add_key(service, "ann")
-    with service.database.read() as connection:
-        assert connection.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
+    with service.database.reading() as db:
+        assert db.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
+    service.close()
+
+
+def test_sessions_of_a_demoted_server_are_replaced(new_postgresql: Callable[[], str]) -> None:
+    """The old primary's sessions stay open and take no write; new ones reach one that does."""
+    service = make_service(ServiceSettings(database=new_postgresql()))
+    prepare(service.database)
+    add_key(service, "ann")
+    with service.database.reading() as db:
+        first = db.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        db.execute(text("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"))
+    with pytest.raises(StorageError, match="read-only"):
+        add_key(service, "bob")
+    add_key(service, "bob")
+    with service.database.reading() as db:
+        assert db.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
     service.close()

@@ -14,16 +14,10 @@ import pytest
 
 from decoder_service.people.permissions import SERVICE_ID
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.rows import load_schedules
+from decoder_service.schedules.rows import WindowState, delete_window, load_schedules, load_windows
 from decoder_service.schedules.rules import spec_of_schedule
-from decoder_service.schedules.window_rows import (
-    WindowRow,
-    WindowState,
-    delete_window,
-    load_windows,
-    save_window,
-)
-from decoder_service.shell.models import schedules
+from decoder_service.shell.database import save
+from decoder_service.shell.models import ScheduleRow, WindowRow
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import Running, as_listed, keep_result, result_row, running
 from tests.decoder_service.test_pages import signed_in
@@ -33,9 +27,9 @@ from tests.waiting import until
 
 def window(service: Running) -> WindowRow:
     """The one window of the schedule of homepage."""
-    with service.service.database.read() as connection:
-        (schedule,) = load_schedules(connection, schedules.c.metric == "homepage")
-        (found,) = load_windows(connection, schedule.id)
+    with service.service.database.reading() as db:
+        (schedule,) = load_schedules(db, ScheduleRow.metric == "homepage")
+        (found,) = load_windows(db, schedule.id)
     return found
 
 
@@ -125,20 +119,20 @@ def test_viewers_see_a_series_while_released(followed: Running) -> None:
 
 def test_a_new_day_replaces_the_series(followed: Running) -> None:
     """The result of the day before is shown until the new one is there, then it is given up."""
-    with followed.service.database.read() as connection:
-        (schedule,) = load_schedules(connection, schedules.c.metric == "homepage")
+    with followed.service.database.reading() as db:
+        (schedule,) = load_schedules(db, ScheduleRow.metric == "homepage")
     first, old = window(followed), "e" * 16
     keep_result(followed, result_row(old, operation="series"), {}, "ana")
-    with followed.service.database.change() as connection:  # as if one day less had been closed
-        assert delete_window(connection, first)
-        save_window(connection, replace(first, last_day=first.first_day, result_id=old))
+    with followed.service.database.writing() as db:  # as if one day less had been closed
+        assert delete_window(db, first)
+        save(db, replace(first, last_day=first.first_day, result_id=old))
     followed.service.tick()
     assert window(followed).result_id == old
     found = decoded(followed)
     assert (found.state, found.last_day) == (WindowState.DONE, first.last_day)
     assert found.result_id == first.result_id
-    with followed.service.database.read() as connection:
-        assert not give_up(connection, old, schedule.owner)
+    with followed.service.database.reading() as db:
+        assert not give_up(db, old, schedule.owner)
 
 
 def test_the_service_follows_metrics_with_declared_values(followed: Running) -> None:
@@ -148,8 +142,8 @@ def test_the_service_follows_metrics_with_declared_values(followed: Running) -> 
     listed = [homepage, {**homepage, "name": "theme", "definition": definition}]
     service.schedules.add_defaults(listed)
     service.schedules.add_defaults(listed)
-    with service.database.read() as connection:
-        (made,) = load_schedules(connection, schedules.c.owner == SERVICE_ID)
+    with service.database.reading() as db:
+        (made,) = load_schedules(db, ScheduleRow.owner == SERVICE_ID)
     assert (made.name, made.every, made.enabled) == ("theme by day", "day", True)
     assert spec_of_schedule(made).operation == "series"
     with signed_in(followed, "ana") as ana, signed_in(followed, "root") as root:

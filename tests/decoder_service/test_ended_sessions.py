@@ -62,8 +62,8 @@ def test_lost_groups_end_sessions_and_the_role(access: Access) -> None:
         roles.claimed({"sub": SUBJECT, "groups": ["b"]})
     access.forget_role(ISSUER, refused.value.subject)
     assert not holds(access, token)
-    with access.database.read() as connection:
-        assert access.person_of_id(connection, person.id) is None  # nor do schedules run on
+    with access.database.reading() as db:
+        assert access.person_of_id(db, person.id) is None  # nor do schedules run on
 
 
 def test_the_oldest_sessions_of_a_person_end(access: Access) -> None:

@@ -44,10 +44,10 @@ def test_unstorable_results_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.M
     specs = [spec | {"options": {"alpha": alpha}} for alpha in (0.01, 0.02)]
     bad, good = (service.jobs.submit(ana, JobSpec.model_validate(one)) for one in specs)
 
-    def refusing(connection: Any, job: Any, *given: Any) -> str:
+    def refusing(db: Any, job: Any, *given: Any) -> str:
         if job.id == bad.id:
             raise StorageError("the database failed: DataError: string or blob too big")
-        return store_result(connection, job, *given)
+        return store_result(db, job, *given)
 
     monkeypatch.setattr(worker, "store_result", refusing)
     deadline = time.monotonic() + 60

@@ -16,12 +16,12 @@ import psutil
 import pytest
 from sqlalchemy import update
 
-from decoder_service.jobs.claims import Hold, WorkerRow, live_workers
-from decoder_service.jobs.rows import LIVE, JobRow
+from decoder_service.jobs.claims import Hold, live_workers
+from decoder_service.jobs.rows import LIVE
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.shell.models import jobs
+from decoder_service.shell.models import JobRow, WorkerRow
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
@@ -52,8 +52,8 @@ class Bench:
         return self.service.jobs.get(self.ana, job.id)
 
     def workers(self) -> list[WorkerRow]:
-        with self.service.database.read() as connection:
-            return live_workers(connection, 60)
+        with self.service.database.reading() as db:
+            return live_workers(db, 60)
 
     def work(self, job: JobRow, meanwhile: Callable[[], object]) -> JobRow:
         """Work until the job is over; calls `meanwhile` between the steps."""
@@ -205,8 +205,8 @@ def test_a_worker_takes_no_job_from_itself(bench: Bench, monkeypatch: pytest.Mon
 
     def late(context: Any, row: JobRow, hold: Hold, *given: Any) -> running.Running:
         starts.append(row.id)
-        with bench.service.database.change() as connection:
-            connection.execute(update(jobs).values(lease=1.0))
+        with bench.service.database.writing() as db:
+            db.execute(update(JobRow).values(lease=1.0))
         return start(context, row, hold, *given)
 
     monkeypatch.setattr(running, "start", late)

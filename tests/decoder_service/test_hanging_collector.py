@@ -74,4 +74,4 @@ def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging)
     assert [one.name for one in found.metrics] == ["homepage"]
     assert "the collector has not answered for" in found.problem
     assert "what it said before is shown" in found.problem
-    assert "does not answer now" in metrics.public().problem
+    assert "does not answer now" in metrics.public()[1]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from decoder_service.shell.telemetry import counts_of
+from decoder_service.shell.health import counts_of
 from tests.decoder_service.support import Running, decode_spec, running, submit
 from tests.decoder_service.test_bodies import all_routes
 

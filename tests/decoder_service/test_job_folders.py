@@ -9,11 +9,12 @@ import threading
 from pathlib import Path
 
 import psutil
+from sqlalchemy import delete
 
 from decoder_service.jobs.specs import CountSource, JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.shell.models import aggregates
+from decoder_service.shell.models import AggregateRow, aggregate_readers
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.folders import PREFIX, delete_left_folders, make_folder
@@ -97,9 +98,9 @@ def test_a_job_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
     given = {"source": CountSource(aggregates=[sha]), "candidates": {"numbers": [0, 9]}}
     spec = JobSpec.model_validate({"operation": "decode", **given})
     job = service.jobs.submit(ana, spec)
-    with service.database.change() as connection:
-        connection.exec_driver_sql("DELETE FROM aggregate_readers")
-        connection.execute(aggregates.delete())
+    with service.database.writing() as db:
+        db.execute(delete(aggregate_readers))
+        db.execute(delete(AggregateRow))
     turns = iter([False, True])
     Worker(service.database, settings, make_log("error")).run(lambda: next(turns))
     found = service.jobs.get(ana, job.id)

@@ -15,7 +15,7 @@ from decoder_service.people.permissions import Role
 from decoder_service.schedules.rows import load_schedules
 from decoder_service.schedules.rules import spec_of_schedule
 from decoder_service.shell.database import ServiceDatabase, make_engine
-from decoder_service.shell.models import metadata
+from decoder_service.shell.models import Base
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server.errors import SchemaError
@@ -62,19 +62,19 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
     key = service.access.create_key(COMMAND_LINE, "ann", Role.ANALYST).text
     person = service.access.person_of_key(key).id
     values = {"person": person, "spec": json.dumps(SPEC), "yes": True, "no": False, "content": b"x"}
-    with service.database.change() as connection:
+    with service.database.writing() as db:
         for statement in OLD:
-            connection.execute(text(statement), values)
+            db.execute(text(statement), values)
     service.close()
     database = ServiceDatabase(make_engine(database_url))
     with pytest.raises(SchemaError, match=r"at schema 0013_daily_series.*rappor migrate"):
         prepare(database)
     assert migrate(database) == ("0013_daily_series", "0016_default_schedules")
     prepare(database)
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
-        schedule, *defaults = sorted(load_schedules(connection, true()), key=lambda one: one.name)
+    with database.reading() as db:
+        context = MigrationContext.configure(db.connection(), opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+        schedule, *defaults = sorted(load_schedules(db, true()), key=lambda one: one.name)
         listed = [spec_of_schedule(one).candidates.list for one in defaults]
         assert [(one.name, one.enabled) for one in defaults] == [
             ("page by day", True), ("theme by day", False)
@@ -85,10 +85,10 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
         assert (spec.operation, spec.options.correction, spec.candidates.version) == (
             "decode", "bonferroni", 2
         )  # fmt: skip
-        (alarm,) = load_alarms(connection, ["s"])
+        (alarm,) = load_alarms(db, ["s"])
         assert (alarm.name, alarm.target) == ("ops", "https://hook.example/")
         for table in ("results", "result_files", "jobs", "schedule_windows"):
-            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
+            assert db.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
     database.close()
     again = make_service(ServiceSettings(database=database_url))
     assert again.access.person_of_key(key).name == "ann"

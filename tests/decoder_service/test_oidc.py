@@ -215,10 +215,10 @@ def test_schedules_run_days_after_a_sign_in(served: tuple[Running, str]) -> None
     with browser() as one:
         one.sign_in(served[0].url, "adam")
     people = service.access.list_identities(COMMAND_LINE)
-    adam = next(row for row in people if row.name == "adam")
-    with service.database.read() as connection:
-        held = service.access.person_of_id(connection, adam.person_id)
+    adam = next(row for row in people if row.person.name == "adam")
+    with service.database.reading() as db:
+        held = service.access.person_of_id(db, adam.person_id)
         assert held is not None
         assert held.role == "analyst"
-    with service.database.read() as connection:
-        assert person_of_id(connection, adam.person_id, adam.seen + 1) is None
+    with service.database.reading() as db:
+        assert person_of_id(db, adam.person_id, adam.seen + 1) is None

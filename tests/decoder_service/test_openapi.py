@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 
 from decoder_service.shell.app import create_app
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.models import metadata
+from decoder_service.shell.models import Base
 from decoder_service.shell.settings import ServiceSettings
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
@@ -26,6 +26,6 @@ def test_the_written_document_matches_the_code(settings: ServiceSettings) -> Non
 
 
 def test_the_migrations_make_the_tables_of_the_models(database: ServiceDatabase) -> None:
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, metadata) == []
+    with database.reading() as db:
+        context = MigrationContext.configure(db.connection(), opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []

@@ -8,11 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from decoder_service.alarms.rows import AlarmRow, save_alarm
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rows import load_results
-from decoder_service.schedules.rows import ScheduleRow, save_schedule
-from decoder_service.shell.models import results
+from decoder_service.shell.database import save
+from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
 from decoder_service.shell.versions import decoder_version
 from tests.decoder_service.support import (
     STRINGS,
@@ -38,12 +37,18 @@ def things(served: Running) -> dict[str, str]:
         spec = decode_spec(ana, candidates={"list": listed})
         job = submit(ana, spec)
     found = {"list": listed, "job": job, "aggregate": spec["source"]["aggregates"][0]}
-    schedule = ("5" * 16, "s", served.people["ana"].id, "homepage", "day", SPEC, False, 0.0)
-    alarm = ("a" * 16, "5" * 16, "n", "ops", "{}", False, 0.0)
-    with served.service.database.change() as connection:
-        save_schedule(connection, ScheduleRow(*schedule))
-        save_alarm(connection, AlarmRow(*alarm))
-    found |= {"schedule": schedule[0], "alarm": alarm[0]}
+    schedule = ScheduleRow(
+        id="5" * 16, name="s", owner=served.people["ana"].id, metric="homepage", every="day",
+        spec=SPEC, enabled=False, created=0.0,
+    )  # fmt: skip
+    alarm = AlarmRow(
+        id="a" * 16, schedule_id="5" * 16, name="n", target="ops", rules="{}", show_values=False,
+        created=0.0,
+    )  # fmt: skip
+    with served.service.database.writing() as db:
+        save(db, schedule)
+        save(db, alarm)
+    found |= {"schedule": schedule.id, "alarm": alarm.id}
     for name, released in (("result", False), ("released", True)):
         found[name] = _store(served, name, released, found["aggregate"])
     return found
@@ -237,6 +242,6 @@ def test_a_released_result_can_be_taken_back(served: Running, things: dict[str, 
         assert "spec" not in vic.get(path).json()["manifest"]
         ana.post(f"{path}/release", json={"released": False})
         assert vic.get(path).status_code == 404
-    with served.service.database.read() as connection:
-        row = load_results(connection, results.c.id == things["result"], 1)[0]
+    with served.service.database.reading() as db:
+        row = load_results(db, ResultRow.id == things["result"], 1)[0]
     assert not row.released

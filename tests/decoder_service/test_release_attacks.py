@@ -14,7 +14,8 @@ from sqlalchemy import update
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
 from decoder_service.releases import rows
-from decoder_service.shell.models import release_files, releases, results
+from decoder_service.results.rows import RELEASE_FILES
+from decoder_service.shell.models import KeyRow, ReleaseRow, ResultRow, release_files
 from disclosure.release import make_keys
 from rappor_cli.main import main
 from tests.decoder_service.release_support import (
@@ -60,15 +61,15 @@ def test_altered_proposals_are_neither_approved_nor_signed(
     ):
         asked = proposal(f"{name} {with_digest}", result)
         release = propose(served, "ana", asked)["id"]
-        with served.service.database.change() as connection:
-            old = rows.load_release_file(connection, release, name)
+        with served.service.database.writing() as db:
+            old = RELEASE_FILES.read(db, release, name)
             assert old is not None
             new = old.replace(b"0.5", b"0.6").replace(b"public", b"secret") + b"\n"
             values: dict[str, Any] = {"content": zlib.compress(new)}
             if with_digest:
                 values |= {"sha256": sha256(new).hexdigest(), "size": len(new)}
             own = (release_files.c.release_id == release) & (release_files.c.name == name)
-            connection.execute(update(release_files).where(own).values(**values))
+            db.execute(update(release_files).where(own).values(**values))
         answer = settle(served, "root", release)
         assert answer.status_code == 409, answer.text
         assert f"file '{name}' is not as it was proposed" in answer.json()["detail"]
@@ -82,13 +83,13 @@ def test_added_or_missing_files_are_not_approved(served: Running, made: dict[str
     result = stored(served, made, "ana")
     for name in ("extra.csv", ""):
         release = propose(served, "ana", proposal(f"added {name}".strip(), result))["id"]
-        with served.service.database.change() as connection:
+        with served.service.database.writing() as db:
             if name:
-                rows.add_files(connection, release, {name: b"more\n"})
+                rows.add_files(db, release, {name: b"more\n"})
             else:
                 own = release_files.c.release_id == release
                 gone = own & (release_files.c.name == "release.csv")
-                connection.execute(release_files.delete().where(gone))
+                db.execute(release_files.delete().where(gone))
         assert settle(served, "root", release).status_code == 409
 
 
@@ -100,10 +101,10 @@ def test_revoked_keys_approve_nothing(
     service, holds = served.service, Access.check_holds
     root = served.people["root"]
 
-    def revoked_first(self: Access, connection: Any, person: Any) -> None:
-        key = update(keys_table()).where(keys_table().c.key_id == root.key_id)
-        connection.execute(key.values(revoked=1.0))
-        holds(self, connection, person)
+    def revoked_first(self: Access, db: Any, person: Any) -> None:
+        key = update(KeyRow).where(KeyRow.key_id == root.key_id)
+        db.execute(key.values(revoked=1.0))
+        holds(self, db, person)
 
     monkeypatch.setattr(Access, "check_holds", revoked_first)
     assert settle(served, "root", release).status_code == 401
@@ -112,12 +113,6 @@ def test_revoked_keys_approve_nothing(
     service.access.revoke_key(COMMAND_LINE, root.key_id)
     assert settle(served, "root", release).status_code == 401
     assert settle(served, "rita", release).status_code == 200
-
-
-def keys_table() -> Any:
-    from decoder_service.shell.models import keys
-
-    return keys
 
 
 def test_proposers_keys_are_replaced_and_revoked(served: Running, made: dict[str, bytes]) -> None:
@@ -147,9 +142,9 @@ def test_approvers_learn_of_superseded_or_deleted_results(
     asked = {**proposal("a", old), "note": "two"}
     release = propose(served, "ana", asked)["id"]
     deleted = propose(served, "ana", proposal("b", gone))["id"]
-    with served.service.database.change() as connection:
-        newer = update(results).where(results.c.id == later)
-        connection.execute(newer.values(supersedes=old))
+    with served.service.database.writing() as db:
+        newer = update(ResultRow).where(ResultRow.id == later)
+        db.execute(newer.values(supersedes=old))
     with served.client("ana") as ana:
         assert ana.delete(f"/v1/results/{gone}").status_code == 200
     (source,) = get(served, "root", f"/v1/releases/{release}").json()["sources"]
@@ -219,6 +214,6 @@ def test_before_the_approval_nobody_else_reads_anything(
                         )
                         assert answer.status_code in (403, 404), (who, act, answer.text)
                         assert "hush" not in answer.text
-    with served.service.database.read() as connection:
-        (row,) = rows.load_releases(connection, releases.c.id == identity, 1)
+    with served.service.database.reading() as db:
+        (row,) = rows.load_releases(db, ReleaseRow.id == identity, 1)
     assert (row.state, row.reviewer) == ("rejected", served.people["root"].id)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.shell.errors import SettingsError
-from decoder_service.shell.models import results
+from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service
 from disclosure.release import key_id, load_public_key, make_keys
 from rappor_cli.main import main
@@ -155,8 +156,8 @@ def test_releases_are_kept_as_long_as_is_said(
     digests = get(served, "root", f"/v1/releases/{refused}").json()["files"]
     assert all(len(file["sha256"]) == 64 for file in digests)
     after(36_500)
-    with served.service.database.read() as connection:
-        assert connection.execute(results.select()).all() == []  # what it was made of is gone
+    with served.service.database.reading() as db:
+        assert db.scalars(select(ResultRow)).all() == []  # what it was made of is gone
     for release in (kept, waiting):
         folder = download(served, "root", release, tmp_path / release)
         assert main(["release", "verify", str(folder), "--digests-only"]) == 0

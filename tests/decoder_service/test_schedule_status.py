@@ -127,9 +127,9 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
         ana.put(f"/v1/schedules/{schedule}", json=drop(given, "metric", "every"))
         assert status_of(scheduling, schedule)["state"] == "ready"
         ana.delete(f"/v1/lists/{listed}")
-    assert f"there is no list {listed}" in status_of(scheduling, schedule)["reason"]
+    assert f"there is no list '{listed}" in status_of(scheduling, schedule)["reason"]
     for row in scheduling.service.access.list_keys(scheduling.people["root"]):
-        if row.name == "ana":
+        if row.person.name == "ana":
             scheduling.service.access.revoke_key(scheduling.people["root"], row.key_id)
     with scheduling.client("root") as root:
         told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
@@ -152,8 +152,10 @@ def test_a_schedule_without_a_collector_is_blocked(
 
     alone = make_service(settings_of(url))
     person = alone.access.person_of_key(key)
-    assert alone.statuses.of(person, made["id"]).state == "ready"  # as the other process found
+    assert (
+        alone.statuses.of_row(alone.schedules.get(person, made["id"])).state == "ready"
+    )  # as the other process found
     alone.tick()
-    said = alone.statuses.of(person, made["id"])
+    said = alone.statuses.of_row(alone.schedules.get(person, made["id"]))
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()

@@ -16,7 +16,7 @@ from sqlalchemy import func, select, update
 from decoder_service.jobs.specs import Choices
 from decoder_service.schedules.choices import Every, ScheduleChoices, period_end, period_start
 from decoder_service.schedules.rules import spec_of_schedule
-from decoder_service.shell.models import alarm_events, alarms, jobs, schedule_windows
+from decoder_service.shell.models import AlarmRow, EventRow, JobRow, WindowRow
 from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import (
@@ -66,8 +66,8 @@ def windows_of(served: Running, schedule: str) -> list[dict[str, Any]]:
 
 
 def count(service: DecoderService, table: Any) -> int:
-    with service.database.read() as connection:
-        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+    with service.database.reading() as db:
+        return int(db.execute(select(func.count()).select_from(table)).scalar_one())
 
 
 def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_each_sealed_day_is_decoded_once(service: Running, tmp_path: Path) -> No
     assert {one["state"] for one in found} == {"done"}
     assert [one["num_reports"] for one in found] == [1000, 1000, 250, 1000]
     again = service.service.tick()
-    assert (again.queued, again.ended, count(service.service, jobs)) == (0, 0, 4)
+    assert (again.queued, again.ended, count(service.service, JobRow)) == (0, 0, 4)
     with service.client("ana") as ana, service.client("ben") as ben:
         series = ana.get(f"/v1/schedules/{schedule}/series").json()["series"][0]
         assert ben.get(f"/v1/schedules/{schedule}/series").status_code == 404
@@ -104,7 +104,7 @@ def test_simultaneous_ticks_queue_a_window_once(service: Running, collector: Liv
 
     with ThreadPoolExecutor(len(others)) as pool:
         assert sum(pool.map(tick, others)) == len(DAYS)
-    assert count(service.service, jobs) == count(service.service, schedule_windows) == len(DAYS)
+    assert count(service.service, JobRow) == count(service.service, WindowRow) == len(DAYS)
     for one in others:
         one.close()
 
@@ -138,7 +138,7 @@ def test_changes_while_windows_are_queued_hold(
 
     monkeypatch.setattr(type(asking), "aggregate", asked)
     assert other.tick().queued == 0
-    assert count(service.service, jobs) == count(service.service, schedule_windows) == 0
+    assert count(service.service, JobRow) == count(service.service, WindowRow) == 0
     assert other.tick().queued == (len(DAYS) if act == "edit" else 0)
     other.close()
 
@@ -213,11 +213,11 @@ def test_alarms_tell_each_cause_once(service: Running, tmp_path: Path) -> None:
     assert {("fewer_reports", days[2]), ("new_value", days[3]), ("change", days[3])} <= told
     assert not [rule for rule, day in told if day in days[:2] and rule != "cohort"]
     assert not any("values" in one for one in shown["events"])
-    before = count(service.service, alarm_events)
-    with service.service.database.change() as connection:  # ended again, as after a restored copy
-        connection.execute(update(schedule_windows).values(state="waiting", result_id=None))
+    before = count(service.service, EventRow)
+    with service.service.database.writing() as db:  # ended again, as after a restored copy
+        db.execute(update(WindowRow).values(state="waiting", result_id=None))
     assert service.service.ticker.tick().ended == 4
-    assert count(service.service, alarm_events) == before
+    assert count(service.service, EventRow) == before
 
 
 def test_undecodable_windows_are_tried_thrice_and_told(service: Running, tmp_path: Path) -> None:
@@ -229,14 +229,14 @@ def test_undecodable_windows_are_tried_thrice_and_told(service: Running, tmp_pat
     ticker = service.service.ticker
     ticker.tick()
     for number in range(1, 4):
-        with service.service.database.change() as connection:
-            connection.execute(
-                update(jobs).values(state="failed", ended=clock().timestamp(), reason="broken")
+        with service.service.database.writing() as db:
+            db.execute(
+                update(JobRow).values(state="failed", ended=clock().timestamp(), reason="broken")
             )
         late = replace(ticker, clock=lambda n=number: clock() + timedelta(hours=n))
         assert late.tick().ended == (4 if number == 3 else 0)
     assert {one["state"] for one in windows_of(service, schedule)} == {"failed"}
-    assert count(service.service, alarm_events) == 4
+    assert count(service.service, EventRow) == 4
     assert do_jobs(service.service, tmp_path) == 0
 
 
@@ -250,7 +250,7 @@ def test_refused_reports_of_a_day_are_told_once(service: Running) -> None:
     assert window_events.wants_refusals()
     for accepted, refused in ((1000.0, 50.0), (2000.0, 100.0), (2100.0, 400.0), (2200.0, 900.0)):
         window_events.store_refusals(accepted, refused)
-    assert count(service.service, alarm_events) == 1
+    assert count(service.service, EventRow) == 1
     assert service.service.ticker.collector is not None
     assert service.service.ticker.collector.counters() == (0.0, 0.0)
 
@@ -273,7 +273,7 @@ def test_deleting_a_schedule_takes_its_alarms(service: Running, tmp_path: Path) 
         service.service.tick()
         assert ana.delete(path).status_code == 200
         assert ana.get(path).status_code == 404
-    assert count(service.service, alarms) == count(service.service, schedule_windows) == 0
+    assert count(service.service, AlarmRow) == count(service.service, WindowRow) == 0
 
 
 @pytest.mark.parametrize(

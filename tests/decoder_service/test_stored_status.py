@@ -9,10 +9,13 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import delete
+
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.schedules.choices import NewSchedule
 from decoder_service.schedules.status import ScheduleState, ScheduleStatus, shown_status
 from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.models import StatusRow
 from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.support import Running, set_metrics, settings_of, with_people
 from tests.decoder_service.test_pages import signed_in
@@ -75,10 +78,8 @@ def test_a_schedule_that_no_process_checks_says_so(scheduling: Running) -> None:
         assert said.state == state
     assert "no process has checked it since" in said.reason
     assert "an operator starts rappor decoder serve" in said.reason
-    with scheduling.service.database.change() as connection:
-        from decoder_service.shell.models import schedule_statuses
-
-        connection.execute(schedule_statuses.delete())  # as after the upgrade
+    with scheduling.service.database.writing() as db:
+        db.execute(delete(StatusRow))  # as after the upgrade
     assert "no process has checked it yet" in told(scheduling, made["id"])["reason"]
     scheduling.service.tick()
     assert told(scheduling, made["id"])["state"] == "waiting"

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from decoder_service.shell.clock import utc_now
-from decoder_service.shell.models import jobs
+from decoder_service.shell.models import JobRow
 from decoder_service.shell.service import make_service
 from rappor_cli.main import main
 from tests.decoder_service.in_process import do_jobs
@@ -26,8 +26,8 @@ def metric_lines(served: Running) -> dict[str, float]:
 def test_metrics_count_and_name_nobody(database_url: str) -> None:
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         submit(ana, decode_spec(ana))
-        with served.service.database.change() as connection:
-            connection.execute(update(jobs).values(created=jobs.c.created - 100))
+        with served.service.database.writing() as db:
+            db.execute(update(JobRow).values(created=JobRow.created - 100))
         found = metric_lines(served)
         assert found['rappor_decoder_jobs{state="queued"}'] == 1
         assert 99 < found["rappor_decoder_oldest_queued_seconds"] < 200
@@ -71,5 +71,5 @@ def test_a_copy_is_put_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert root.get(f"/v1/jobs/{job}").json()["state"] == "queued"
     wrong = tmp_path / "wrong"
     wrong.write_bytes(b"no database")
-    assert main(["restore", str(wrong), "--database", f"{back}2"]) == 1
+    assert main(["restore", str(wrong), "--discard-open-days", "--database", f"{back}2"]) == 1
     assert "not" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from decoder_service.shell.clock import utc_now
-from decoder_service.shell.models import result_files, results
+from decoder_service.shell.models import ResultRow, result_files
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from tests.decoder_service.in_process import do_jobs
@@ -28,13 +28,13 @@ MOST = 1 << 20  # the least that can be set
 
 def full(served: Running, who: str, held: int = MOST) -> None:
     """Let the results of a person hold so much."""
-    with served.service.database.change() as connection:
-        connection.execute(update(results).values(stored=held))
+    with served.service.database.writing() as db:
+        db.execute(update(ResultRow).values(stored=held))
 
 
 def stored_files(served: Running) -> int:
-    with served.service.database.read() as connection:
-        return int(connection.execute(select(func.count()).select_from(result_files)).scalar_one())
+    with served.service.database.reading() as db:
+        return int(db.execute(select(func.count()).select_from(result_files)).scalar_one())
 
 
 def done(served: Running, client: Any, folder: Path, **changes: Any) -> str:
@@ -53,9 +53,9 @@ def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) 
         result = done(served, ana, tmp_path)
         usage = ana.get("/v1/usage").json()
         assert usage["result_bytes"]["most"] == MOST
-        with served.service.database.read() as connection:
+        with served.service.database.reading() as db:
             counted = select(func.sum(func.length(result_files.c.content)))
-            assert usage["result_bytes"]["held"] == connection.execute(counted).scalar_one() > 0
+            assert usage["result_bytes"]["held"] == db.execute(counted).scalar_one() > 0
         assert root.get("/v1/usage").json()["result_bytes"] == {"held": 0, "most": 50 << 30}
         full(served, "ana")
         spec = decode_spec(ana, options={"alpha": 0.01})
@@ -99,8 +99,8 @@ def test_unheld_and_superseded_results_are_deleted(database_url: str, tmp_path: 
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         old = done(served, ana, tmp_path)
         new = done(served, ana, tmp_path, options={"alpha": 0.01})
-        with served.service.database.change() as connection:
-            connection.execute(update(results).where(results.c.id == new).values(supersedes=old))
+        with served.service.database.writing() as db:
+            db.execute(update(ResultRow).where(ResultRow.id == new).values(supersedes=old))
         assert served.service.delete_unneeded_results() == 0
         days = {"keep_superseded_days": 7, "tick_seconds": 0}
         settings = ServiceSettings(database=database_url, **days)
@@ -109,8 +109,8 @@ def test_unheld_and_superseded_results_are_deleted(database_url: str, tmp_path: 
             assert service.delete_unneeded_results() == deleted
             service.close()
         assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [new]
-        with served.service.database.change() as connection:
-            connection.execute(text("DELETE FROM result_readers"))
+        with served.service.database.writing() as db:
+            db.execute(text("DELETE FROM result_readers"))
         assert served.service.delete_unneeded_results() == 1
         assert stored_files(served) == 0
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import func, select
 
 from decoder_service.jobs.rows import LIVE
-from decoder_service.shell.models import jobs, results
+from decoder_service.shell.models import JobRow, ResultRow
 from tests.decoder_service.support import (
     Running,
     await_busy,
@@ -103,10 +103,10 @@ def _runs(process: psutil.Process) -> bool:
 
 def _nothing_is_left(served: Running, folder: Path, nursery: Nursery, done: int) -> None:
     """One result a job, no job held, and no folder of a dead worker once another has started."""
-    with served.service.database.read() as connection:
-        stored = connection.execute(select(func.count()).select_from(results)).scalar_one()
-        held = select(func.count()).where(jobs.c.token.is_not(None))
-        assert (stored, connection.execute(held).scalar_one()) == (done, 0)
+    with served.service.database.reading() as db:
+        stored = db.execute(select(func.count()).select_from(ResultRow)).scalar_one()
+        held = select(func.count()).where(JobRow.token.is_not(None))
+        assert (stored, db.execute(held).scalar_one()) == (done, 0)
     nursery.start()
 
     def left() -> list[Path]:

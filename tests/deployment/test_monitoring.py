@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.telemetry import Telemetry
-from decoder_service.shell import telemetry
+from decoder_service.shell.health import prometheus_text
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import prepare
@@ -32,7 +32,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     path = tmp_path_factory.mktemp("monitoring") / "d.sqlite"
     service = make_service(ServiceSettings(database=f"sqlite:///{path}"))
     prepare(service.database)
-    texts = Telemetry().render(), telemetry.render(service)
+    texts = Telemetry().render(), prometheus_text(service)
     service.close()
     found: dict[str, set[str]] = {}
     for text in texts:

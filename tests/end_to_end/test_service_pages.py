@@ -115,8 +115,8 @@ def start(
 
 def choose_list(page: Any) -> None:
     """The first list that a form offers, if it takes one."""
-    if page.locator("#list-names option").count():
-        page.fill("input[name=list]", page.get_attribute("#list-names option", "value"))
+    if page.locator("select[name=list] option").count() > 1:
+        page.select_option("select[name=list]", index=1)
 
 
 def open_result(page: Any) -> str:

@@ -287,7 +287,7 @@ RELEASES = (
     ),
     Mutation(
         "own-release-approved", "another person approves what one proposed",
-        "decoder_service/releases/decisions.py", "tests/decoder_service/test_releases.py",
+        "decoder_service/releases/sources.py", "tests/decoder_service/test_releases.py",
         "if mine and state != ReleaseState.WITHDRAWN:",
         "if False:",
     ),

@@ -1,0 +1,169 @@
+"""Sessions of browsers, made from keys or by an identity provider: the API and the pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+from pydantic import StringConstraints
+from starlette.concurrency import run_in_threadpool
+
+from decoder_service.jobs.specs import StrictModel
+from decoder_service.people.oidc import Provider
+from decoder_service.people.permissions import Person
+from decoder_service.shell.errors import AuthenticationError, NoGroupError, NotFoundError, RoleError
+from decoder_service.shell.guard import GuardedRoute, without_key
+from decoder_service.shell.requests import Me, Service, service_of, set_session, sign_in, sign_out
+from decoder_service.shell.service import BACK
+from decoder_service.shell.web import Form, redirect, render
+from decoder_service.shell.web import router as new_router
+
+router = APIRouter(tags=["sessions"], route_class=GuardedRoute)
+
+
+class SignIn(StrictModel):
+    """A key, to be exchanged for a session."""
+
+    key: Annotated[str, StringConstraints(max_length=200)]
+
+
+@router.post("/v1/session", operation_id="signIn")
+@without_key
+def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
+    """Make a session from a key; the browser gets it as a cookie."""
+    return shown_person(sign_in(request, response, body.key))
+
+
+@router.get("/v1/session", operation_id="getSession")
+def get_session(person: Me) -> dict[str, Any]:
+    """Who is asking."""
+    return shown_person(person)
+
+
+@router.get("/v1/usage", operation_id="getUsage")
+def get_usage(service: Service, person: Me) -> dict[str, Any]:
+    """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
+    return service.usage.of(person)
+
+
+@router.delete("/v1/session", operation_id="signOut")
+def delete_session(request: Request, response: Response) -> dict[str, Any]:
+    """End the session."""
+    sign_out(request, response)
+    return {"signed_out": True}
+
+
+def shown_person(person: Person) -> dict[str, Any]:
+    """A person as shown to themselves."""
+    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
+
+
+pages = new_router()
+
+
+@pages.get("/")
+@without_key
+def home() -> Response:
+    """The metrics are where everything starts."""
+    return redirect("/metrics")
+
+
+@pages.get("/sign-in")
+@without_key
+async def form(request: Request, next: str = "", left: bool = False) -> Response:
+    """The page that asks for a key. left: whether somebody just signed out, but not of their
+    provider."""
+    provider, leave = service_of(request).provider, None
+    if provider is not None and left:
+        public = (service_of(request).settings.public_url or "").rstrip("/")
+        leave = await provider.leave_url(f"{public}/sign-in")
+    return _sign_in_page(request, local_address(next), leave=leave)
+
+
+@pages.post("/sign-in")
+@without_key
+def enter(request: Request, form: Form) -> Response:
+    """Make a session, and go where the person wanted to."""
+    there = local_address(form.text("next"))
+    answer = redirect("/metrics") if not there else _to(there)
+    try:
+        sign_in(request, answer, form.text("key"))
+    except AuthenticationError as error:
+        return _sign_in_page(request, there, 401, problem=str(error))
+    return answer
+
+
+@pages.post("/sign-out")
+def leave(request: Request, person: Me, form: Form) -> Response:
+    """End the session."""
+    del form
+    of_provider = service_of(request).provider is not None and not person.key_id
+    answer = redirect("/sign-in", left="1" if of_provider else "")
+    sign_out(request, answer)
+    return answer
+
+
+def _to(there: str) -> Response:
+    answer = redirect("/metrics")
+    answer.headers["location"] = there
+    return answer
+
+
+def _sign_in_page(
+    request: Request, there: str, status: int = 200, *, problem: str = "", leave: str | None = None
+) -> Response:
+    """The form to sign in. there: the page to go to then. leave: where to sign out, too."""
+    provider = service_of(request).provider
+    host = "" if provider is None else provider.host
+    return render(
+        request, "sign_in.html.j2", None, status,
+        next=there, problem=problem, provider=host, leave=leave or "",
+    )  # fmt: skip
+
+
+def local_address(address: str) -> str:
+    """An address of this service, or nothing: a link from elsewhere must not lead elsewhere."""
+    plain = address.isascii() and address.isprintable() and "\\" not in address
+    return address if plain and address.startswith("/") and not address.startswith("//") else ""
+
+
+@pages.get("/sign-in/provider")
+@without_key
+async def begin(request: Request, next: str = "") -> Response:
+    """Redirect the browser to the provider, with a cookie that is required on its return."""
+    answer = redirect("/sign-in")
+    answer.headers["location"] = await _provider(request).begin(request, local_address(next))
+    answer.headers["referrer-policy"] = "no-referrer"
+    return answer
+
+
+@pages.get(BACK)
+@without_key
+async def back(request: Request) -> Response:
+    """Make a session of who comes back.
+
+    The page that is sent goes on by itself: a redirect would belong to the provider's navigation,
+    with which a browser does not send the session's strict cookie.
+    """
+    provider, access = _provider(request), service_of(request).access
+    try:
+        claimed, there = await provider.finish(request)
+        person, token = await run_in_threadpool(access.sign_in_claimed, provider.issuer, claimed)
+    except (AuthenticationError, RoleError) as error:
+        if isinstance(error, NoGroupError):
+            await run_in_threadpool(access.forget_role, provider.issuer, error.subject)
+        status = 403 if isinstance(error, RoleError) else 401
+        return render(
+            request, "sign_in.html.j2", None, status,
+            next="", problem=str(error), provider=provider.host, leave="",
+        )  # fmt: skip
+    answer = render(request, "signed_in.html.j2", person, there=local_address(there) or "/metrics")
+    set_session(request, answer, token)
+    return answer
+
+
+def _provider(request: Request) -> Provider:
+    found = service_of(request).provider
+    if found is None:
+        raise NotFoundError("no identity provider is set up here; sign in with a key")
+    return found
