@@ -40,6 +40,7 @@ from rappor_server.errors import (
     SchemaError,
     SettingsError,
     StorageError,
+    drop_traces,
 )
 from rappor_server.errors import ServerError as CollectorError
 
@@ -114,19 +115,3 @@ class NotServedError(CollectorError):
 
 class MetricChangeError(CollectorError):
     """A change of a metric would weaken privacy and was not asked for with `--weaken`."""
-
-
-def drop_traces(error: BaseException) -> None:
-    """Remove the tracebacks from an error and from its causes.
-
-    The frames of a traceback hold the body of the request, and one that awaited a thread's error
-    holds the error, too: a cycle, which would keep both until a full garbage collection.
-    """
-    seen: set[int] = set()
-    behind: list[BaseException | None] = [error]
-    while behind:
-        one = behind.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            behind += [one.__cause__, one.__context__]
-            one.__traceback__ = None

@@ -17,9 +17,10 @@ from multiprocessing import connection
 from time import sleep
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from collector.app import App, create_app, prepare_database
+from collector.app import create_app, prepare_database
 from collector.domain.clock import Clock
 from collector.errors import CollectorError, SettingsError
 from collector.settings import PREFIX, Settings, load_settings
@@ -100,7 +101,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
     }
 
 
-def app_of_worker() -> App:
+def app_of_worker() -> FastAPI:
     """Build the app of one of several worker processes, from environment variables."""
     _end_with_supervisor()
     forget_dead_workers()  # this one may stand in for one that was killed
@@ -123,7 +124,7 @@ def _end_with_supervisor() -> None:
     threading.Thread(target=end, name="supervisor-watch", daemon=True).start()
 
 
-def _lasting(app: App) -> App:
+def _lasting(app: FastAPI) -> FastAPI:
     """Tell the garbage collector that all that is here now stays, so that it looks at it no more.
 
     For a process that only serves.
@@ -150,7 +151,7 @@ def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iter
         yield url
 
 
-def _config(app: App | str, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
     return server_config(
         app,
         host=settings.host,

@@ -108,10 +108,10 @@ def submit(request: Request, person: Reader, form: Form) -> Response:
         spec = spec_of_form(asked.operation, asked.decoder, as_ids(form, lists))
         row = service_of(request).jobs.submit(person, spec)
     except RapporError as error:
-        if status_of(error)[0] not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
+        if status_of(error) not in (404, 422, 429, 503) or not isinstance(error, ServiceError):
             raise
         field = error.field if isinstance(error, FieldError) else ""
-        return _form(request, person, asked, form, str(error), status_of(error)[0], field)
+        return _form(request, person, asked, form, str(error), status_of(error), field)
     return redirect(f"/jobs/{row.id}")
 
 

@@ -141,7 +141,7 @@ def propose(request: Request, person: Reader, form: Form) -> Response:
         asked = parsed(NewRelease, given)
         row = service_of(request).releases.propose(person, asked)
     except ServiceError as error:
-        status, _ = status_of(error)
+        status = status_of(error)
         field = error.field if isinstance(error, FieldError) else ""
         return _form(request, person, form, str(error), status, field)
     return redirect(f"/releases/{row.id}")

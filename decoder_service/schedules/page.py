@@ -179,7 +179,7 @@ def _shown(
         request,
         "schedule.html.j2",
         person,
-        200 if error is None else status_of(error)[0],
+        200 if error is None else status_of(error),
         row=row,
         schedule_status=service.statuses.of_row(row),
         chosen=chosen(
@@ -252,7 +252,7 @@ def _version(given: dict[str, Any]) -> str | None:
 def _again(
     request: Request, person: Person, row: ScheduleRow | None, form: Posted, error: ServiceError
 ) -> Response:
-    status = status_of(error)[0]
+    status = status_of(error)
     if status not in (404, 422, 429):
         raise error
     field = error.field if isinstance(error, FieldError) else ""
