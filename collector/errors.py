@@ -7,7 +7,7 @@ RapporError
     |-- StorageError           the database cannot be reached or cannot write; nothing was counted
     |   |-- ConflictError      another process changed the same rows first; repeat
     |   |-- DamagedBlocksError   rows of closed days are not what was written
-    |   `-- CounterFullError   a counter of one cohort, day and worker takes no more
+    |   `-- CounterFullError   a counter of one cohort takes no more reports
     |-- OverloadedError        the queue is full, or the collector is shutting down; try again
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
@@ -73,7 +73,7 @@ __all__ = [
 
 
 class CounterFullError(StorageError):
-    """A counter of one cohort, day and worker takes no more reports."""
+    """A counter of one cohort takes no more reports."""
 
 
 class DamagedBlocksError(StorageError):
