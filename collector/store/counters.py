@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -34,8 +33,7 @@ class Cell(NamedTuple):
     cohort: int
 
 
-@dataclass(frozen=True, slots=True)
-class CohortSum:
+class CohortSum(NamedTuple):
     """Reports of one cohort, and the counts of their bits as stored lanes."""
 
     num_reports: int
@@ -66,6 +64,8 @@ def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
     """
     sums: dict[Cell, CohortSum] = {}
     for place, cohorts in sorted(additions.items()):
+        if not cohorts:  # all reports were refused
+            continue
         lanes = lane_sums(cohorts)
         for cohort in sorted(cohorts):
             sums[Cell(*place, cohort)] = CohortSum(len(cohorts[cohort]), lanes[cohort])

@@ -145,7 +145,7 @@ def _opened(rows: Iterable[Any]) -> Opened:
 
 def _totals(added: Mapping[Cell, CohortSum], stored: Iterable[Any]) -> list[tuple[Any, ...]]:
     """The rows to write: what is added, and what was stored of it before."""
-    before = {Cell(*row[:3]): CohortSum(*row[3:]) for row in stored}
+    before = {row[:3]: CohortSum(*row[3:]) for row in stored}
     rows: list[tuple[Any, ...]] = []
     for cell, reports in added.items():
         total = before.get(cell, NO_REPORTS).plus(reports)
