@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.broker.front import make_front
@@ -26,8 +23,8 @@ from collector.domain.clock import Clock, GuardedClock
 from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
-from collector.errors import RequestError, SettingsError
-from collector.problems import Refuser
+from collector.errors import SettingsError
+from collector.problems import RULES
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, reports
 from collector.routes.dependencies import AppComponents, make_limits
@@ -35,15 +32,13 @@ from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
-from rappor_core.errors import RapporError
 from rappor_core.metrics.compiled import load_metrics
 from rappor_server.limits import SenderShares
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import PROBLEM_RESPONSES, problem, routing_detail
+from rappor_server.problems import PROBLEM_RESPONSES, Problems, problem
 from rappor_server.readiness import Readiness
-from rappor_server.request_bounds import get_for_head, refuse_head
+from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import check_connections, prepare
-from rappor_server.validation import request_problem
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys
@@ -59,34 +54,30 @@ _CORS: dict[str, Any] = {  # of POST /v1/reports alone
 }
 
 
-class App(FastAPI):
-    """The collector's routes; those of batches take POST past the layers that the others need.
+class BatchRoutes:
+    """Middleware that answers a POST of a batch before the layers that other routes need."""
 
-    bare: by path, the routes of batches.  origins: of pages that may send reports.
-    """
-
-    def __init__(self, bare: Mapping[str, ASGIApp], origins: Sequence[str], **options: Any) -> None:
-        super().__init__(**options)
-        self._posts = bare
-        self._bare: dict[str, ASGIApp] = dict.fromkeys(bare, self._post)
-        if origins:
-            self._bare[REPORTS_PATH] = CORSMiddleware(self._post, origins, **_CORS)
+    def __init__(self, app: ASGIApp, posts: Mapping[str, ASGIApp]) -> None:
+        """posts: the routes of batches, by path."""
+        self._app = app
+        self._posts = posts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if refusal := refuse_head(scope):
-            await refusal(scope, receive, send)
-            return
-        answer = self._bare.get(scope.get("path", ""), super().__call__)
-        await answer(get_for_head(scope), receive, send)
+        answer = self._posts.get(scope["path"]) if scope.get("method") == "POST" else None
+        await (answer or self._app)(scope, receive, send)
 
-    async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a POST by its bare route; another method gets FastAPI's 405."""
-        answer = self._posts[scope["path"]] if scope["method"] == "POST" else super().__call__
+
+class ReportsCors(CORSMiddleware):
+    """Lets pages of other origins send reports, and read nothing else."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        answer = super().__call__ if scope.get("path") == REPORTS_PATH else self.app
         await answer(scope, receive, send)
 
 
-def create_app(settings: Settings, *, clock: Clock | None = None) -> App:
+def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
     """Build the collector's ASGI application for these settings. The database is opened when the
     app starts.
 
@@ -95,13 +86,8 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> App:
     log = make_log(settings.log_level)
     redirect_libraries(log)
     parts = _make_parts(settings, clock or GuardedClock(), log)
-    refuser = Refuser(log, settings.retry_after_seconds)
-    app = App(
-        {
-            REPORTS_PATH: ReportsEndpoint(parts, refuser),
-            OHTTP_PATH: _make_ohttp(parts, refuser) or _no_relay,
-        },
-        settings.allowed_origins,
+    problems = Problems(log, RULES, settings.retry_after_seconds)
+    app = FastAPI(
         title="rappor-telemetry collector",
         version=API_VERSION,
         lifespan=_lifespan(parts, log),
@@ -113,7 +99,15 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> App:
     app.state.parts = parts
     for routes in (reports, admin, aggregates):
         app.include_router(routes.router)
-    _add_error_handlers(app, refuser)
+    problems.add_handlers(app)
+    posts: dict[str, ASGIApp] = {
+        REPORTS_PATH: ReportsEndpoint(parts, problems),
+        OHTTP_PATH: _make_ohttp(parts, problems) or _no_relay,
+    }
+    app.add_middleware(BatchRoutes, posts=posts)
+    if settings.allowed_origins:
+        app.add_middleware(ReportsCors, settings.allowed_origins, **_CORS)
+    app.add_middleware(CheckedHeads)
     return app
 
 
@@ -155,12 +149,12 @@ def _relay_keys(settings: Settings) -> RelayKeys | None:
     return cast("RelayKeys", module.RelayKeys(settings.ohttp_keys))
 
 
-def _make_ohttp(parts: AppComponents, refuser: Refuser) -> ASGIApp | None:
+def _make_ohttp(parts: AppComponents, problems: Problems) -> ASGIApp | None:
     """The route for requests through a relay; its code is loaded where one is set up."""
     if parts.relay_keys is None:
         return None
     module = import_module("collector.routes.ohttp")
-    return cast(ASGIApp, module.OhttpEndpoint(parts, refuser, parts.relay_keys))
+    return cast(ASGIApp, module.OhttpEndpoint(parts, problems, parts.relay_keys))
 
 
 async def _no_relay(scope: Scope, receive: Receive, send: Send) -> None:
@@ -248,26 +242,6 @@ def _lifespan(
             log.info("stopped")
 
     return lifespan
-
-
-def _add_error_handlers(app: FastAPI, refuser: Refuser) -> None:
-    async def ours(_request: Request, error: Exception) -> Response:
-        return refuser.answer(error)
-
-    async def http(request: Request, error: Exception) -> Response:
-        known = cast(HTTPException, error)
-        allow = (known.headers or {}).get("Allow", "")
-        asked = (request.method, request.url.path, allow)
-        detail = routing_detail(known.status_code, known.detail, *asked)
-        return problem(known.status_code, "http", detail, headers=known.headers)
-
-    async def invalid(_request: Request, error: Exception) -> Response:
-        return refuser.answer(RequestError(request_problem(cast(RequestValidationError, error))))
-
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(RapporError, ours)
-    app.add_exception_handler(Exception, ours)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ RapporError
     |-- StorageError           the database cannot be reached or cannot write; nothing was counted
     |   |-- ConflictError      another process changed the same rows first; repeat
     |   |-- DamagedBlocksError   rows of closed days are not what was written
-    |   `-- CounterFullError   a counter of one cohort, day and worker takes no more
+    |   `-- CounterFullError   a counter of one cohort takes no more reports
     |-- OverloadedError        the queue is full, or the collector is shutting down; try again
     |-- RequestError           the request itself is wrong
     |   |-- BodyTooLargeError
@@ -40,6 +40,7 @@ from rappor_server.errors import (
     SchemaError,
     SettingsError,
     StorageError,
+    drop_traces,
 )
 from rappor_server.errors import ServerError as CollectorError
 
@@ -72,7 +73,7 @@ __all__ = [
 
 
 class CounterFullError(StorageError):
-    """A counter of one cohort, day and worker takes no more reports."""
+    """A counter of one cohort takes no more reports."""
 
 
 class DamagedBlocksError(StorageError):
@@ -114,19 +115,3 @@ class NotServedError(CollectorError):
 
 class MetricChangeError(CollectorError):
     """A change of a metric would weaken privacy and was not asked for with `--weaken`."""
-
-
-def drop_traces(error: BaseException) -> None:
-    """Remove the tracebacks from an error and from its causes.
-
-    The frames of a traceback hold the body of the request, and one that awaited a thread's error
-    holds the error, too: a cycle, which would keep both until a full garbage collection.
-    """
-    seen: set[int] = set()
-    behind: list[BaseException | None] = [error]
-    while behind:
-        one = behind.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            behind += [one.__cause__, one.__context__]
-            one.__traceback__ = None

@@ -10,16 +10,15 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import connection
-from time import sleep
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from collector.app import App, create_app, prepare_database
+from collector.app import create_app, prepare_database
 from collector.domain.clock import Clock
 from collector.errors import CollectorError, SettingsError
 from collector.settings import PREFIX, Settings, load_settings
@@ -29,11 +28,11 @@ from rappor_server.database import served_alone
 from rappor_server.logs import make_log
 from rappor_server.serving import (
     Server,
-    bind,
-    listening_problem,
+    address_of,
+    announce,
+    listening,
     running,
     server_config,
-    warn_beyond_loopback,
 )
 from rappor_server.settings import is_loopback
 
@@ -49,37 +48,15 @@ def serve(settings: Settings) -> None:
         way_out = "rappor metrics push FILE --revive collects them again"
         log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
     with served_alone(settings.database, COLLECTOR), _listening(settings) as listener:
-        warn_beyond_loopback(_host(listener), log)
-        announce = partial(log.info, "listening", **_address(listener))
         if settings.workers > 1:
-            _announce_when_answered(listener, announce)
+            announce(listener, log)
             _serve_many(settings, listener)
             return
-        server = Server(_config(_lasting(create_app(settings)), settings), announce)
+        server = Server(_config(_lasting(create_app(settings)), settings))
+        announce(listener, log)
         server.run(sockets=[listener])
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
-
-
-def _announce_when_answered(listener: socket.socket, announce: Callable[[], None]) -> None:
-    """Call `announce`, on a thread, when a worker answers at the address of the listener."""
-
-    def wait() -> None:
-        while not _answers(listener):
-            sleep(0.05)
-        announce()
-
-    threading.Thread(target=wait, name="announce", daemon=True).start()
-
-
-def _answers(listener: socket.socket) -> bool:
-    """Whether something that listens there answers to a request for /healthz."""
-    with socket.socket(listener.family, socket.SOCK_STREAM) as probe, suppress(OSError):
-        probe.settimeout(2)
-        probe.connect(listener.getsockname())
-        probe.sendall(b"GET /healthz HTTP/1.1\r\nHost: collector\r\nConnection: close\r\n\r\n")
-        return probe.recv(16).startswith(b"HTTP/1.1 200")
-    return False
 
 
 def _serve_many(settings: Settings, listener: socket.socket) -> None:
@@ -100,7 +77,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
     }
 
 
-def app_of_worker() -> App:
+def app_of_worker() -> FastAPI:
     """Build the app of one of several worker processes, from environment variables."""
     _end_with_supervisor()
     forget_dead_workers()  # this one may stand in for one that was killed
@@ -123,7 +100,7 @@ def _end_with_supervisor() -> None:
     threading.Thread(target=end, name="supervisor-watch", daemon=True).start()
 
 
-def _lasting(app: App) -> App:
+def _lasting(app: FastAPI) -> FastAPI:
     """Tell the garbage collector that all that is here now stays, so that it looks at it no more.
 
     For a process that only serves.
@@ -150,7 +127,7 @@ def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iter
         yield url
 
 
-def _config(app: App | str, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI | str, settings: Settings) -> uvicorn.Config:
     return server_config(
         app,
         host=settings.host,
@@ -162,36 +139,16 @@ def _config(app: App | str, settings: Settings) -> uvicorn.Config:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket to listen on: a new one, or one that was inherited. Raises SettingsError."""
-    fd = settings.listen_fd
-    where = f"{settings.host}:{settings.port}" if fd is None else f"listen_fd = {fd}"
-    try:
-        listener = (
-            bind(settings.host, settings.port) if fd is None else socket.socket(fileno=os.dup(fd))
-        )
-    except OSError as error:
-        raise SettingsError(listening_problem(where, error)) from error
-    with listener:
-        _refuse_open(listener, settings)
+    """The socket to listen on: a new one, or one that was inherited. Raises SettingsError.
+
+    An inherited one may listen elsewhere than `host` says.
+    """
+    with listening(settings.host, settings.port, settings.listen_fd) as listener:
+        host = str(address_of(listener).get("host", "localhost"))
+        if not (settings.require_keys or settings.open_anywhere or is_loopback(host)):
+            raise SettingsError(
+                f"require_keys = false on a socket that listens on {host!r} would let anyone close "
+                "days and read aggregates; listen on 127.0.0.1, use keys, or set open_anywhere = "
+                "true"
+            )
         yield listener
-
-
-def _refuse_open(listener: socket.socket, settings: Settings) -> None:
-    """An inherited socket may listen elsewhere than `host` says. Raises SettingsError."""
-    host = _host(listener)
-    if not (settings.require_keys or settings.open_anywhere or is_loopback(host)):
-        raise SettingsError(
-            f"require_keys = false on a socket that listens on {host!r} would let anyone close "
-            "days and read aggregates; listen on 127.0.0.1, use keys, or set open_anywhere = true"
-        )
-
-
-def _host(listener: socket.socket) -> str:
-    """The address that a socket listens on; of a Unix socket, this machine."""
-    return str(_address(listener).get("host", "localhost"))
-
-
-def _address(listener: socket.socket) -> dict[str, str | int]:
-    """Where it listens: host and port, or the path of an inherited Unix socket."""
-    name = listener.getsockname()
-    return {"path": name} if isinstance(name, str) else {"host": name[0], "port": name[1]}

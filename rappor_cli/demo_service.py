@@ -47,7 +47,8 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.text import visible
 from rappor_core.wire.report import Report
-from rappor_server.serving import bind, listening_problem
+from rappor_server.errors import SettingsError
+from rappor_server.serving import listening
 from simulations.experiments.demo_weeks import (
     DAILY,
     DAYS,
@@ -76,9 +77,10 @@ class DemoError(RapporError):
 def check_port(port: int) -> None:
     """Raises DemoError, with the way out, where nothing can listen on a port."""
     try:
-        bind(HOST, port).close()
-    except OSError as error:
-        raise DemoError(listening_problem(f"{HOST}:{port}", error)) from error
+        with listening(HOST, port):
+            return
+    except SettingsError as error:
+        raise DemoError(str(error)) from error
 
 
 @contextmanager

@@ -78,3 +78,19 @@ class AuthenticationError(ServerError):
 
 class NotFoundError(ServerError, LookupError):
     """The named thing does not exist, or the person may not know that it does."""
+
+
+def drop_traces(error: BaseException) -> None:
+    """Remove the tracebacks from an error and from its causes.
+
+    The frames of a traceback hold the body of the request, and one that awaited a thread's error
+    holds the error, too: a cycle, which would keep both until a full garbage collection.
+    """
+    seen: set[int] = set()
+    behind: list[BaseException | None] = [error]
+    while behind:
+        one = behind.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            behind += [one.__cause__, one.__context__]
+            one.__traceback__ = None

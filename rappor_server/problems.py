@@ -1,19 +1,27 @@
-"""Problem documents (RFC 9457), and which error has which status code."""
+"""Errors as problem documents (RFC 9457): one table from errors to status codes a service."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple, cast
 
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from rappor_core.errors import RapporError
+from rappor_server import errors
+from rappor_server.logs import Log
+from rappor_server.validation import request_problem
 
 PROBLEM_JSON = "application/problem+json"
 URN = "urn:rappor-telemetry:problem:"
-RETRY_LATER = frozenset({408, 429, 503})  # answers that say when to come back
+_RETRY_LATER = frozenset({408, 429, 503})  # answers that say when to come back
 
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for FastAPI
     "default": {
@@ -26,29 +34,110 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for Fa
     }
 }
 
-# The first class that an error is an instance of decides.
-StatusTable = Sequence[tuple[type[RapporError], int, str]]
 
+class ProblemRule(NamedTuple):
+    """How the errors of a class are answered.
 
-def status_of(error: Exception, table: StatusTable) -> tuple[int, str]:
-    """The status code and the last part of the type of an error's problem document."""
-    return next(
-        ((status, slug) for kind, status, slug in table if isinstance(error, kind)),
-        (500, "internal"),
-    )
-
-
-def routing_detail(status: int, detail: str, method: str, path: str, known: str = "") -> str:
-    """The text of an answer about a route that does not exist, or that has another HTTP method.
-
-    detail: what is said of any other status.  known: the methods, as the header Allow has them.
+    slug: last part of the type of the document.  text: answered in place of a message without
+    details, which is for the log.
     """
-    shown = f"{method[:20]!a} {path[:100]!a}".replace("'", "")
-    if status == 404:
-        return f"there is no {shown}; GET /openapi.json names every route"
-    if status == 405:
-        return f"there is no {shown}; this path has {known or 'other methods'}"
-    return detail
+
+    kind: type[Exception]
+    status: int
+    slug: str
+    text: str = ""
+
+
+# Rules of both services; a service puts its own before them.
+SHARED_RULES = (
+    ProblemRule(errors.BodyTooLargeError, 413, "body-too-large"),
+    ProblemRule(errors.BodyTimeoutError, 408, "body-timeout"),
+    ProblemRule(errors.RateLimitedError, 429, "rate-limited"),
+    ProblemRule(errors.RequestError, 422, "bad-request"),
+    ProblemRule(errors.AuthenticationError, 401, "no-valid-key"),
+    ProblemRule(errors.NotFoundError, 404, "not-found"),
+    ProblemRule(errors.OverloadedError, 503, "overloaded"),
+    ProblemRule(
+        errors.StorageError,
+        503,
+        "storage-unavailable",
+        "the database is not available; send again later",
+    ),
+)
+_DEFECT = ProblemRule(Exception, 500, "internal", "the server failed; nothing was changed")
+
+
+def rule_of(error: Exception, rules: Iterable[ProblemRule]) -> ProblemRule:
+    """The first rule of a class that an error is an instance of; a defect has none."""
+    return next((rule for rule in rules if isinstance(error, rule.kind)), _DEFECT)
+
+
+class Problems:
+    """Turns errors into problem documents, and logs those that the sender cannot fix."""
+
+    def __init__(self, log: Log, rules: Iterable[ProblemRule], retry_after: int = 5) -> None:
+        """Use the first rule that fits.
+
+        Args:
+            log: Gets defects and failures of the server.
+            rules: Of the service.
+            retry_after: Seconds; answers that ask to come back name up to three times as many.
+        """
+        self._log = log
+        self._rules = tuple(rules)
+        self._retry_after = retry_after
+
+    def answer(self, error: Exception, more: Mapping[str, Any] | None = None) -> Response:
+        """The problem document for an error, which has no traceback afterwards.
+
+        more: further members of the document.
+        """
+        try:
+            return self._answer(error, more or {})
+        finally:
+            errors.drop_traces(error)
+
+    def _answer(self, error: Exception, more: Mapping[str, Any]) -> Response:
+        rule = rule_of(error, self._rules)
+        if rule is _DEFECT:
+            self._log.crash(error)
+        elif rule.status >= 500:
+            self._log.warning("request_failed", status=rule.status, reason=str(error))
+        details = error.details if isinstance(error, errors.ServerError) else {}
+        detail = rule.text if rule.text and not details else str(error)
+        headers = {"WWW-Authenticate": "Bearer"} if rule.status == 401 else {}
+        if rule.status in _RETRY_LATER:  # at random, so that devices do not return at once
+            seconds = random.randint(self._retry_after, 3 * self._retry_after)
+            headers["Retry-After"] = str(seconds)
+        return problem(rule.status, rule.slug, detail, {**details, **more}, headers)
+
+    def add_handlers(self, app: FastAPI) -> None:
+        """Let an app answer every error with a problem document."""
+        app.add_exception_handler(HTTPException, self.of_http)
+        app.add_exception_handler(RequestValidationError, self._of_request)
+        app.add_exception_handler(RapporError, self._of_error)
+        app.add_exception_handler(Exception, self._of_error)
+
+    async def of_http(self, request: Request, error: Exception) -> Response:
+        """The answer to an error of FastAPI itself, such as a route that does not exist."""
+        if isinstance(error.__cause__, RapporError):  # a body that could not be read
+            return self.answer(error.__cause__)
+        known = cast(HTTPException, error)
+        shown = f"{request.method[:20]!a} {request.url.path[:100]!a}".replace("'", "")
+        detail = str(known.detail)
+        if known.status_code == 404:
+            detail = f"there is no {shown}; GET /openapi.json names every route"
+        if known.status_code == 405:
+            methods = (known.headers or {}).get("Allow", "other methods")
+            detail = f"there is no {shown}; this path has {methods}"
+        return problem(known.status_code, "http", detail, headers=known.headers)
+
+    async def _of_request(self, _request: Request, error: Exception) -> Response:
+        text = request_problem(cast(RequestValidationError, error))
+        return self.answer(errors.RequestError(text))
+
+    async def _of_error(self, _request: Request, error: Exception) -> Response:
+        return self.answer(error)
 
 
 def problem(

@@ -6,20 +6,16 @@ import asyncio
 from dataclasses import dataclass
 
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rappor_server.errors import (
-    BodyTimeoutError,
-    BodyTooLargeError,
-    RequestError,
-)
+from rappor_server.errors import BodyTimeoutError, BodyTooLargeError, RequestError
 from rappor_server.problems import problem
 
 MAX_HEAD_BYTES = 64 << 10
 _FRAMING = len(b": \r\n")
 
 
-def refuse_head(scope: Scope) -> Response | None:
+def _refuse_head(scope: Scope) -> Response | None:
     """The answer to a head that is not accepted; None for any other.
 
     The library bounds a head of which a part has arrived, not one that arrived whole, and a second
@@ -37,9 +33,20 @@ def refuse_head(scope: Scope) -> Response | None:
     return None
 
 
-def get_for_head(scope: Scope) -> Scope:
-    """The request as GET if it is HEAD, which FastAPI refuses; uvicorn leaves the body out."""
-    return {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
+class CheckedHeads:
+    """Middleware that refuses heads which are not accepted, and answers HEAD as GET.
+
+    FastAPI refuses HEAD; uvicorn leaves the body out.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope.get("method") == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await (_refuse_head(scope) or self._app)(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any
 
 import uvicorn
 
-from rappor_server.errors import ServerError
+from rappor_server.errors import ServerError, SettingsError
 from rappor_server.logs import Log
 from rappor_server.request_bounds import MAX_HEAD_BYTES
 from rappor_server.settings import is_loopback
@@ -55,20 +56,7 @@ def server_config(
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; a signal that ended in a clean shutdown is not raised again.
-
-    on_start: called when connections are taken.
-    """
-
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None] = lambda: None) -> None:
-        super().__init__(config)
-        self._on_start = on_start
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections, and tell the caller who waits for the start."""
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
+    """uvicorn's server; a signal that ended in a clean shutdown is not raised again."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -89,21 +77,27 @@ _WAYS_OUT = {
 }
 
 
-def listening_problem(where: str, error: OSError) -> str:
-    """Say why nothing can listen at an address, and what to do. where: as host:port, or a name
-    for the socket."""
-    reason = f"cannot listen on {where}: {error.strerror or error}"
-    is_name = isinstance(error, socket.gaierror)
-    way_out = _WAYS_OUT.get(errno.EADDRNOTAVAIL if is_name else error.errno or 0)
-    return f"{reason}: {way_out}" if way_out else reason
+@contextmanager
+def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.socket]:
+    """Listen for the block; port 0 takes a free one. Raises SettingsError.
 
-
-def bind(host: str, port: int) -> socket.socket:
-    """Open a listening socket; port 0 takes a free one. Raises OSError.
-
-    Two sockets may be bound to one port while none listens, so it listens at once: the second of
-    two servers that start together is refused here.
+    fd: of a socket that was inherited, instead of the two.
     """
+    try:
+        listener = _bind(host, port) if fd is None else socket.socket(fileno=os.dup(fd))
+    except OSError as error:
+        where = f"{host}:{port}" if fd is None else f"listen_fd = {fd}"
+        code = errno.EADDRNOTAVAIL if isinstance(error, socket.gaierror) else error.errno
+        way_out = f": {_WAYS_OUT[code]}" if code in _WAYS_OUT else ""
+        reason = error.strerror or error
+        raise SettingsError(f"cannot listen on {where}: {reason}{way_out}") from error
+    with listener:
+        yield listener
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Two sockets may be bound to one port while none listens, so it listens at once: the second
+    of two servers that start together is refused here."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -117,10 +111,19 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def warn_beyond_loopback(host: str, log: Log) -> None:
-    """Log what the server leaves to a reverse proxy if other machines can reach it."""
+def address_of(listener: socket.socket) -> dict[str, str | int]:
+    """Where it listens: host and port, or the path of an inherited Unix socket."""
+    name = listener.getsockname()
+    return {"path": name} if isinstance(name, str) else {"host": name[0], "port": name[1]}
+
+
+def announce(listener: socket.socket, log: Log) -> None:
+    """Log the address, and what is left to a reverse proxy if other machines can reach it."""
+    address = address_of(listener)
+    host = str(address.get("host", "localhost"))
     if not is_loopback(host):
         log.warning("listening_beyond_loopback", host=host, hint=_PROXY_HINT)
+    log.info("listening", **address)
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ from collector.domain.report_validation import (
 from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, BatchTooLargeError, ConflictError
 from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
-from collector.store.counters import CounterCache
+from collector.store.counters import sum_cells
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
@@ -80,7 +80,6 @@ class ReportWriter:
         self._judge = judge
         self._clock = clock
         self._skew = skew
-        self._cache = CounterCache()
         self._statements = statements(is_postgresql=database.is_postgresql)
         self._registry: Registry | None = None
 
@@ -95,19 +94,17 @@ class ReportWriter:
         connection broke in the commit); the batch ids make it safe to send again either way.
         """
         for _ in range(_ATTEMPTS - 1):
-            try:
+            with suppress(ConflictError):
                 return self._write_once(submissions, beside)
-            except ConflictError:
-                self._cache.leave_shard()
         return self._write_once(submissions, beside)
 
     def _write_once(self, submissions: Sequence[Submission], beside: Beside) -> list[Outcome]:
         now = Day(today(self._clock), latest_day(self._clock, self._skew))
         keys = [_key(one) for one in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
-        with self._forgetting_on_failure(), self._database.add() as connection:
+        with self._database.add() as connection:
             hashes = [hashed for hashed, _ in keys]
-            version, known = self._statements.open(connection, self._cache, hashes)
+            version, known = self._statements.open(connection, hashes)
             registry = self._registry_at(version, connection)
             for one, (hashed, digest) in zip(submissions, keys, strict=True):
                 before = known.get(hashed) or fresh.get(hashed)
@@ -121,20 +118,11 @@ class ReportWriter:
                 if verdict.accepted:
                     fresh[hashed] = _row(hashed, digest, one, verdict)
                 outcomes.append(receipt_of(one.batch, verdict))
-            counters = self._cache.add(connection, tally.additions)
             keep_raw(connection, tally.raw)
-            self._statements.save(connection, counters, sorted(fresh.values()))
+            sums = sum_cells(tally.additions)
+            self._statements.save(connection, sums, sorted(fresh.values()))
             beside(connection, outcomes)
         return outcomes
-
-    @contextmanager
-    def _forgetting_on_failure(self) -> Iterator[None]:
-        """What is remembered holds only while every transaction ends well."""
-        try:
-            yield
-        except BaseException:
-            self._cache.clear()
-            raise
 
     def _registry_at(self, version: int, connection: Connection) -> Registry:
         if self._registry is None or self._registry.version != version:

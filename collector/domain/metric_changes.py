@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -93,18 +94,7 @@ def retire_metric(connection: Connection, name: str, params_id: str | None = Non
 
     What was collected is served as before. Raises NotFoundError.
     """
-    rows = [
-        row
-        for row in load_versions(connection)
-        if name in (row.name, declared_name(row.name)) and params_id in (None, row.params_id)
-    ]
-    if not rows:
-        version = "" if params_id is None else f" with params_id {params_id!a}"
-        raise NotFoundError(f"there is no metric {name!a}{version} to retire; see GET /v1/metrics")
-    for row in rows:
-        save_version(connection, replace(row, retired=True))
-    touch_state(connection)
-    return [row.params_id for row in rows]
+    return _change_state(connection, "retire", name, params_id, retired=True)
 
 
 def pause_metric(connection: Connection, name: str, *, paused: bool) -> list[str]:
@@ -113,11 +103,22 @@ def pause_metric(connection: Connection, name: str, *, paused: bool) -> list[str
     Devices that are answered so record nothing of it for a day. Returns the params_ids concerned.
     Raises NotFoundError.
     """
-    rows = [row for row in load_versions(connection) if name in (row.name, declared_name(row.name))]
+    return _change_state(connection, "pause", name, paused=paused)
+
+
+def _change_state(
+    connection: Connection, act: str, name: str, params_id: str | None = None, **state: Any
+) -> list[str]:
+    rows = [
+        row
+        for row in load_versions(connection)
+        if name in (row.name, declared_name(row.name)) and params_id in (None, row.params_id)
+    ]
     if not rows:
-        raise NotFoundError(f"there is no metric {name!a} to pause; see GET /v1/metrics")
+        version = "" if params_id is None else f" with params_id {params_id!a}"
+        raise NotFoundError(f"there is no metric {name!a}{version} to {act}; see GET /v1/metrics")
     for row in rows:
-        save_version(connection, replace(row, paused=paused))
+        save_version(connection, replace(row, **state))
     touch_state(connection)
     return [row.params_id for row in rows]
 

@@ -19,7 +19,6 @@ from collector.errors import (
     SenderShownError,
     UnsupportedMediaError,
 )
-from collector.problems import Refuser
 from collector.routes.dependencies import AppComponents
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from rappor_core.errors import EncapsulationError, UnknownKeyError
@@ -38,6 +37,7 @@ from rappor_core.ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
+from rappor_server.problems import Problems
 from rappor_server.request_bounds import BodyBounds, receive_body
 
 PASSED = frozenset(  # headers that a relay may pass on: what the exchange itself needs
@@ -53,11 +53,11 @@ UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC
 class OhttpEndpoint:
     """The route as an ASGI application."""
 
-    def __init__(self, parts: AppComponents, refuser: Refuser, keys: RelayKeys) -> None:
+    def __init__(self, parts: AppComponents, problems: Problems, keys: RelayKeys) -> None:
         self._parts = parts
-        self._refuser = refuser
+        self._problems = problems
         self._keys = keys
-        self._reports = ReportsEndpoint(parts, refuser)
+        self._reports = ReportsEndpoint(parts, problems)
         most = parts.settings.max_body_bytes + _HEADROOM + OVERHEAD
         self._bounds = BodyBounds(most, parts.settings.body_seconds)
 
@@ -66,7 +66,7 @@ class OhttpEndpoint:
         try:
             plain, exchange = await self._open(scope, receive)
         except Exception as error:
-            response = self._refuser.answer(error)
+            response = self._problems.answer(error)
             self._parts.telemetry.ohttp_refused.labels(str(response.status_code)).inc()
             await response(scope, receive, send)
             return
@@ -97,7 +97,7 @@ class OhttpEndpoint:
             request = decode_request(plain)
             inner = _scope_of(request)
         except (EncapsulationError, CollectorError) as error:
-            refused = self._refuser.answer(error)
+            refused = self._problems.answer(error)
             return _answer_of(refused.status_code, refused.raw_headers, bytes(refused.body))
         answer = _Collected()
         await self._reports(inner, _whole(request.content), answer)

@@ -19,11 +19,11 @@ from collector.domain.batch_writer import Receipt
 from collector.domain.report_validation import REASONS, Refusal
 from collector.domain.submission import Content, read_submission
 from collector.errors import AuthenticationError
-from collector.problems import Refuser
 from collector.request_body import media_type, read_body
 from collector.routes.dependencies import AppComponents, Sender
 from collector.routes.shapes import Batch, BatchResults
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, WIRE_VERSION
+from rappor_server.problems import Problems
 
 REPORTS_PATH = "/v1/reports"
 OHTTP_PATH = "/v1/ohttp"
@@ -63,9 +63,9 @@ def post_oblivious() -> None:
 class ReportsEndpoint:
     """The route as an ASGI application: FastAPI's own handling would cost as much as the rest."""
 
-    def __init__(self, parts: AppComponents, refuser: Refuser) -> None:
+    def __init__(self, parts: AppComponents, problems: Problems) -> None:
         self._parts = parts
-        self._refuser = refuser
+        self._problems = problems
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
@@ -73,7 +73,7 @@ class ReportsEndpoint:
         try:
             receipt = await accept_reports(scope, digesting, self._parts)
         except Exception as error:
-            response = self._refuser.answer(error, digesting.details())
+            response = self._problems.answer(error, digesting.details())
             self._parts.telemetry.requests.labels(str(response.status_code)).inc()
             await response(scope, receive, send)
             return

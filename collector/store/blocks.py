@@ -28,8 +28,8 @@ from sqlalchemy import (
     update,
 )
 
-from collector.errors import DamagedBlocksError, StorageError
-from collector.store.counters import LANE_BYTES, MAX_COUNT, pack, unpack
+from collector.errors import DamagedBlocksError
+from collector.store.counters import CohortSum
 from collector.store.models import (
     block_counts,
     blocks,
@@ -45,25 +45,6 @@ class Floors(NamedTuple):
 
     min_reports: int
     min_reports_per_cohort: int
-
-
-@dataclass(frozen=True, slots=True)
-class CohortSum:
-    """Reports of one cohort, and the counts of their bits as stored lanes."""
-
-    num_reports: int
-    lanes: bytes
-
-    def plus(self, other: CohortSum) -> CohortSum:
-        """Add the sums of another cohort row. Raises StorageError where a lane could overflow."""
-        total = self.num_reports + other.num_reports
-        if total > MAX_COUNT:
-            raise StorageError(
-                f"a counter is full: {total} reports of one cohort in one block, and {MAX_COUNT} "
-                "fit; lower min_reports, so that blocks are sealed sooner"
-            )
-        lanes = pack(unpack(self.lanes) + unpack(other.lanes), len(self.lanes) // LANE_BYTES)
-        return CohortSum(total, lanes)
 
 
 Sums = dict[int, CohortSum]  # by cohort

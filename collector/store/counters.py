@@ -1,10 +1,6 @@
-"""Counters of open days: read once, then added to in memory and written with each commit.
+"""Counters of open days: the sums that a commit adds to what is stored.
 
-Each worker writes rows of its own (`shard`). That a remembered count is still the stored one is
-checked by the database with every write (`num_reports` must be what it was), so a second process
-on the same shard can cost a retry, never a report.
-
-Bit counts as one wide integer: k lanes of 32 bits, added with one addition.
+Bit counts are one wide integer: k lanes of 32 bits, added with one addition.
 
 A report's bits are spread so that bit i becomes the lowest bit of lane i; then the sum of the
 spread integers holds every bit's count side by side. No carry crosses a lane below 2**32 reports.
@@ -19,10 +15,8 @@ paid once for all of them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from secrets import randbelow
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
@@ -30,128 +24,52 @@ from sqlalchemy import Connection, func, select
 from collector.errors import CounterFullError
 from collector.store.models import counters
 
-NUM_SHARDS = 64
-_CACHE_BYTES = 64 << 20
 
-
-class CounterRow(NamedTuple):
-    """A counter row to store. `before`: its number of reports until now, 0 for none."""
+class Cell(NamedTuple):
+    """The key of a counter row."""
 
     series_id: int
     day: int
-    shard: int
     cohort: int
+
+
+class CohortSum(NamedTuple):
+    """Reports of one cohort, and the counts of their bits as stored lanes."""
+
     num_reports: int
-    counts: bytes
-    before: int
+    lanes: bytes
+
+    def plus(self, other: CohortSum) -> CohortSum:
+        """Add the sum of other reports. Raises CounterFullError where a lane could overflow."""
+        total = self.num_reports + other.num_reports
+        if total > MAX_COUNT:
+            raise CounterFullError(
+                f"a counter is full: {total} reports of one cohort, and {MAX_COUNT} fit; declare "
+                "the metric with more cohorts, or lower min_reports so that blocks are sealed "
+                "sooner"
+            )
+        lanes = int.from_bytes(self.lanes, "little") + int.from_bytes(other.lanes, "little")
+        return CohortSum(total, lanes.to_bytes(len(other.lanes), "little"))
 
 
-@dataclass(slots=True)
-class CohortCounts:
-    """Counts of one cohort of one day: how many reports, and their lanes."""
-
-    num_reports: int = 0
-    lanes: int = 0
-
-
+NO_REPORTS = CohortSum(0, b"")
 Place = tuple[int, int]  # series, day
 Additions = Mapping[Place, Mapping[int, Sequence[bytes]]]  # by cohort: the bits of its reports
 
 
-class CounterCache:
-    """The counter rows that this process writes, in memory. Not safe for two threads."""
+def sum_cells(additions: Additions) -> dict[Cell, CohortSum]:
+    """Sum the reports of each cell.
 
-    def __init__(
-        self, num_shards: int = NUM_SHARDS, *, random_below: Callable[[int], int] = randbelow
-    ) -> None:
-        """Begin at a random shard, so that processes which start together do not share one.
-
-        num_shards: how many there are; more writers than that wait for each other.
-        """
-        self.num_shards = num_shards
-        self._random_below = random_below
-        self._shard = random_below(num_shards)
-        self._cells: dict[Place, dict[int, CohortCounts]] = {}
-        self._bytes = 0
-
-    @property
-    def shard(self) -> int:
-        """The number that marks this process's own rows."""
-        return self._shard
-
-    def move_to(self, shard: int) -> None:
-        """Take another shard, and forget the counts of the last one."""
-        if shard != self._shard:
-            self.clear()
-            self._shard = shard
-
-    def leave_shard(self) -> None:
-        """Take another shard at random: a second process writes this one by turns."""
-        if self.num_shards == 1:
-            self.clear()
-            return
-        step = 1 + self._random_below(self.num_shards - 1)
-        self.move_to((self._shard + step) % self.num_shards)
-
-    def clear(self) -> None:
-        """Forget all cached rows, after a failure or when another shard is taken."""
-        self._cells.clear()
-        self._bytes = 0
-
-    def add(self, connection: Connection, additions: Additions) -> list[CounterRow]:
-        """Add reports to what is remembered; return the rows to store, in the order of their keys.
-
-        So locks are always taken in one order, and rows do not tell the order of arrival. Raises
-        CounterFullError where a count would pass 2**32; the cache must then be cleared.
-        """
-        return [
-            row
-            for place, added in sorted(additions.items())
-            if added
-            for row in self._add_to_place(connection, place, added)
-        ]
-
-    def _add_to_place(
-        self, connection: Connection, place: Place, added: Mapping[int, Sequence[bytes]]
-    ) -> list[CounterRow]:
-        cells = self._remembered(connection, place)
-        num_bytes = len(next(iter(added.values()))[0])
-        sums = lane_sums(added, num_bytes)
-        rows = []
-        for cohort in sorted(added):
-            cell = cells.get(cohort)
-            if cell is None:
-                cell = cells[cohort] = CohortCounts()
-                self._bytes += 8 * num_bytes * LANE_BYTES
-            before = cell.num_reports
-            cell.num_reports = total = before + len(added[cohort])
-            if total > MAX_COUNT:
-                raise CounterFullError(
-                    f"a counter is full: {total} reports of series {place[0]}, cohort {cohort}, "
-                    f"of one day, and {MAX_COUNT} fit; declare the metric with more cohorts"
-                )
-            cell.lanes += sums[cohort]
-            lanes = pack(cell.lanes, 8 * num_bytes)
-            rows.append(CounterRow(*place, self._shard, cohort, total, lanes, before))
-        return rows
-
-    def _remembered(self, connection: Connection, place: Place) -> dict[int, CohortCounts]:
-        """The cells of a series and day, read on first use."""
-        if place not in self._cells:
-            if self._bytes > _CACHE_BYTES:
-                self.clear()
-            rows = connection.execute(
-                select(counters.c.cohort, counters.c.num_reports, counters.c.counts).where(
-                    counters.c.series_id == place[0],
-                    counters.c.day == place[1],
-                    counters.c.shard == self._shard,
-                )
-            )
-            cells = self._cells[place] = {
-                row[0]: CohortCounts(row[1], unpack(row[2])) for row in rows
-            }
-            self._bytes += sum(cell.lanes.bit_length() // 8 for cell in cells.values())
-        return self._cells[place]
+    The cells are in the order of their keys, so that the rows do not tell the order of arrival.
+    """
+    sums: dict[Cell, CohortSum] = {}
+    for place, cohorts in sorted(additions.items()):
+        if not cohorts:  # all reports were refused
+            continue
+        lanes = lane_sums(cohorts)
+        for cohort in sorted(cohorts):
+            sums[Cell(*place, cohort)] = CohortSum(len(cohorts[cohort]), lanes[cohort])
+    return sums
 
 
 LANE_BYTES = 4
@@ -159,19 +77,20 @@ MAX_COUNT = (1 << 32) - 1
 _WORD_BYTES = 4096  # of the cells that are summed side by side; wider words gain no more
 
 
-def lane_sums(cells: Mapping[int, Sequence[bytes]], num_bytes: int) -> dict[int, int]:
+def lane_sums(cells: Mapping[int, Sequence[bytes]]) -> dict[int, bytes]:
     """The lanes of each cell's reports, by cohort.
 
-    cells: one report or more each, fewer than 2**32, all of `num_bytes` bytes.
+    cells: one report or more each, fewer than 2**32, all of one length.
     """
-    sums: dict[int, int] = {}
+    sums: dict[int, bytes] = {}
+    num_bytes = len(next(iter(cells.values()))[0])
     size = 8 * num_bytes * LANE_BYTES
     for block in _blocks(cells, max(1, _WORD_BYTES // num_bytes)):
         ranks = zip_longest(*[cells[cohort] for cohort in block], fillvalue=bytes(num_bytes))
         words = [int.from_bytes(b"".join(rank), "little") for rank in ranks]
         lanes = _spread(count_columns(words), 8 * num_bytes * len(block))
         for position, cohort in enumerate(block):
-            sums[cohort] = unpack(lanes[position * size : (position + 1) * size])
+            sums[cohort] = lanes[position * size : (position + 1) * size]
     return sums
 
 
@@ -221,16 +140,6 @@ def count_columns(words: list[int]) -> list[int]:
         planes.append(words[0])
         words = carries
     return planes
-
-
-def pack(lanes: int, num_lanes: int) -> bytes:
-    """Counters as stored bytes: little-endian lanes."""
-    return lanes.to_bytes(num_lanes * LANE_BYTES, "little")
-
-
-def unpack(stored: bytes) -> int:
-    """Read the counters that `pack` has stored."""
-    return int.from_bytes(stored, "little")
 
 
 def counts(stored: bytes, num_bits: int) -> tuple[int, ...]:

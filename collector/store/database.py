@@ -18,11 +18,12 @@ from rappor_server.database import check_commits
 from rappor_server.program import Program
 
 # Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
-# adds reports and alone by whoever closes days or changes metrics.
+# adds reports and alone by whoever closes days or changes metrics. Writers take
+# turns at the counters.
 GATE_LOCK = 0x7261_7070_6F72
 MIGRATION_LOCK = GATE_LOCK + 1
 FOLD_LOCK = GATE_LOCK + 2
-SHARD_LOCKS = GATE_LOCK + 1_000
+COUNTERS_LOCK = GATE_LOCK + 3
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 COLLECTOR = Program(

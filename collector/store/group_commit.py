@@ -7,28 +7,30 @@ whatever its number of rows. Everything else in this package is written with SQL
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from collector.errors import ConflictError
 from collector.store.batches import BatchRow, KnownBatch
-from collector.store.counters import CounterCache, CounterRow
-from collector.store.database import GATE_LOCK, SHARD_LOCKS
+from collector.store.counters import NO_REPORTS, Cell, CohortSum
+from collector.store.database import COUNTERS_LOCK, GATE_LOCK
 from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
 
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
 # All text in these statements is our own; values travel beside it.
-_COUNTER = ", ".join(CounterRow._fields)
 _KNOWN = f"batch_hash, {', '.join(KnownBatch._fields)}"
-_READ = f"SELECT version, {_KNOWN} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
-_SET = (
-    "UPDATE counters AS c SET num_reports = v.num_reports, counts = v.counts FROM {values} "
-    "WHERE c.series_id = v.series_id AND c.day = v.day AND c.shard = v.shard "
-    "AND c.cohort = v.cohort AND c.num_reports = v.before"
+_OPEN = f"SELECT version, {_KNOWN} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
+_READ = (
+    "SELECT series_id, day, cohort, num_reports, counts FROM counters "
+    "WHERE (series_id, day, cohort) IN "
+)
+_WRITE = (
+    "INSERT INTO counters (series_id, day, cohort, num_reports, counts) {values} "
+    "ON CONFLICT (series_id, day, cohort) "
+    "DO UPDATE SET num_reports = excluded.num_reports, counts = excluded.counts"
 )
 
 
@@ -46,23 +48,19 @@ class Opened(NamedTuple):
 class GroupStatements(Protocol):
     """The statements of a writer's transaction."""
 
-    def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
-        """Hold off who closes days, take a shard for this transaction, and look at the batches.
+    def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
+        """Hold off whoever closes days, and look at the batches.
 
-        A shard is written by one transaction at a time; where all are taken, wait for one. Raises
-        StorageError where the commit to come would not last.
+        Raises StorageError where the commit to come would not last.
         """
 
     def save(
-        self,
-        connection: Connection,
-        counters: Sequence[CounterRow],
-        batches: Sequence[BatchRow],
+        self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        """Store rows, which are in the order of their keys.
+        """Remember batches, and add sums to the counters, both in the order of their keys.
 
-        Raises ConflictError where a counter is no longer what it was; an id of a batch that is
-        there already raises the driver's IntegrityError.
+        Raises CounterFullError; the id of a batch that is there already raises the driver's
+        IntegrityError.
         """
 
 
@@ -72,83 +70,60 @@ def statements(*, is_postgresql: bool) -> GroupStatements:
 
 
 class _Sqlite:
-    """SQLite has one writer at a time: `BEGIN IMMEDIATE` was the gate, and one shard does."""
+    """SQLite has one writer at a time: `BEGIN IMMEDIATE` was the gate."""
 
-    _named = ", ".join(f"column{n} AS {name}" for n, name in enumerate(CounterRow._fields, 1))
-    _values = f"(SELECT {_named} FROM (VALUES %s)) AS v"  # noqa: S608
-    _insert = "INSERT INTO %s VALUES %s"
-
-    def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
-        cache.move_to(0)
+    def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
         driver = _driver(connection)
         rows: list[Any] = []
-        for chunk in _chunks(ids):
-            rows += driver.execute(f"{_READ} IN ({_marks(chunk)})", chunk)
+        for some in _chunks(ids):
+            rows += driver.execute(f"{_OPEN} IN ({_marks(some)})", some)
         return _opened(rows)
 
     def save(
-        self,
-        connection: Connection,
-        counters: Sequence[CounterRow],
-        batches: Sequence[BatchRow],
+        self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
         driver = _driver(connection)
-        old, new = _old_and_new(counters)
-        for rows in _chunks(old):
-            statement = _SET.format(values=self._values % _tuples(rows))
-            _check_all_were_set(driver.execute(statement, _flat(rows)).rowcount, rows)
-        for table, fresh in (("counters", new), ("batches", batches)):
-            for some in _chunks(fresh):
-                driver.execute(self._insert % (table, _tuples(some)), _flat(some))
+        for rows in _chunks(batches):
+            driver.execute(f"INSERT INTO batches {_tuples(rows)}", _flat(rows))
+        for cells in _chunks(list(added)):
+            stored = driver.execute(f"{_READ} ({_tuples(cells)})", _flat(cells))
+            totals = _totals({cell: added[cell] for cell in cells}, stored)
+            driver.execute(_WRITE.format(values=_tuples(totals)), _flat(totals))
 
 
 class _Postgresql:
-    """Rows travel as one array a column; texts that never change are prepared once."""
+    """Rows travel as one array a column; texts that never change are prepared once.
+
+    Writers take turns from the reading of the counters to the commit.
+    """
 
     _gate = f"SELECT {COMMIT_SETTINGS}, pg_advisory_xact_lock_shared(%b)"
-    _try = "pg_try_advisory_xact_lock(%b)"
-    _wait = "SELECT pg_advisory_xact_lock(%b)"
-    _arrays = "%b::int[], %b::int[], %b::int[], %b::int[], %b::bigint[], %b::bytea[]"
-    _set = _SET.format(values=f"unnest({_arrays}, %b::bigint[]) AS v({_COUNTER})")
-    _insert = f"INSERT INTO counters SELECT * FROM unnest({_arrays})"  # noqa: S608
+    _turn = "SELECT pg_advisory_xact_lock(%b)"
+    _cells = "%b::int[], %b::int[], %b::int[]"
+    _read = f"{_READ} (SELECT * FROM unnest({_cells}))"  # noqa: S608
+    _rows = f"SELECT * FROM unnest({_cells}, %b::bigint[], %b::bytea[])"  # noqa: S608
+    _write = _WRITE.format(values=_rows)
     _remember = (
         "INSERT INTO batches "
         "SELECT * FROM unnest(%b::bytea[], %b::bytea[], %b::int[], %b::int[], %b::bytea[])"
     )
 
-    def open(self, connection: Connection, cache: CounterCache, ids: Sequence[bytes]) -> Opened:
+    def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
         cursor = _driver(connection).cursor(binary=True)
-        first = SHARD_LOCKS + cache.shard
-        row = cursor.execute(f"{self._gate}, {self._try}", (GATE_LOCK, first)).fetchone()
+        row = cursor.execute(self._gate, (GATE_LOCK,)).fetchone()
         refuse_unsafe_commits(*row[:2])
-        if not row[3]:
-            cache.move_to(self._another_shard(cursor, cache))
-        return _opened(cursor.execute(f"{_READ} = ANY(%b)", (list(ids),)).fetchall())
-
-    def _another_shard(self, cursor: Any, cache: CounterCache) -> int:
-        """One that nobody writes; where there is none, wait for the one that is taken."""
-        taken = cache.shard
-        for step in range(1, cache.num_shards):
-            shard = (taken + step) % cache.num_shards
-            if cursor.execute(f"SELECT {self._try}", (SHARD_LOCKS + shard,)).fetchone()[0]:
-                return shard
-        cursor.execute(self._wait, (SHARD_LOCKS + taken,))
-        return taken
+        return _opened(cursor.execute(f"{_OPEN} = ANY(%b)", (list(ids),)).fetchall())
 
     def save(
-        self,
-        connection: Connection,
-        counters: Sequence[CounterRow],
-        batches: Sequence[BatchRow],
+        self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        cursor = _driver(connection).cursor()
-        old, new = _old_and_new(counters)
-        if old:
-            _check_all_were_set(cursor.execute(self._set, _columns(old)).rowcount, old)
-        if new:
-            cursor.execute(self._insert, _columns(new))
+        cursor = _driver(connection).cursor(binary=True)
         if batches:
             cursor.execute(self._remember, _columns(batches))
+        if added:
+            cursor.execute(self._turn, (COUNTERS_LOCK,))
+            stored = cursor.execute(self._read, _columns(list(added))).fetchall()
+            cursor.execute(self._write, _columns(_totals(added, stored)))
 
 
 _Row = TypeVar("_Row")
@@ -159,7 +134,7 @@ def _driver(connection: Connection) -> Any:
     return connection.connection.driver_connection
 
 
-def _opened(rows: Any) -> Opened:
+def _opened(rows: Iterable[Any]) -> Opened:
     """From rows of a state version, and a batch or nulls."""
     version, known = -1, dict[bytes, KnownBatch]()
     for version, *batch in rows:  # noqa: B007 (the same in every row)
@@ -168,16 +143,14 @@ def _opened(rows: Any) -> Opened:
     return Opened(version, known)
 
 
-def _old_and_new(
-    rows: Sequence[CounterRow],
-) -> tuple[list[CounterRow], list[tuple[Any, ...]]]:
-    """Rows to change, and rows to insert, as the table has them."""
-    return [row for row in rows if row.before], [row[:-1] for row in rows if not row.before]
-
-
-def _check_all_were_set(changed: int, rows: Sequence[Any]) -> None:
-    if changed != len(rows):
-        raise ConflictError("another process writes the same counters")
+def _totals(added: Mapping[Cell, CohortSum], stored: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """The rows to write: what is added, and what was stored of it before."""
+    before = {row[:3]: CohortSum(*row[3:]) for row in stored}
+    rows: list[tuple[Any, ...]] = []
+    for cell, reports in added.items():
+        total = before.get(cell, NO_REPORTS).plus(reports)
+        rows.append((*cell, total.num_reports, total.lanes))
+    return rows
 
 
 def _chunks(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
@@ -189,7 +162,7 @@ def _marks(row: Sequence[Any]) -> str:
 
 
 def _tuples(rows: Sequence[Sequence[Any]]) -> str:
-    return ",".join([f"({_marks(rows[0])})"] * len(rows))
+    return "VALUES " + ",".join([f"({_marks(rows[0])})"] * len(rows))
 
 
 def _flat(rows: Sequence[Sequence[Any]]) -> list[Any]:

@@ -81,7 +81,6 @@ counters = Table(
     metadata,
     Column("series_id", Integer, ForeignKey("series.id"), primary_key=True),
     Column("day", Integer, primary_key=True),
-    Column("shard", Integer, primary_key=True),
     Column("cohort", Integer, primary_key=True),
     Column("num_reports", BigInteger, nullable=False),
     Column("counts", LargeBinary, nullable=False),

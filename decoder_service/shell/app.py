@@ -6,14 +6,10 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import cache
 from hashlib import sha256
-from typing import cast
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,22 +17,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.shell.clock import Clock, utc_now
-from decoder_service.shell.errors import RequestError, StorageError
-from decoder_service.shell.features import add_features, open_operations
+from decoder_service.shell.errors import StorageError
+from decoder_service.shell.features import add_features
 from decoder_service.shell.guard import UPLOADS
-from decoder_service.shell.problems import answer
+from decoder_service.shell.problems import RULES
 from decoder_service.shell.requests import origin_of
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import unknown_page, wants_page
-from rappor_core.errors import RapporError
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.openapi import document
-from rappor_server.problems import problem, routing_detail
+from rappor_server.problems import PROBLEM_RESPONSES, Problems
 from rappor_server.readiness import Readiness
-from rappor_server.request_bounds import refuse_head
+from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
-from rappor_server.validation import request_problem
 
 API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
@@ -65,7 +58,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         lifespan=_lifespan(service, log),
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
+        responses=PROBLEM_RESPONSES,
         redirect_slashes=False,  # to an address made of the Host that the client sent
     )
     app.state.service = service
@@ -74,12 +67,11 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         service.try_to_read, service.try_to_write, lambda: service.database.is_failing
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
-    made_once = cache(lambda: document(app, open_operations(), app.routes))  # anyone may ask for it
-    app.openapi = made_once  # type: ignore[method-assign]
     add_features(app)
     _add_error_handlers(app, log)
     if settings.oidc_issuer is not None:
         _add_sign_in_cookie(app, settings)
+    app.add_middleware(CheckedHeads)
     app.add_middleware(SafeHeaders)
     return app
 
@@ -151,39 +143,25 @@ async def _run_schedules(service: DecoderService, log: Log) -> None:
 
 
 def _add_error_handlers(app: FastAPI, log: Log) -> None:
-    async def ours(_request: Request, error: Exception) -> Response:
-        return answer(error, log)
+    problems = Problems(log, RULES)
 
-    async def http(request: Request, error: Exception) -> Response:
-        if isinstance(error.__cause__, RapporError):  # of a body that could not be read
-            return answer(error.__cause__, log)
-        known = cast(HTTPException, error)
-        if known.status_code == 404 and wants_page(request):
+    async def unknown(request: Request, error: Exception) -> Response:
+        if wants_page(request):
             return await run_in_threadpool(unknown_page, request)
-        allow = (known.headers or {}).get("Allow", "")
-        asked = (request.method, request.url.path, allow)
-        detail = routing_detail(known.status_code, str(known.detail), *asked)
-        return problem(known.status_code, "http", detail, headers=known.headers)
+        return await problems.of_http(request, error)
 
-    async def invalid(_request: Request, error: Exception) -> Response:
-        return answer(RequestError(request_problem(cast(RequestValidationError, error))), log)
-
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(RapporError, ours)
-    app.add_exception_handler(Exception, ours)
+    problems.add_handlers(app)
+    app.add_exception_handler(404, unknown)
 
 
 class SafeHeaders:
-    """Refuses heads that are not accepted, and adds HEADERS to every answer that has not set them
-    itself."""
+    """Middleware that adds HEADERS to every answer that has not set them itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
-        refusal = refuse_head(scope)
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -193,7 +171,7 @@ class SafeHeaders:
                 message = {**message, "headers": given}
             await send(message)
 
-        await (refusal or self._app)(scope, receive, sending)
+        await self._app(scope, receive, sending)
 
 
 if __name__ == "__main__":

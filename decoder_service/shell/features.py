@@ -20,7 +20,7 @@ from decoder_service.results import page as results_page
 from decoder_service.schedules import api as schedules_api
 from decoder_service.schedules import page as schedules_page
 from decoder_service.shell import health, state_page, static
-from decoder_service.shell.guard import GuardedRoute, include, is_open
+from decoder_service.shell.guard import include
 
 _API = (
     sessions.router,
@@ -48,16 +48,6 @@ _PAGES = (
     admin.pages,
     state_page.router,
 )
-
-
-def open_operations() -> set[str]:
-    """Ids of the API operations that need no key."""
-    routes = [route for router in _API for route in router.routes]
-    return {
-        str(route.operation_id)
-        for route in routes
-        if isinstance(route, GuardedRoute) and is_open(route)
-    }
 
 
 def add_features(app: FastAPI) -> None:

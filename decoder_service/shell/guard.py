@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -18,6 +19,7 @@ from decoder_service.shell.requests import current_person, service_of
 from rappor_server.request_bounds import BodyBounds, BoundedReceive
 
 OPEN_BODY_BYTES = 16 << 10  # of a route that asks for no key
+_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # for the OpenAPI document
 UPLOADS = 2  # files that arrive or are read at once; others wait, with their senders
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -39,10 +41,15 @@ def takes_file(endpoint: Endpoint) -> Endpoint:
 class GuardedRoute(APIRoute):
     """A route that checks the sender and the size bound before it reads a body."""
 
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.is_open = getattr(endpoint, "is_open", False)
+        options["dependencies"] = [] if self.is_open else [_KEY]
+        super().__init__(path, endpoint, **options)
+
     def get_route_handler(self) -> Handler:
         """The handler, behind the checks."""
         handler = super().get_route_handler()
-        anyone = is_open(self)
+        anyone = self.is_open
         takes_file = getattr(self.endpoint, "takes_file", False)
 
         async def guarded(request: Request) -> Response:
@@ -60,11 +67,6 @@ class GuardedRoute(APIRoute):
                 return await handler(bounded)
 
         return guarded
-
-
-def is_open(route: GuardedRoute) -> bool:
-    """Whether a route needs no key."""
-    return getattr(route.endpoint, "is_open", False)
 
 
 def _is_file(request: Request) -> bool:

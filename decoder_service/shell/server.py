@@ -5,11 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -27,14 +25,7 @@ from decoder_service.worker.process_limits import check_platform, die_with_paren
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
-from rappor_server.serving import (
-    Server,
-    bind,
-    listening_problem,
-    running,
-    server_config,
-    warn_beyond_loopback,
-)
+from rappor_server.serving import Server, announce, listening, running, server_config
 
 _STOP_SECONDS = 10.0
 _DRAIN_SECONDS = 20
@@ -51,12 +42,9 @@ def serve(settings: ServiceSettings) -> None:
     _set_up_process()
     drain_at_hangup()
     _warn_of_key(settings, log)
-    with _listening(settings) as listener, _with_worker(settings):
-        host, port = listener.getsockname()[:2]
-        warn_beyond_loopback(host, log)
-        announce = partial(log.info, "listening", host=host, port=port)
-        app = create_app(settings)
-        server = Server(_config(app, settings), announce)
+    with listening(settings.host, settings.port) as listener, _with_worker(settings):
+        server = Server(_config(create_app(settings), settings))
+        announce(listener, log)
         server.run(sockets=[listener])
     if not server.started:
         raise ServiceError("the service did not start; the reason is in the log above")
@@ -208,7 +196,7 @@ def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
     app = create_app(settings)
     server = Server(_config(app, settings))
     with (
-        _listening(settings) as listener,
+        listening(settings.host, settings.port) as listener,
         _with_worker(settings),
         running(server, listener, settings.host, "service") as url,
     ):
@@ -217,15 +205,3 @@ def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
 
 def _config(app: FastAPI, settings: ServiceSettings) -> uvicorn.Config:
     return server_config(app, host=settings.host, port=settings.port, drain_seconds=_DRAIN_SECONDS)
-
-
-@contextmanager
-def _listening(settings: ServiceSettings) -> Iterator[socket.socket]:
-    """The socket to listen on. Raises SettingsError."""
-    try:
-        listener = bind(settings.host, settings.port)
-    except OSError as error:
-        where = f"{settings.host}:{settings.port}"
-        raise SettingsError(listening_problem(where, error)) from error
-    with listener:
-        yield listener

@@ -144,7 +144,7 @@ class PageVisit:
         """Make a page with a form. error: why it was refused; raised if no other entry can help."""
         if error is None:
             return self.render(name, problem="", wrong="", **context)
-        status, _ = status_of(error)
+        status = status_of(error)
         if status not in _MENDABLE:
             raise error
         wrong = error.field if isinstance(error, FieldError) else ""
@@ -228,7 +228,7 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
     if isinstance(error, HTTPException):
         status, text = error.status_code, str(error.detail)
     else:
-        status, _ = status_of(error)
+        status = status_of(error)
         own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
         full = isinstance(error, DiskFullError)
         text = DISK_FULL if full else _RETRY if _is_unreachable(error) else own

@@ -11,7 +11,7 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.delivery.messages import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
 from client_sdk.testing import MemoryCollector
-from collector.problems import STATUS
+from collector.problems import RULES
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.report import Batch
 from rappor_server.problems import PROBLEM_JSON, URN
@@ -32,7 +32,7 @@ def problem(status: int, /, body: bytes = b"", **changes: object) -> tuple[dict[
 
 def test_both_sides_mean_the_same_problem_documents() -> None:
     assert (PROBLEM_TYPE, PROBLEM_URN) == (PROBLEM_JSON, URN)
-    assert {status for _, status, _ in STATUS} >= FINAL
+    assert {rule.status for rule in RULES} >= FINAL
 
 
 @pytest.mark.parametrize("status", sorted(FINAL))

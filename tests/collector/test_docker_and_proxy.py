@@ -203,6 +203,50 @@ def test_the_proxy_answers_too_many_requests_as_overload(
     assert refused[0].json()["type"].endswith("overloaded")
 
 
+def test_caddy_passes_reports_and_nothing_else(serving: ServerMaker, tmp_path: Path) -> None:
+    """docker/collector.Caddyfile; only the port, TLS and times to wait are changed for the test."""
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("caddy is not installed, so docker/collector.Caddyfile was not run")
+    file = DOCKER / "collector.Caddyfile"
+    command = [program, "validate", "--adapter", "caddyfile", "--config", str(file)]
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, env=environment, text=True)
+    assert done.returncode == 0, done.stderr
+    port, text = free_port(), file.read_text()
+    with serving([METRIC]) as server, httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
+        for old, new in (
+            ("{\n\tservers {", "{\n\tadmin off\n\tservers {"),
+            ("telemetry.example.org {", f"http://127.0.0.1:{port} {{"),
+            ("127.0.0.1:8000", f"127.0.0.1:{server.http.base_url.port}"),
+            ("read_header 10s", "read_header 1s"),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        config = tmp_path / "Caddyfile"
+        config.write_text(text)
+        command = [program, "run", "--adapter", "caddyfile", "--config", str(config)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+        try:
+            await_port(port, process)
+            body = server.sender.body(server.sender.reports(METRIC, 5))
+            headers = {"content-type": "application/json"}
+            answer = http.post("/v1/reports", content=body, headers=headers)
+            assert answer.json()["results"] == [{"status": "accepted"}] * 5
+            for path in ("/metrics", "/v1/metrics", "/v1/keys", "/readyz", "/v1/reports/x"):
+                assert http.get(path).status_code == 404
+            assert http.post("/v1/ohttp", content=body).status_code == 404  # not the relay
+            large = http.post("/v1/reports", content=b" " * (65 << 10), headers=headers)
+            assert large.status_code == 413
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
+                slow.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")
+                received = slow.recv(100)
+            assert received == b"" or b" 408 " in received
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+
+
 class Echo(BaseHTTPRequestHandler):
     """Answers with the names of the headers that it got, before it reads a body."""
 

@@ -18,10 +18,11 @@ import pytest
 from sqlalchemy import make_url, text
 
 from collector.errors import DamagedBlocksError, StorageError
-from collector.problems import Refuser
+from collector.problems import RULES
 from collector.store.database import CollectorDatabase, make_engine
 from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log
+from rappor_server.problems import Problems
 from rappor_server.readiness import MAX_AGE, Readiness
 from tests.collector.support import Seconds, Server, ServerMaker, make_metric
 
@@ -188,8 +189,8 @@ def test_a_shutdown_answers_what_was_begun(serving: ServerMaker, tmp_path: Path)
 def test_damaged_days_are_no_reason_to_ask_again() -> None:
     """What a backup mends does not pass by itself; the row is told to the log alone."""
     said = StringIO()
-    refuser = Refuser(make_log("info", said), retry_after=1)
-    answer = refuser.answer(DamagedBlocksError("table blocks, series 7: first_day is text"))
+    problems = Problems(make_log("info", said), RULES)
+    answer = problems.answer(DamagedBlocksError("table blocks, series 7: first_day is text"))
     assert (answer.status_code, "retry-after" in answer.headers) == (500, False)
     told = json.loads(bytes(answer.body))
     assert told["type"].endswith("damaged-days")

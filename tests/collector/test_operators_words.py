@@ -14,7 +14,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from rappor_cli.main import main
 from rappor_server.logs import make_log
-from rappor_server.serving import warn_beyond_loopback
+from rappor_server.serving import announce, listening
 from tests.collector.support import TODAY, Clock, ServerMaker, make_bench, make_metric
 from tests.metric_texts import declaration
 
@@ -58,7 +58,8 @@ def test_several_processes_need_postgresql(capsys: pytest.CaptureFixture[str]) -
 )
 def test_a_server_that_others_reach_names_the_proxy(host: str, *, said: bool) -> None:
     stream = StringIO()
-    warn_beyond_loopback(host, make_log("info", stream))
+    with listening(host, 0) as listener:
+        announce(listener, make_log("info", stream))
     assert ("a reverse proxy's: put one in front" in stream.getvalue()) == said
 
 

@@ -57,6 +57,10 @@ def program(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin")
     if found is None:
         pytest.skip(f"{name} is not installed, so its relay in docker/ was not run")
+    if name == "caddy":
+        version = subprocess.run([found, "version"], capture_output=True, text=True).stdout
+        if version.lstrip("v").startswith("2.6."):
+            pytest.skip("Caddy 2.6 cannot delete all headers, so its relay in docker/ was not run")
     return found
 
 

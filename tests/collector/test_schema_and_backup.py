@@ -41,7 +41,7 @@ def test_migrations_and_models_say_the_same(database_url: str) -> None:
     database = CollectorDatabase(make_engine(database_url))
     with database.change() as connection:
         command.upgrade(schema._config(COLLECTOR, connection), "0008")
-    assert migrate(database) == ("0008", "0012")
+    assert migrate(database) == ("0008", "0017")
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
@@ -64,7 +64,7 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "9000", "0012", None, None
+revision, down_revision, branch_labels, depends_on = "9000", "0017", None, None
 
 
 def upgrade():
@@ -80,9 +80,9 @@ def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: P
     shutil.copytree(MIGRATIONS, folder)
     (folder / "versions" / "r9000_next.py").write_text(NEXT)
     bench.database.program = replace(COLLECTOR, migrations=folder)
-    with pytest.raises(SchemaError, match=r"at schema 0012, .* run: rappor migrate --database URL"):
+    with pytest.raises(SchemaError, match=r"at schema 0017, .* run: rappor migrate --database URL"):
         prepare(bench.database)
-    assert migrate(bench.database) == ("0012", "9000")
+    assert migrate(bench.database) == ("0017", "9000")
     prepare(bench.database)
     assert migrate(bench.database) == ("9000", "9000")
     assert bench.collector.list_metrics()[0]["accepted"] == 7
@@ -98,8 +98,8 @@ INSERT INTO blocks VALUES (1, 8, 20000, 20000, 5, FALSE);
 INSERT INTO blocks VALUES (2, 7, 20000, 20000, 5, FALSE);
 INSERT INTO block_counts VALUES (1, 0, 5, '');
 INSERT INTO linked_days VALUES (1, 0, 20000);
-INSERT INTO counters VALUES (8, 20001, 0, 0, 5, '');
-INSERT INTO counters VALUES (7, 20001, 0, 0, 5, '')
+INSERT INTO counters VALUES (8, 20001, 0, 0, 5, {none});
+INSERT INTO counters VALUES (7, 20001, 0, 0, 5, {none})
 """
 
 
@@ -107,13 +107,14 @@ def test_associations_of_an_older_database_go(database_url: str) -> None:
     """Their tables and counts; what was counted of the metrics stays, and they are read."""
     metric = make_metric("engine", min_reports=1)
     definition = json.dumps(metric.to_dict() | {"cohort_with": "homepage"})
-    rows = LINKED_ROWS.format(params_id=metric.params_id, definition=definition)
     database = CollectorDatabase(make_engine(database_url))
+    none = "''" if database.is_postgresql else "X''"
+    rows = LINKED_ROWS.format(params_id=metric.params_id, definition=definition, none=none)
     with database.change() as connection:
         command.upgrade(schema._config(COLLECTOR, connection), "0008")
         for row in rows.split(";"):
             connection.execute(text(row.replace(":", r"\:")))
-    assert migrate(database) == ("0008", "0012")
+    assert migrate(database) == ("0008", "0017")
     with database.read() as connection:
         held = {
             table: connection.execute(text(f"SELECT count(*) FROM {table}")).scalar()
@@ -124,6 +125,35 @@ def test_associations_of_an_older_database_go(database_url: str) -> None:
     (listed,) = bench.collector.list_metrics()
     assert listed["definition"] == metric.to_dict()
     bench.database.close()
+    database.close()
+
+
+SHARDS = """
+INSERT INTO series VALUES (7, 'engine', 'p', 'engine');
+INSERT INTO counters VALUES (7, 20000, 3, 1, 2, :two);
+INSERT INTO counters VALUES (7, 20000, 9, 1, 255, :many);
+INSERT INTO counters VALUES (7, 20000, 9, 2, 5, :two);
+INSERT INTO counters VALUES (7, 20001, 3, 1, 6, :many)
+"""
+
+
+def test_the_shards_of_an_older_database_are_summed(database_url: str) -> None:
+    """No count carries into the next: the lanes are four bytes wide."""
+    two, many = bytes([2, 0, 0, 0, 1, 0, 0, 0]), bytes([255, 0, 0, 0, 7, 0, 0, 0])
+    database = CollectorDatabase(make_engine(database_url))
+    with database.change() as connection:
+        command.upgrade(schema._config(COLLECTOR, connection), "0012")
+        for row in SHARDS.split(";"):
+            connection.execute(text(row), {"two": two, "many": many})
+    assert migrate(database) == ("0012", "0017")
+    with database.read() as connection:
+        rows = connection.execute(text("SELECT * FROM counters ORDER BY 1, 2, 3")).all()
+    both = bytes([1, 1, 0, 0, 8, 0, 0, 0])
+    assert [tuple(row) for row in rows] == [
+        (7, 20_000, 1, 257, both),
+        (7, 20_000, 2, 5, two),
+        (7, 20_001, 1, 6, many),
+    ]
     database.close()
 
 
@@ -143,7 +173,7 @@ def test_batches_of_an_older_database_are_remembered(new_postgresql: Callable[[]
         command.upgrade(schema._config(COLLECTOR, connection), "0010")
         for row in PARTITION.split(";"):
             connection.execute(text(row))
-    assert migrate(database) == ("0010", "0012")
+    assert migrate(database) == ("0010", "0017")
     with database.read() as connection:
         (row,) = connection.execute(text("SELECT * FROM batches")).all()
     assert tuple(row) == (b"a", b"b", 20_000, 5, b"c")

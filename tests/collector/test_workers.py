@@ -19,7 +19,6 @@ from sqlalchemy.engine import make_url
 from collector.app import prepare_database
 from collector.errors import SettingsError
 from collector.settings import load_settings
-from collector.store.counters import CounterCache
 from collector.store.database import CollectorDatabase, make_engine
 from tests.collector.crash import (
     METRIC,
@@ -140,8 +139,6 @@ def test_a_writer_rereads_what_another_wrote(
     url = new_postgresql()
     benches = [make_bench(url) for _ in range(2)]
     benches[0].collector.push_metrics([METRIC], "test")
-    for bench in benches:
-        bench.writer._cache = CounterCache(1)
     for _ in range(5):
         for bench in benches:
             bench.send(bench.sender.reports(METRIC, 2))

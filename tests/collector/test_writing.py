@@ -83,8 +83,7 @@ def test_two_processes_on_one_database_count_once(bench: Bench, database_url: st
     assert_counts(served(bench), [report for chunk in reports for report in chunk])
 
 
-def test_a_writer_rereads_old_counts(bench: Bench, database_url: str) -> None:
-    """Alternating writers on the same shard: what one remembers is old at every turn."""
+def test_writers_by_turns_add_to_the_same_counters(bench: Bench, database_url: str) -> None:
     bench.collector.push_metrics([METRIC], "test")
     other = make_bench(database_url, bench.clock)
     reports = bench.sender.reports(METRIC, 40)

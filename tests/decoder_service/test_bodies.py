@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Message
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.guard import OPEN_BODY_BYTES, include, is_open
+from decoder_service.shell.guard import OPEN_BODY_BYTES, include
 from tests.decoder_service.support import Running, running, settings_of
 
 REFUSED = (303, 401, 413)
@@ -103,7 +103,7 @@ def test_without_keys_no_body_is_read(served: Running, app: FastAPI) -> None:
     app.state.service = served.service
     for route in routes_of(app):
         status, taken = asyncio.run(taken_by(app, *address_of(route)))
-        if is_open(route):
+        if route.is_open:
             assert taken <= 2 * OPEN_BODY_BYTES, address_text(route)
         else:
             assert (taken, status in REFUSED) == (0, True), address_text(route)

@@ -7,7 +7,7 @@ import pytest
 
 from collector.archive import parquet as bit_sums
 from collector.archive.parquet import sum_bits
-from collector.store.counters import counts, lane_sums, pack
+from collector.store.counters import counts, lane_sums
 
 
 @pytest.mark.parametrize("num_bits", [1, 8, 12, 20, 40, 127, 128, 1000])
@@ -27,5 +27,5 @@ def test_sums_over_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_sums_are_the_collectors() -> None:
     rows = np.random.default_rng(1).integers(0, 256, (999, 4), dtype=np.uint8)
-    lanes = lane_sums({0: [bytes(row) for row in rows]}, 4)[0]
-    assert tuple(sum_bits(rows, 30)) == counts(pack(lanes, 32), 30)
+    lanes = lane_sums({0: [bytes(row) for row in rows]})[0]
+    assert tuple(sum_bits(rows, 30)) == counts(lanes, 30)
