@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from decoder.flows.changes import FlowChanges, band_changes, band_shares
 from decoder.flows.decoding import decode_flows, flow_of
@@ -20,7 +21,7 @@ from decoder.kinds.over_time import Windows, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.base_layer import BaseLayer, read_base
 from decoder.output.flows_content import flows_content
-from decoder.output.flows_geojson import flow_line, flow_lines, placed_flows
+from decoder.output.flows_geojson import flow_line, placed_flows
 from decoder.output.flows_tables import (
     Columns,
     FlowPlaces,
@@ -34,7 +35,13 @@ from decoder.output.flows_view import flows_view
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
-from decoder.tables.geo_files import Layer, write_geopackage
+from decoder.tables.geo_files import (
+    NO_GEOPACKAGE,
+    has_geopackage,
+    with_geometry,
+    write_geojson,
+    write_geopackage,
+)
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -167,7 +174,7 @@ class Flows(KindDecoder):
             _summary(content),
             tables,
             manifest=manifest,
-            notes=tuple(content["warnings"]),
+            notes=(*content["warnings"], *([] if has_geopackage() else [NO_GEOPACKAGE])),
             files=_map_files(content, places, str(found.last_day)),
             printed=_printed(content),
         )
@@ -254,33 +261,18 @@ def _map_files(
     content: dict[str, Any], places: FlowPlaces, day: str
 ) -> dict[str, Callable[[Path], object]]:
     """Flows and zones as lines, for GIS programs."""
-    cells, zones = _cell_centers(places), _zone_centers(places)
-    return {
-        "flows.geojson": partial(_write_lines, content, "flows", cells),
-        "zones.geojson": partial(_write_lines, content, "zones", zones),
-        "flows.gpkg": partial(_write_geopackage, content, {"flows": cells, "zones": zones}, day),
-    }
-
-
-def _write_lines(
-    content: dict[str, Any], name: str, centers: Mapping[str, Point], path: Path
-) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(flow_lines(content[name], centers, content["metric"]))
-
-
-def _write_geopackage(
-    content: dict[str, Any], centers: Mapping[str, Mapping[str, Point]], day: str, path: Path
-) -> None:
-    import pyarrow as pa
-
-    layers = []
-    for name, places in centers.items():
-        placed = list(placed_flows(content[name], places, content["metric"]))
-        if placed:
-            table = pa.Table.from_pylist([row for _, row in placed])
-            layers.append(Layer(name, table, [shape for shape, _ in placed]))
-    write_geopackage(path, layers, day)
+    centers = {"flows": _cell_centers(places), "zones": _zone_centers(places)}
+    files: dict[str, Callable[[Path], object]] = {}
+    layers = {}
+    for name, places_of in centers.items():
+        features = list(placed_flows(content[name], places_of, content["metric"]))
+        files[f"{name}.geojson"] = partial(write_geojson, features)
+        if features:
+            shapes, rows = zip(*features, strict=True)
+            layers[name] = with_geometry(pa.Table.from_pylist(list(rows)), shapes)
+    if layers and has_geopackage():
+        files["flows.gpkg"] = partial(write_geopackage, layers, day)
+    return files
 
 
 def _cell_centers(places: FlowPlaces) -> dict[str, Point]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,10 +31,10 @@ def line_width(share: float, top: float) -> float:
     return THINNEST + (WIDEST - THINNEST) * min(share / top, 1.0)
 
 
-def flow_lines(
+def placed_flows(
     rows: Sequence[Mapping[str, Any]], centres: Mapping[str, Point], metric: str
-) -> Iterator[str]:
-    """A GeoJSON FeatureCollection in pieces of text, a feature for each row.
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield geometry and properties of each flow.
 
     Args:
         rows: of flows or of pairs of zones; those with a side that has no place are left out.
@@ -43,22 +42,9 @@ def flow_lines(
         metric: name of the metric, a property of each feature.
 
     Yields:
-        A LineString from origin to destination, a Point where both are one, with the columns of
-        the row and its width in pixels.
+        A LineString from origin to destination, or a Point where both are one; and the columns of
+        the row with its width in pixels.
     """
-    comma = ""
-    yield '{"type":"FeatureCollection","features":['
-    for shape, row in placed_flows(rows, centres, metric):
-        feature = {"type": "Feature", "geometry": shape, "properties": row}
-        yield f"{comma}\n{json.dumps(feature, separators=(',', ':'), allow_nan=False)}"
-        comma = ","
-    yield "\n]}\n"
-
-
-def placed_flows(
-    rows: Sequence[Mapping[str, Any]], centres: Mapping[str, Point], metric: str
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Geometry and columns of each feature of `flow_lines`. Arguments as there."""
     placed = [row for row in rows if {row["origin"], row["destination"]} <= centres.keys()]
     top = top_drawn(placed)
     for row in placed:
