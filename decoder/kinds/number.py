@@ -11,14 +11,14 @@ from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import Windows, series_result
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
-from decoder.numbers.changes import ANY_DATA, NumberSeries, decode_numbers_over_time
+from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
-from decoder.output.numbers_svg import bins_plots, curve_plots, edge_text, quantity_text
+from decoder.output.charts import Estimate, estimate_plots
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days, known
+from decoder.tables.format import count, days, edge_text, known
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -32,15 +32,50 @@ def number_view(found: dict[str, Any]) -> dict[str, Any]:
     """The variables of `result_number.html.j2`. found: content of results.json."""
     points = [row_of(CurvePoint, one) for one in found["curve"]]
     bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
+    curve = [
+        Estimate(_label(one.edge), _title(edge_text(one.edge), one), one.estimate,
+                 one.low, one.high, one.fitted)
+        for one in points
+    ]  # fmt: skip
+    bars = [
+        Estimate(_label(one.lower), _title(_bin_text(one), one), one.estimate,
+                 one.low, one.high, one.fitted)
+        for one in bins
+    ]  # fmt: skip
+    band = [(one.band_low, one.band_high) for one in points]
     return {
         "found": found,
-        "curve": curve_plots(points) if points else (),
-        "bins": bins_plots(bins) if points else (),
+        "curve": estimate_plots(curve, band) if points else (),
+        "bins": estimate_plots(bars) if points else (),
         "edge": _edge,
         "known": known,
         "of_period": _OF_PERIOD.get(found["of_period"], found["of_period"]),
         "level": f"{100 * found['level']:g} %",
     }
+
+
+def _label(edge: float | None) -> str:
+    """An edge on an axis, to three digits."""
+    return "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
+
+
+def _title(where: str, one: CurvePoint | Bin) -> str:
+    return f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+
+
+def _bin_text(one: Bin) -> str:
+    if one.lower is None:
+        return f"below {edge_text(one.upper or 0.0)}"
+    if one.upper is None:
+        return f"{edge_text(one.lower)} or more"
+    return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
+
+
+def _quantity_text(quantity: str, unit: str) -> str:
+    """What a change is of (`ChangeRow.quantity`), for people."""
+    if quantity == ANY_DATA or quantity.startswith(MEAN):
+        return quantity
+    return f"at or above {quantity} {unit}".rstrip()
 
 
 def _edge(value: float | None) -> str:
@@ -244,7 +279,7 @@ def _windows(series: NumberSeries) -> Windows:
     ]
     changes = [
         {"first": change.first, "second": change.second} | asdict(row)
-        | {"string": quantity_text(row.quantity, unit)}
+        | {"string": _quantity_text(row.quantity, unit)}
         for change in series.changes for row in change.rows
     ]  # fmt: skip
     means = [
@@ -256,9 +291,9 @@ def _windows(series: NumberSeries) -> Windows:
 
 def _share_rows(found: dict[str, Any], unit: str) -> list[dict[str, Any]]:
     """A row for each edge; first the share with data, where that is asked apart."""
-    named = [(quantity_text(f"{one['edge']:.10g}", unit), one) for one in found["curve"]]
+    named = [(_quantity_text(f"{one['edge']:.10g}", unit), one) for one in found["curve"]]
     if found["with_data"] is not None:
-        named.insert(0, (quantity_text(ANY_DATA, unit), found["with_data"]))
+        named.insert(0, (_quantity_text(ANY_DATA, unit), found["with_data"]))
     return [
         {"string": name, "proportion": one["estimate"]}
         | {key: one[key] for key in ("std_error", "low", "high")}

@@ -14,9 +14,8 @@ from typing import Any
 from decoder.files import finite
 from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
-from decoder.output.series_chart import windows_between
-from decoder.output.series_view import latest, series_view
-from decoder.output.svg import Tick, axis_step, tick_text
+from decoder.output.charts import Axis, Tick, axis_step, tick_text
+from decoder.output.series_view import latest, series_view, windows_between
 from decoder.tables.format import days
 from decoder.tables.paging import TablePage, TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
@@ -243,11 +242,9 @@ def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePag
     shown = table.rows if len(table.rows) <= MAX_MARKS else ()
     top = max((abs(row[end]) for row in shown for end in ("low", "high")), default=1.0) or 1.0
     step, end = axis_step(top, most=3)
-
-    def at(share: float) -> float:
-        return round(50 + 50 * max(-1.0, min(1.0, share / end)), 2)
-
-    marks = tuple((at(row["low"]), at(row["difference"]), at(row["high"])) for row in shown)
+    axis = Axis(-end, end, 0, 100)
+    marks = tuple((axis.at(row["low"]), axis.at(row["difference"]), axis.at(row["high"]))
+                  for row in shown)  # fmt: skip
     ticks = (
         Tick(0, _points(-end, step)),
         Tick(50, _points(0, step)),

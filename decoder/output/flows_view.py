@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from decoder.output.basemap import bundled_source
+from decoder.output.charts import forest
 from decoder.output.flows_geojson import drawn_share
 from decoder.output.flows_map import (
     flow_map_data,
@@ -18,7 +19,6 @@ from decoder.output.flows_map import (
 from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
 from decoder.output.map_data import map_json
 from decoder.output.map_picture import map_picture
-from decoder.output.svg import share_forest
 from decoder.tables.format import percent
 from decoder.tables.paging import TableQuery, page_of
 from rappor_core.grid.box import RESERVED
@@ -47,8 +47,8 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "lag": flow.lag,
         "heat": zone_heat(found["zones"], found["level"]),
         "questions": _questions(flow),
-        "bands": share_forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"])
-                               for row in found["bands"]]),
+        "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
+                         for row in found["bands"]]),
         "table": page_of(named, "way", query),
         "level": f"{100 * found['level']:g} %",
         "source": bundled_source(),
