@@ -29,6 +29,11 @@ class ShareTable:
             self.estimate[rows], self.std_error[rows], self.low[rows], self.high[rows]
         )
 
+    def followed_by(self, other: ShareTable) -> ShareTable:
+        """These rows, then those of another table."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return ShareTable(*(np.concatenate(pair) for pair in pairs))
+
 
 @dataclass(frozen=True)
 class QuestionCheck:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from decoder.flows.changes import FlowChanges, band_changes, band_shares
+from decoder.flows.changes import band_changes, band_shares
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.tables import FlowDecoding
 from decoder.formats.known_flows import read_known_flows
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
-from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.over_time import SeriesFound, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
 from decoder.output.base_layer import BaseLayer, read_base
 from decoder.output.flows_content import flows_content
@@ -184,9 +184,11 @@ class Flows(KindDecoder):
     ) -> Result:
         """Decode all windows together, and the distance bands of each."""
         each = [decode_flows(one, question.options, progress=progress) for one in windows]
-        changes = band_changes(each)
+        quantities = (*band_texts(each[0].flow.bands_km), APART)
+        shares = [tuple(vars(band_shares(one)).values()) for one in each]
+        found = SeriesFound(each, quantities, shares, band_changes(each, quantities))
         whole = self.decode(windows, question, progress, note)
-        return series_result(whole, _windows(each, changes), question.options)
+        return series_result(whole, found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """A map, the matrix of zones, distance bands and the table of flows."""
@@ -281,34 +283,3 @@ def _cell_centers(places: FlowPlaces) -> dict[str, Point]:
 
 def _zone_centers(places: FlowPlaces) -> dict[str, Point]:
     return dict(zip(places.flow.zones, places.zone_centres, strict=True))
-
-
-def _windows(found: Sequence[FlowDecoding], changes: FlowChanges) -> Windows:
-    quantities = [*band_texts(found[0].flow.bands_km), APART]
-    windows = [
-        {"first_day": str(one.first_day), "last_day": str(one.last_day),
-         "reports": one.num_reports}
-        for one in found
-    ]  # fmt: skip
-    rows = []
-    for window, one in zip(windows, found, strict=True):
-        shares, errors = band_shares(one)
-        tables = (one.bands, one.moved)
-        ends = [[float(end) for table in tables for end in getattr(table, side)]
-                for side in ("low", "high")]  # fmt: skip
-        names = ("string", "proportion", "std_error", "low", "high")
-        rows += [
-            window | dict(zip(names, row, strict=True))
-            for row in zip(quantities, shares.tolist(), errors.tolist(), *ends, strict=True)
-        ]
-    named = [
-        {"first": before, "second": after, "string": quantity}
-        for before, after in changes.pairs for quantity in quantities
-    ]  # fmt: skip
-    numbers = ("difference", "std_error", "low", "high", "p_value", "p_adjusted")
-    columns = [getattr(changes.rows, name).tolist() for name in numbers]
-    changed = [
-        name | dict(zip(numbers, row, strict=True))
-        for name, row in zip(named, zip(*columns, strict=True), strict=True)
-    ]
-    return Windows(windows, rows, changed)

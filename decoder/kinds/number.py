@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from decoder.files import finite, row_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.manifest import manifest_of
-from decoder.kinds.over_time import Windows, series_result
+from decoder.kinds.over_time import SeriesFound, days_of, series_result
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
 from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
@@ -72,7 +72,7 @@ def _bin_text(one: Bin) -> str:
 
 
 def _quantity_text(quantity: str, unit: str) -> str:
-    """What a change is of (`ChangeRow.quantity`), for people."""
+    """What a change is of (`NumberChange.quantities`), for people."""
     if quantity == ANY_DATA or quantity.startswith(MEAN):
         return quantity
     return f"at or above {quantity} {unit}".rstrip()
@@ -169,7 +169,7 @@ class Numbers(KindDecoder):
         """Decode all windows together and each alone, and test what changed."""
         found = decode_numbers_over_time(windows, question.options)
         whole = self.decode(windows, question, progress, note)
-        return series_result(whole, _windows(found), question.options)
+        return series_result(whole, _over_time(found), question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Pictures of the curve and the bins, quantiles and the mean."""
@@ -265,40 +265,23 @@ def _mean_rows(decoding: NumberDecoding) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _windows(series: NumberSeries) -> Windows:
-    unit = series.windows[0].number.unit
-    windows = [
-        {"first_day": str(one.first_day), "last_day": str(one.last_day),
-         "reports": one.num_reports}
-        for one in series.windows
+def _over_time(series: NumberSeries) -> SeriesFound:
+    """Shares at or above each edge; first the share with data, where that is asked apart."""
+    first = series.windows[0]
+    unit, has_apart = first.number.unit, first.with_data is not None
+    asked = [ANY_DATA] * has_apart + [f"{one.edge:.10g}" for one in first.curve]
+    shares = [
+        [[getattr(one, name) for one in [*([window.with_data] * has_apart), *window.curve]]
+         for name in ("estimate", "std_error", "low", "high")]
+        for window in series.windows
     ]  # fmt: skip
-    rows = [
-        window | row
-        for window, one in zip(windows, series.windows, strict=True)
-        for row in _share_rows(numbers_content(one), unit)
-    ]
     changes = [
-        {"first": change.first, "second": change.second} | asdict(row)
-        | {"string": _quantity_text(row.quantity, unit)}
-        for change in series.changes for row in change.rows
-    ]  # fmt: skip
-    means = [
-        {"first_day": str(one.first_day), "last_day": str(one.last_day)} | asdict(one.mean)
-        for one in series.windows if one.mean is not None
-    ]  # fmt: skip
-    return Windows(windows, rows, changes, means, unit)
-
-
-def _share_rows(found: dict[str, Any], unit: str) -> list[dict[str, Any]]:
-    """A row for each edge; first the share with data, where that is asked apart."""
-    named = [(_quantity_text(f"{one['edge']:.10g}", unit), one) for one in found["curve"]]
-    if found["with_data"] is not None:
-        named.insert(0, (_quantity_text(ANY_DATA, unit), found["with_data"]))
-    return [
-        {"string": name, "proportion": one["estimate"]}
-        | {key: one[key] for key in ("std_error", "low", "high")}
-        for name, one in named
+        replace(one, quantities=tuple(_quantity_text(name, unit) for name in one.quantities))
+        for one in series.changes
     ]
+    means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
+    named = [_quantity_text(name, unit) for name in asked]
+    return SeriesFound(series.windows, named, shares, changes, means, unit)
 
 
 def _guarantee(found: dict[str, Any], definition: dict[str, Any]) -> str:

@@ -7,10 +7,11 @@ comparison is a series of two windows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, Protocol
 
+from decoder.comparison.differences import WindowChange
 from decoder.files import finite
 from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
@@ -90,38 +91,73 @@ MAX_MARKS = 200  # differences of a picture
 MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 
 
-@dataclass(frozen=True)
-class Windows:
-    """What a kind found in windows, oldest first; rows are plain values.
+class Window(Protocol):
+    """What every decoding of a window has."""
 
-    windows: `first_day`, `last_day` and `reports` of each.  rows: of `SERIES`.  changes: columns
-    of `COMPARISON` from `string` on without the shares, with `first` and `second`, the numbers of
-    the windows.  means: of each window that has one, with its days, `estimate`, `low`, `high`,
-    `geometric` and `clipped_to`.  unit: of the means.
+    @property
+    def first_day(self) -> date | None:
+        """First day, None if unknown."""
+
+    @property
+    def last_day(self) -> date | None:
+        """Last day, None if unknown."""
+
+    @property
+    def num_reports(self) -> int:
+        """Number of reports."""
+
+
+@dataclass(frozen=True)
+class SeriesFound:
+    """What a kind found in windows, oldest first.
+
+    quantities: names of the shares.  shares: of each window the columns `proportion`, `std_error`,
+    `low` and `high`, with a row for each quantity.  changes: of quantities.  means: of each window
+    that has one, with its days, `estimate`, `low`, `high`, `geometric` and `clipped_to`.  unit: of
+    the means.
     """
 
-    windows: Sequence[Mapping[str, Any]]
-    rows: Sequence[Mapping[str, Any]]
-    changes: Sequence[Mapping[str, Any]]
-    means: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    windows: Sequence[Window]
+    quantities: Sequence[str]
+    shares: Sequence[Sequence[Sequence[float]]]
+    changes: Sequence[WindowChange]
+    means: Sequence[Mapping[str, Any]] = ()
     unit: str = ""
 
 
-def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Result:
+def days_of(window: Window) -> dict[str, str]:
+    """The ends of a window as text."""
+    return {"first_day": str(window.first_day), "last_day": str(window.last_day)}
+
+
+def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> Result:
     """Make the result of a series, around that of all windows together."""
-    ends = [days(one["first_day"], one["last_day"]) for one in found.windows]
-    numbers = CHANGES.names[2:]
+    windows: list[dict[str, Any]] = [
+        days_of(one) | {"reports": one.num_reports} for one in found.windows
+    ]
+    rows = [
+        window | dict(zip(SERIES.names[3:], (quantity, *map(float, numbers)), strict=True))
+        for window, columns in zip(windows, found.shares, strict=True)
+        for quantity, *numbers in zip(found.quantities, *columns, strict=True)
+    ]
+    changes: list[dict[str, Any]] = [
+        {"first": one.first, "second": one.second, "string": quantity}
+        | {name: float(getattr(one.rows, name)[i]) for name in CHANGES.names[3:]}
+        for one in found.changes
+        for i, quantity in enumerate(one.quantities)
+    ]
+    ends = [days(one["first_day"], one["last_day"]) for one in windows]
     changed = [
-        (ends[row["first"]], ends[row["second"]], *(row[name] for name in numbers))
-        for row in found.changes
+        (ends[row["first"]], ends[row["second"]], *(row[name] for name in CHANGES.names[2:]))
+        for row in changes
     ]
     content: dict[str, Any] = {
         "metric": whole.content["metric"],
-        "windows": found.windows,
+        "windows": windows,
         "level": options.level,
         "alpha": options.alpha,
-        "rows": found.rows,
-        "changes": found.changes,
+        "rows": rows,
+        "changes": changes,
         "means": found.means,
         "unit": found.unit,
         "warnings": whole.content["warnings"],
@@ -132,7 +168,7 @@ def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Resu
     return Result(
         content,
         whole.summary | {"windows": content["windows"], "latest": latest(content)},
-        (_series_table(found.rows), CHANGES.of_rows(changed), *whole.tables),
+        (_series_table(rows), CHANGES.of_rows(changed), *whole.tables),
         manifest=whole.manifest,
         notes=whole.notes,
         files=whole.files,
@@ -142,10 +178,9 @@ def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Resu
 
 def _series_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of a series as a table; days are days."""
-    days_of = ("first_day", "last_day")
     return SERIES.of_rows(
         [
-            [date.fromisoformat(row[name]) if name in days_of else row[name]
+            [date.fromisoformat(row[name]) if name in SERIES.names[:2] else row[name]
              for name in SERIES.names]
             for row in rows
         ]
