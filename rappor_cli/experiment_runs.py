@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from decoder.files import finite, make_folder, probe_folder
-from decoder.kinds.manifest import versions
+from decoder.kinds.result import versions
 from rappor_cli import options as shared
 from rappor_cli.text import text_table, wide_console
 from simulations.outcome import ExperimentOutcome

@@ -13,8 +13,7 @@ from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_coun
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
-from decoder.flows.moments import FlowMoments, Moments
-from decoder.flows.ratios import ratios
+from decoder.flows.moments import FlowMoments, Moments, ratios
 from decoder.flows.space import RESERVED, FlowSpace, indicator
 from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
 from decoder.model.repetition import collected_repetition

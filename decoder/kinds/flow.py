@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from decoder.flows.changes import band_changes, band_shares
 from decoder.flows.decoding import decode_flows, flow_of
-from decoder.flows.tables import FlowDecoding
+from decoder.flows.tables import FlowDecoding, band_changes, band_shares
 from decoder.formats.known_flows import read_known_flows
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import SeriesFound, series_result
-from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
+from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.output.base_layer import BaseLayer, read_base
-from decoder.output.flows_content import flows_content
-from decoder.output.flows_geojson import flow_line, placed_flows
 from decoder.output.flows_tables import (
     Columns,
     FlowPlaces,
@@ -29,9 +25,10 @@ from decoder.output.flows_tables import (
     band_texts,
     cell_columns,
     flow_columns,
+    flows_content,
     zone_columns,
 )
-from decoder.output.flows_view import flows_view
+from decoder.output.flows_view import flow_line, flows_view, placed_flows
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent

@@ -15,16 +15,14 @@ import pyarrow as pa
 
 from decoder.comparison.differences import Differences
 from decoder.density.areas import Areas, AreaShares, area_shares, check_size
-from decoder.density.cells import Places
+from decoder.density.cells import Places, slot_places
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
-from decoder.density.slots import slot_places
 from decoder.errors import DecodeError
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
 from decoder.grid_cells import cell_centre, location_of
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import PageParts, Question, Result, StoredResult
+from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import MapOptions
 from decoder.output.base_layer import BaseLayer, place_name, read_base
 from decoder.output.density_csv import (

@@ -8,9 +8,8 @@ from typing import Any
 
 from decoder.files import finite, row_of
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import SeriesFound, days_of, series_result
-from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
+from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
+from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import DecodeOptions
 from decoder.output.joint_view import joint_view
 from decoder.pairs.decoding import decode_pairs

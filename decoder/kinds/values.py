@@ -15,9 +15,16 @@ from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
 from decoder.kinds.over_time import SeriesFound, series_result
-from decoder.kinds.result import MANIFEST, RESULTS, PageParts, Question, Result, StoredResult
+from decoder.kinds.result import (
+    MANIFEST,
+    RESULTS,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+    manifest_of,
+)
 from decoder.kinds.run import write_result
 from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view

@@ -21,7 +21,7 @@ from decoder.kinds.flow import KIND
 from decoder.kinds.result import Question, Result
 from decoder.kinds.run import claim, write_result
 from decoder.options import FlowOptions
-from decoder.output.flows_geojson import placed_flows
+from decoder.output.flows_view import placed_flows
 from decoder.progress import quiet, silent
 from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main

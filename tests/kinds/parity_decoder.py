@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import Question, Result
+from decoder.kinds.result import Question, Result, manifest_of
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.table import Column, ColumnType, TableSchema
