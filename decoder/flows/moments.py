@@ -12,6 +12,7 @@ from scipy import sparse
 
 from decoder.flows.fit import FlowFit, rows_times
 from decoder.flows.space import COARSE
+from decoder.inference.intervals import fieller
 from decoder.typing import Floats, Indices
 
 _ABOVE = 1 + 1e-9  # where nothing is told, the error is very large instead of infinite
@@ -207,18 +208,14 @@ def ratios(
         nothing.
     """
     value, covariance = _joint_cavity(part, whole, both)
-    top, bottom = value[:, 0], value[:, 1]
-    square = bottom**2 - quantile**2 * covariance[:, 1, 1]
-    mixed = top * bottom - quantile**2 * covariance[:, 0, 1]
-    plain = top**2 - quantile**2 * covariance[:, 0, 0]
-    inner = mixed**2 - square * plain
-    told = (bottom > 0) & (square > 0) & (inner >= 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(np.maximum(inner, 0))
-        found = np.clip(np.where(bottom > 0, top / bottom, 0.5), 0, 1)
-        low = np.where(told, np.clip((mixed - root) / square, 0, 1), 0.0)
-        high = np.where(told, np.clip((mixed + root) / square, 0, 1), 1.0)
-    return np.where(np.isfinite(found), found, 0.5), low, high
+    found = fieller(
+        (value[:, 0], covariance[:, 0, 0]),
+        (value[:, 1], covariance[:, 1, 1]),
+        covariance[:, 0, 1],
+        quantile,
+    )
+    ratio = np.clip(np.nan_to_num(found.estimate, nan=0.5), 0, 1)
+    return ratio, np.clip(found.low, 0, 1), np.clip(found.high, 0, 1)
 
 
 def _joint_cavity(part: Moments, whole: Moments, both: Together) -> tuple[Floats, Floats]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from decoder.comparison.differences import (
     independent,
     window_pairs,
 )
+from decoder.decoded_window import DecodedWindow
 from decoder.errors import DecodeError
 from decoder.typing import Flags, Floats
 from rappor_core.metrics.flow import Flow
-from rappor_core.params import RapporParams
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class QuestionCheck:
 
 
 @dataclass(frozen=True)
-class FlowDecoding:
+class FlowDecoding(DecodedWindow):
     """The flows of a window; pairs are row by row, P = (K + 2)^2, sides as `Flow.side_names`.
 
     flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
@@ -77,14 +76,7 @@ class FlowDecoding:
     forged_shift: largest rise of a flow by forged answers to `pair` that are 1 % of all reports.
     """
 
-    metric: str
-    params_id: str
-    params: RapporParams
-    definition: Mapping[str, Any]
     flow: Flow
-    first_day: date | None
-    last_day: date | None
-    num_reports: int
     level: float
     alpha: float
     repetition: float

@@ -111,7 +111,7 @@ def discovery_result(found: Discovery) -> Result:
         _content(found),
         summary,
         (STRINGS.of_rows(_rows(found)),),
-        manifest=manifest_of(found, found.num_reports, options, crowd=options.crowd),
+        manifest=manifest_of(found, options, crowd=options.crowd),
         notes=(*statement(found), *([REVIEW] if found.found else [])),
     )
 
@@ -124,11 +124,7 @@ def string_id(row: FoundString) -> str:
 def _content(discovery: Discovery) -> dict[str, Any]:
     """The contents of results.json as plain values, with unescaped strings."""
     return {
-        "metric": discovery.metric,
-        "params_id": discovery.params_id,
-        "first_day": discovery.first_day and discovery.first_day.isoformat(),
-        "last_day": discovery.last_day and discovery.last_day.isoformat(),
-        "num_reports": discovery.num_reports,
+        **discovery.described(),
         "num_tested": discovery.num_tested,
         "num_below_crowd": discovery.num_below_crowd,
         "half_found": discovery.half_found,

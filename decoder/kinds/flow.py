@@ -163,9 +163,7 @@ class Flows(KindDecoder):
             CELLS.table(_unless_moves(found, cell_columns(found, places))),
             BANDS.table(band_columns(found)),
         )
-        manifest = manifest_of(
-            window, found.num_reports, question.options, repeats=found.repetition
-        )
+        manifest = manifest_of(found, question.options, repeats=found.repetition)
         return Result(
             content,
             _summary(content),

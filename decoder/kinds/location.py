@@ -251,7 +251,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     visible = [visible_text(one) for one in maps.last().values()]
     missing = [] if has_geopackage() or first.places.pairs else [NO_GEOPACKAGE]
     texts = (*visible, *notes, *maps.area_notes, *missing, promise_text(first))
-    manifest = manifest_of(counts, _reports(maps), question.options,
+    manifest = manifest_of(counts, question.options, num_reports=_reports(maps),
                            first_day=_day(first.first_day), last_day=_day(last.last_day),
                            map_method=question.maps.method)  # fmt: skip
     content = _content(maps)

@@ -202,7 +202,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         content,
         _summary(content),
         (curve, bins, quantiles, mean),
-        manifest=manifest_of(decoding, decoding.num_reports, options, repeats=decoding.repetition),
+        manifest=manifest_of(decoding, options, repeats=decoding.repetition),
         notes=decoding.warnings,
         printed=(mean, quantiles, curve),
     )
@@ -212,11 +212,7 @@ def numbers_content(decoding: NumberDecoding) -> dict[str, Any]:
     """The contents of results.json for a metric of numbers, as plain values (NaN and infinity as
     null)."""
     content = {
-        "metric": decoding.metric,
-        "params_id": decoding.params_id,
-        "first_day": decoding.first_day and decoding.first_day.isoformat(),
-        "last_day": decoding.last_day and decoding.last_day.isoformat(),
-        "num_reports": decoding.num_reports,
+        **decoding.described(),
         "epsilon_infinity": decoding.params.epsilon_infinity,
         "epsilon_one": decoding.params.epsilon_one,
         "unit": decoding.number.unit,

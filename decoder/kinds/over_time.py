@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Protocol
+from typing import Any
 
 from decoder.comparison.differences import WindowChange
+from decoder.decoded_window import DecodedWindow
 from decoder.files import finite
 from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
@@ -20,6 +21,7 @@ from decoder.output.series_view import latest, series_view, windows_between
 from decoder.tables.format import days
 from decoder.tables.paging import TablePage, TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
+from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
 
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
@@ -91,22 +93,6 @@ MAX_MARKS = 200  # differences of a picture
 MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 
 
-class Window(Protocol):
-    """What every decoding of a window has."""
-
-    @property
-    def first_day(self) -> date | None:
-        """First day, None if unknown."""
-
-    @property
-    def last_day(self) -> date | None:
-        """Last day, None if unknown."""
-
-    @property
-    def num_reports(self) -> int:
-        """Number of reports."""
-
-
 @dataclass(frozen=True)
 class SeriesFound:
     """What a kind found in windows, oldest first.
@@ -117,7 +103,7 @@ class SeriesFound:
     the means.
     """
 
-    windows: Sequence[Window]
+    windows: Sequence[Aggregate | DecodedWindow]
     quantities: Sequence[str]
     shares: Sequence[Sequence[Sequence[float]]]
     changes: Sequence[WindowChange]
@@ -125,7 +111,7 @@ class SeriesFound:
     unit: str = ""
 
 
-def days_of(window: Window) -> dict[str, str]:
+def days_of(window: Aggregate | DecodedWindow) -> dict[str, str]:
     """The ends of a window as text."""
     return {"first_day": str(window.first_day), "last_day": str(window.last_day)}
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from decoder.decoded_window import DecodedWindow
 from decoder.options import (
     DEFAULT_CROWD,
     CandidateChoice,
@@ -19,14 +20,7 @@ from decoder.options import (
     MapOptions,
 )
 from decoder.tables.table import Table
-
-if TYPE_CHECKING:
-    from decoder.discovery.discovery import Discovery
-    from decoder.numbers.tables import NumberDecoding
-    from decoder.results.tables import Decoding
-    from rappor_core.aggregate import Aggregate
-
-    Described = Aggregate | Decoding | Discovery | NumberDecoding
+from rappor_core.aggregate import Aggregate
 
 RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # of every result
 _LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
@@ -111,16 +105,13 @@ class PageParts:
     map: bool = False
 
 
-def manifest_of(
-    counts: Described, num_reports: int, options: Levels, **more: Any
-) -> dict[str, Any]:
+def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any) -> dict[str, Any]:
     """Describe counts and options.
 
     Args:
         counts: that were decoded, or what was made of them.
-        num_reports: in the counts.
         options: of the decoding.
-        **more: what the kind adds.
+        **more: what the kind adds, or says otherwise.
 
     Returns:
         The contents of manifest.json; nothing in it depends on the clock or the machine.
@@ -135,7 +126,7 @@ def manifest_of(
         "epsilon_one": params.epsilon_one,
         "first_day": counts.first_day and counts.first_day.isoformat(),
         "last_day": counts.last_day and counts.last_day.isoformat(),
-        "num_reports": num_reports,
+        "num_reports": counts.num_reports,
         "alpha": options.alpha,
         "level": options.level,
         "without_cohorts": list(options.without_cohorts)

@@ -118,7 +118,6 @@ class Values(KindDecoder):
     title = "Frequencies"
     purpose = "which values are how frequent in one window"
     members = frozenset({"candidates", "weights"})
-    option_names = frozenset({"method", "correction", "largest_p", "full_fit"})
     operations = ("decode", "series", "compare")
     schemas = (DETECTED, CANDIDATES)
     published = (RESULTS, MANIFEST, "candidates.csv")
@@ -287,7 +286,6 @@ def _manifest(decoding: Decoding) -> dict[str, Any]:
     summary, options = decoding.summary, decoding.options
     return manifest_of(
         decoding,
-        summary.num_reports,
         options,
         num_candidates=summary.num_candidates,
         candidates_sha256=_digest(decoding.candidates.values),

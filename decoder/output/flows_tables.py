@@ -246,13 +246,9 @@ def flows_content(
     display = display or FlowOptions()
     definition = found.definition
     content = {
-        "metric": found.metric,
-        "params_id": found.params_id,
+        **found.described(),
         "description": definition.get("description"),
         "period": definition.get("period"),
-        "first_day": found.first_day and found.first_day.isoformat(),
-        "last_day": found.last_day and found.last_day.isoformat(),
-        "num_reports": found.num_reports,
         "epsilon": found.params.epsilon_one,
         "max_reports": definition.get("max_reports"),
         "for_life": risk_of(Metric.from_dict(definition)).for_life,

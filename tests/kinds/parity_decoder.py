@@ -39,7 +39,7 @@ class Parities(KindDecoder):
         table = PARITIES.of_rows([("odd", odd), ("even", 1 - odd)])
         content = {"metric": window.metric, "num_reports": total, "rows": table.records()}
         summary = {"headline": f"{odd:.0%} odd", "num_reports": total, "warnings": []}
-        manifest = manifest_of(window, total, question.options)
+        manifest = manifest_of(window, question.options)
         return Result(content, summary, (table,), manifest=manifest)
 
 
