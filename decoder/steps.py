@@ -16,7 +16,7 @@ import numpy as np
 from decoder.candidates.lists import Candidates
 from decoder.estimation.estimate import Estimate
 from decoder.inference.diagnostics import undeclared_repetition
-from decoder.inference.forged_cohorts import forged_cohorts, may_be_left_out, plainly_odd
+from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
 from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping, same_positions
 from decoder.model.repetition import repetition

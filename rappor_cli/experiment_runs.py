@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from decoder.files import finite, make_folder, probe_folder
-from decoder.kinds.manifest import versions
+from decoder.kinds.result import versions
 from rappor_cli import options as shared
 from rappor_cli.text import text_table
 from simulations.outcome import ExperimentOutcome

@@ -14,9 +14,8 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.density.cells import Places, value_positions
+from decoder.density.cells import Places, slot_readings, value_positions
 from decoder.density.gaussian_field import fit_field
-from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics

@@ -6,14 +6,19 @@ estimated the difference and its standard error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from decoder.errors import DecodeError
 from decoder.inference.multiple_testing import Correction, ListDecision, decide_apart
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
 from decoder.typing import Flags, Floats, Indices
+from rappor_core.text import counted
 
 
 @dataclass(frozen=True)
@@ -144,3 +149,43 @@ def corrected(
     """Correct p-values (n,) for multiplicity; those marked in `apart` are tested each by itself."""
     alone = np.zeros(len(p), dtype=bool) if apart is None else apart
     return decide_apart(alone, p, np.zeros_like(p), correction, alpha)
+
+
+@dataclass(frozen=True)
+class WindowChange:
+    """What changed from window `first` to window `second`, numbers from 0.
+
+    quantities: names of the rows, such as values, edges or distance bands.
+    """
+
+    first: int
+    second: int
+    quantities: tuple[str, ...]
+    rows: Differences
+
+
+Change = TypeVar("Change", bound=WindowChange)
+
+
+def window_pairs(total: int) -> list[tuple[int, int]]:
+    """List the pairs of windows that a series compares: neighbors, then the first and the last.
+
+    Raises DecodeError for fewer than two windows.
+    """
+    if total < 2:
+        raise DecodeError(f"{counted(total, 'window')}: a series needs two or more")
+    return [*pairwise(range(total)), *([(0, total - 1)] if total > 2 else [])]
+
+
+def corrected_windows(
+    changes: Sequence[Change], alpha: float = DEFAULT_ALPHA
+) -> tuple[Change, ...]:
+    """Correct p-values by Benjamini-Hochberg over all quantities and pairs of windows."""
+    sizes = np.cumsum([len(one.quantities) for one in changes])
+    decision = corrected(np.concatenate([one.rows.p_value for one in changes]), alpha=alpha)
+    adjusted = np.split(decision.adjusted, sizes[:-1])
+    detected = np.split(decision.detected, sizes[:-1])
+    return tuple(
+        replace(one, rows=replace(one.rows, p_adjusted=p, detected=flags))
+        for one, p, flags in zip(changes, adjusted, detected, strict=True)
+    )

@@ -7,13 +7,12 @@ be known (docs/method.md, "Over time").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from decoder.candidates.lists import Candidates, in_bit_order
-from decoder.comparison.differences import corrected, margin, no_change
+from decoder.comparison.differences import Differences, differences, independent
 from decoder.errors import DecodeError
 from decoder.estimation.difference import fit_differences, noise_of_shares
 from decoder.estimation.estimate import by_bit, by_boolean
@@ -23,36 +22,14 @@ from decoder.model.counts import Observed, observe
 from decoder.model.repetition import repetition
 from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
+from decoder.options import DEFAULT_LEVEL
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
 
-@dataclass(frozen=True)
-class ShareChange:
-    """The changes of the shares of all values found from one window to another, (D,).
-
-    first, second: numbers of the windows, from 0.  difference: of the shares.  std_error: of it.
-    p_value: two-sided, of no change.  p_adjusted: Benjamini-Hochberg over all values and pairs.
-    freedom: of the t distribution of the differences.
-    """
-
-    first: int
-    second: int
-    difference: Floats
-    std_error: Floats
-    p_value: Floats
-    p_adjusted: Floats
-    freedom: float = np.inf
-
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Low and high ends (D,) of the intervals of the differences at a level in (0, 1)."""
-        half = margin(self.std_error, level, self.freedom)
-        return self.difference - half, self.difference + half
-
-
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
-) -> ShareChange:
+) -> Differences:
     """Estimate the difference of the shares of all `candidates`, in their order, second window
     less first.
 
@@ -67,11 +44,11 @@ def compare_windows(
     numbers = {value: number for number, value in enumerate(own.values)}
     followed = np.array([numbers[value] for value in candidates.values])
     tensor, direct = own.positions(before.params), own.direct(before.params)
-    pair = [
+    first, second = (
         Window(one, tensor, followed, repetition(one, repeats), direct) for one in (before, after)
-    ]
+    )
     with one_thread():
-        return corrected_changes([between(pair, 0, 1)])[0]
+        return change(first, second)
 
 
 @dataclass(frozen=True)
@@ -108,37 +85,15 @@ class Window:
         return fitted.shares, errors, _freedom(observed)
 
 
-def between(windows: Sequence[Window], first: int, second: int) -> ShareChange:
-    """The change of shares from one window to another, not corrected for multiplicity."""
-    difference, errors, freedom = change(windows[first], windows[second])
-    p = no_change(difference, errors, freedom)
-    return ShareChange(first, second, difference, errors, p, p, freedom)
-
-
-def change(before: Window, after: Window) -> tuple[Floats, Floats, float]:
-    """Fit the difference of the bit shares in the cohorts that both windows have.
-
-    Returns the differences (D,), their standard errors (D,) and the degrees of freedom.
-    """
+def change(before: Window, after: Window, level: float = DEFAULT_LEVEL) -> Differences:
+    """Fit the difference of the bit shares in the cohorts that both windows have, (D,)."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
-    if before.direct:
-        (old, old_error), (new, new_error) = _direct(first), _direct(second)
-        found = before.found
-        return (new - old)[found], np.hypot(old_error, new_error)[found], np.inf
-    return fit_differences(first, second)
-
-
-def corrected_changes(changes: Sequence[ShareChange]) -> tuple[ShareChange, ...]:
-    """Correct the p-values of changes by Benjamini-Hochberg over all values and pairs of
-    windows."""
-    sizes = [len(one.p_value) for one in changes]
-    p = np.concatenate([one.p_value for one in changes])
-    if not len(p):
-        return tuple(changes)
-    adjusted = corrected(p).adjusted
-    parts = np.split(adjusted, np.cumsum(sizes)[:-1])
-    return tuple(replace(one, p_adjusted=q) for one, q in zip(changes, parts, strict=True))
+    if not before.direct:
+        difference, errors, freedom = fit_differences(first, second)
+        return differences(difference, errors, level=level, freedom=freedom)
+    difference, errors = independent(_direct(first), _direct(second))
+    return differences(difference[before.found], errors[before.found], level=level)
 
 
 def _least_squares(observed: Observed) -> Refit:

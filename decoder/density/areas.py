@@ -21,9 +21,8 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.special import ndtri
 
-from decoder.density.cells import Places
+from decoder.density.cells import Places, in_order
 from decoder.density.maps import Density
-from decoder.density.slots import in_order
 from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.model.counts import Observed, observe

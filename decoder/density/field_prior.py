@@ -1,4 +1,4 @@
-"""The prior of a map: log shares of the cells as a Gaussian field, and reserved values apart.
+"""Prior and posterior of a map: log shares of the cells as a Gaussian field.
 
 A reserved value (`other`, `no_data`) is no place: it is outside the graph, and what the evidence
 says of the cells must not depend on how many answers are reserved. So each has a free parameter:
@@ -8,12 +8,14 @@ strength.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
+from decoder.errors import ConvergenceError
 from decoder.typing import Floats
 
 Graph = Literal["neighbours", "alike"]
@@ -82,3 +84,43 @@ class Prior:
 
     def _cells(self, values: Floats) -> Floats:
         return values[: len(values) - self.reserved]
+
+
+def softmax(field: Floats) -> Floats:
+    """Shares from log shares (n,): positive, sum 1."""
+    weights = np.exp(field - field.max())
+    return np.asarray(weights / weights.sum())
+
+
+def negative_log_posterior(
+    misfit: Callable[[Floats], tuple[float, Floats]], prior: Prior, precision: Any
+) -> Callable[[Floats], tuple[float, Floats]]:
+    """The objective of a fit, up to a constant.
+
+    Args:
+        misfit: from shares, half the weighted squares of the residuals, and their slopes.
+        prior: which part of a field is free.
+        precision: of the prior, (n, n).
+
+    Returns:
+        From log shares (n,): value and slopes.
+    """
+
+    def objective(field: Floats) -> tuple[float, Floats]:
+        shares = softmax(field)
+        value, slope = misfit(shares)
+        centred = prior.centred(field)
+        pull = precision @ centred
+        slope = shares * (slope - float(slope @ shares)) + prior.uncentred(pull)
+        return value + 0.5 * float(centred @ pull), slope
+
+    return objective
+
+
+def check_finite(loss: float) -> None:
+    """Raise ConvergenceError unless a fit ended at a finite value."""
+    if not np.isfinite(loss):
+        raise ConvergenceError(
+            "a map has no finite fit; check that the counts, the parameters and the cells "
+            "belong together"
+        )

@@ -24,8 +24,14 @@ from scipy import sparse
 
 from decoder.density.evidence import factor, log_evidence
 from decoder.density.field_misfit import Misfit, even_evidence, even_map, own_reserved
-from decoder.density.field_posterior import check_finite, negative_log_posterior, softmax
-from decoder.density.field_prior import Belief, Graph, Prior
+from decoder.density.field_prior import (
+    Belief,
+    Graph,
+    Prior,
+    check_finite,
+    negative_log_posterior,
+    softmax,
+)
 from decoder.density.linear_system import LevelEquations
 from decoder.errors import ConvergenceError
 from decoder.numerics.lbfgs import descend

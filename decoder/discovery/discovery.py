@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
+from decoder.decoded_window import DecodedWindow, window_fields
 from decoder.discovery.bucket_shares import GroupShares
 from decoder.discovery.counting import CountedStrings, count
-from decoder.discovery.multiplicity import decide_by_level
-from decoder.discovery.search import CompletedString, search, text_of
+from decoder.discovery.search import CompletedString, decide_by_level, search, text_of
 from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
 from decoder.model.counts import debias
@@ -28,7 +26,6 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.hashing import normalise
 from rappor_core.metrics.metric import Metric
-from rappor_core.params import RapporParams
 
 FOUND_AT = (12.0, 14.0)  # standard errors of all reports: of such shares half, nearly all are told
 NEARLY_ALL = 0.95  # of estimates that pass the crowd
@@ -80,7 +77,7 @@ class FoundString:
 
 
 @dataclass(frozen=True)
-class Discovery:
+class Discovery(DecodedWindow):
     """The strings found, largest share first, and how far they can be trusted.
 
     num_tested: strings at which the search ended, which the p-values allow for.
@@ -89,14 +86,7 @@ class Discovery:
     held by a crowd.  half_by_noise: of which half are told from chance, whatever the crowd.
     """
 
-    metric: str
-    params_id: str
-    params: RapporParams
-    definition: Mapping[str, Any]
     options: DiscoverOptions
-    first_day: date | None
-    last_day: date | None
-    num_reports: int
     num_tested: int
     num_below_crowd: int
     half_found: float
@@ -134,14 +124,8 @@ def discover(
     found, below = _named(metric, finished, counted, options, aggregate.num_reports)
     named = named_shares(noise, groups, options, aggregate.num_reports, repeats)
     return Discovery(
-        metric=aggregate.metric,
-        params_id=aggregate.params_id,
-        params=aggregate.params,
-        definition=aggregate.definition,
+        **window_fields(aggregate),
         options=options,
-        first_day=aggregate.first_day,
-        last_day=aggregate.last_day,
-        num_reports=aggregate.num_reports,
         num_tested=len(finished),
         num_below_crowd=below,
         half_found=named.half,

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
+from decoder.decoded_window import window_fields
 from decoder.errors import DecodeError
 from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
-from decoder.flows.moments import FlowMoments, Moments
-from decoder.flows.ratios import ratios
+from decoder.flows.moments import FlowMoments, Moments, ratios
 from decoder.flows.space import RESERVED, FlowSpace, indicator
 from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
 from decoder.model.repetition import collected_repetition
@@ -72,14 +72,8 @@ def decode_flows(
         checks = question_checks(counts, moments)
         evidence = no_departures(fit)
     return FlowDecoding(
-        metric=aggregate.metric,
-        params_id=aggregate.params_id,
-        params=aggregate.params,
-        definition=aggregate.definition,
+        **window_fields(aggregate),
         flow=flow,
-        first_day=aggregate.first_day,
-        last_day=aggregate.last_day,
-        num_reports=aggregate.num_reports,
         level=options.level,
         alpha=options.alpha,
         repetition=repetition,

@@ -1,17 +1,24 @@
-"""`FlowDecoding`: flows, zones, cells and distance bands of a window, with intervals."""
+"""`FlowDecoding`: flows, zones, cells and distance bands of a window, and changes of bands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import numpy as np
 
+from decoder.comparison.differences import (
+    WindowChange,
+    corrected_windows,
+    differences,
+    independent,
+    window_pairs,
+)
+from decoder.decoded_window import DecodedWindow
+from decoder.errors import DecodeError
 from decoder.typing import Flags, Floats
 from rappor_core.metrics.flow import Flow
-from rappor_core.params import RapporParams
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,11 @@ class ShareTable:
         return ShareTable(
             self.estimate[rows], self.std_error[rows], self.low[rows], self.high[rows]
         )
+
+    def followed_by(self, other: ShareTable) -> ShareTable:
+        """These rows, then those of another table."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return ShareTable(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,7 @@ class QuestionCheck:
 
 
 @dataclass(frozen=True)
-class FlowDecoding:
+class FlowDecoding(DecodedWindow):
     """The flows of a window; pairs are row by row, P = (K + 2)^2, sides as `Flow.side_names`.
 
     flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
@@ -64,14 +76,7 @@ class FlowDecoding:
     forged_shift: largest rise of a flow by forged answers to `pair` that are 1 % of all reports.
     """
 
-    metric: str
-    params_id: str
-    params: RapporParams
-    definition: Mapping[str, Any]
     flow: Flow
-    first_day: date | None
-    last_day: date | None
-    num_reports: int
     level: float
     alpha: float
     repetition: float
@@ -105,3 +110,36 @@ class FlowDecoding:
     def detected_share(self) -> float:
         """Share of people in the flows that are detected."""
         return float(np.sum(self.flow_share[self.detected]))
+
+
+def band_changes(
+    windows: Sequence[FlowDecoding], quantities: tuple[str, ...]
+) -> tuple[WindowChange, ...]:
+    """Compare each window with the next, and the first with the last.
+
+    A quantity is a distance band; the last is the share of people with two different cells.
+    Noise is independent between windows. Where the same devices answer in both, the people are a
+    sample that both have in common, which makes intervals too wide rather than too narrow.
+
+    Args:
+        windows: Oldest first.
+        quantities: Names of the bands, and of two different cells.
+
+    Raises:
+        DecodeError: Fewer than two windows, or metrics of different meaning.
+    """
+    pairs = window_pairs(len(windows))
+    if len({(one.metric, one.params_id) for one in windows}) > 1:
+        raise DecodeError("the windows are of metrics of different meaning; give those of one")
+    shares = [(table.estimate, table.std_error) for table in map(band_shares, windows)]
+    level, alpha = windows[0].level, windows[0].alpha
+    changes = [
+        WindowChange(i, j, quantities, differences(*independent(shares[i], shares[j]), level=level))
+        for i, j in pairs
+    ]
+    return corrected_windows(changes, alpha)
+
+
+def band_shares(found: FlowDecoding) -> ShareTable:
+    """Shares of the bands, then of people with two different cells."""
+    return found.bands.followed_by(found.moved)

@@ -4,6 +4,10 @@ Every honest report stands for 1 to h bits of a value (0 or 1 where a value has 
 So the debiased counts of a cohort, summed over its bits and divided by its reports, estimate a
 number between these limits, whatever values the devices hold. Forged reports do not keep to it: one
 with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero.
+
+A cohort with such counts, or plainly unlike the others, is left out: to first order, forged reports
+move an estimate by no more than `results.forgeries` says, but a cohort that fits nothing raises the
+noise of all.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from decoder.typing import Floats, Indices
 from rappor_core.params import RapporParams
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
+PLAINLY = 1e-6  # chance that any cohort of honest reports has so large a residual
+MOST_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
 
 
 class Impossible(NamedTuple):
@@ -138,3 +144,30 @@ def _least_forged(
     ends = sorted((-num_bits * noise.p_star / noise.gap, num_bits * (1 - noise.p_star) / noise.gap))
     limit, end = (limits[0], ends[0]) if mean < limits[0] else (limits[1], ends[1])
     return min(max((mean - limit) / (end - limit), 0.0), 1.0)
+
+
+def forged_cohorts(
+    params: RapporParams, reports: Floats, counts: Floats, repetition: float, scores: Floats
+) -> Indices:
+    """Find the cohorts whose counts no values give, or whose residuals are far beyond noise.
+
+    Args:
+        params: of the metric.
+        reports: N_j, (m,), 0 where a cohort is left out already.
+        counts: c_jb, (m, k).
+        repetition: rho of the reports.
+        scores: size of each cohort's residual as a normal deviate, (m,); NaN without reports.
+    """
+    impossible = impossible_cohorts(params, reports, counts, repetition)
+    return np.union1d(plainly_odd(scores), impossible)
+
+
+def plainly_odd(scores: Floats) -> Indices:
+    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are far beyond noise."""
+    limit = -float(ndtri(PLAINLY / max(len(scores), 1)))
+    return np.flatnonzero(np.nan_to_num(scores) > limit)
+
+
+def may_be_left_out(odd: Indices, reports: Floats, total: float) -> bool:
+    """Whether the cohorts other than `odd` hold at least half of `total` reports. reports: (m,)."""
+    return float(reports.sum() - reports[odd].sum()) >= (1 - MOST_LEFT_OUT) * total

@@ -4,6 +4,7 @@ was large."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri, stdtrit
@@ -12,6 +13,7 @@ from decoder.model.null_distribution import NullTail
 from decoder.typing import Floats
 
 _BISECTIONS = 60
+_ROUNDING = 1e-12  # of a square
 _UNSURE = 1.0  # deviate: below it a ratio of estimate to deviate tells nothing of the spread
 LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 
@@ -23,6 +25,49 @@ def plain_interval(
     clipped, (M,) each."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return estimates - margin, estimates + margin
+
+
+class Ratio(NamedTuple):
+    """Ratios of a part to a whole, both estimated, (n,) each. std_error: of first order."""
+
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+
+
+def fieller(
+    part: tuple[Floats, Floats], whole: tuple[Floats, Floats], covariance: Floats, quantile: float
+) -> Ratio:
+    """Divide estimates, with Fieller's intervals (1954).
+
+    An interval holds every ratio r for which part - r whole is within `quantile` standard errors
+    of 0. It is infinite, and so is the standard error, where the whole is not told from 0.
+
+    Args:
+        part: Estimates and their variances, (n,) each.
+        whole: The same of what they are parts of.
+        covariance: Of part and whole, (n,).
+        quantile: Of the distribution of the errors, for half of what the level leaves out.
+
+    Returns:
+        The ratios; NaN where the whole is not above 0.
+    """
+    top, bottom = part[0], whole[0]
+    square = bottom**2 - quantile**2 * whole[1]
+    mixed = top * bottom - quantile**2 * covariance
+    inner = mixed**2 - square * (top**2 - quantile**2 * part[1])
+    told = (bottom > 0) & (square > 0) & (inner >= -_ROUNDING * mixed**2)
+    root = np.sqrt(np.where(told, np.maximum(inner, 0.0), 0.0))
+    divisor = np.where(told, square, 1.0)
+    ratio = top / np.where(bottom > 0, bottom, np.nan)
+    spread = part[1] - 2 * ratio * covariance + ratio**2 * whole[1]
+    return Ratio(
+        ratio,
+        np.where(told, np.sqrt(np.maximum(spread, 0.0)) / bottom, np.inf),
+        np.where(told, (mixed - root) / divisor, -np.inf),
+        np.where(told, (mixed + root) / divisor, np.inf),
+    )
 
 
 def widened_interval(

@@ -18,16 +18,15 @@ from decoder.discovery.discovery import DiscoverOptions, Discovery, FoundString,
 from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming, row_of
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
-from decoder.output.discovery_text import BEGINNING, role, shown_string, statement
+from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days
+from decoder.tables.format import count, days, percent
 from decoder.tables.paging import TablePage, TableQuery, page_of
 from decoder.tables.reading import Row, read_table
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
+from rappor_core.text import counted, visible
 
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
 STRINGS = TableSchema(
@@ -50,6 +49,8 @@ STRINGS = TableSchema(
     ),
 )  # fmt: skip
 REVIEW = "devices chose this text: a person must read it before it is published"
+LONGEST_SHOWN = 80
+BEGINNING = "only its beginning"
 
 
 class Discoveries(KindDecoder):
@@ -110,7 +111,7 @@ def discovery_result(found: Discovery) -> Result:
         _content(found),
         summary,
         (STRINGS.of_rows(_rows(found)),),
-        manifest=manifest_of(found, found.num_reports, options, crowd=options.crowd),
+        manifest=manifest_of(found, options, crowd=options.crowd),
         notes=(*statement(found), *([REVIEW] if found.found else [])),
     )
 
@@ -123,11 +124,7 @@ def string_id(row: FoundString) -> str:
 def _content(discovery: Discovery) -> dict[str, Any]:
     """The contents of results.json as plain values, with unescaped strings."""
     return {
-        "metric": discovery.metric,
-        "params_id": discovery.params_id,
-        "first_day": discovery.first_day and discovery.first_day.isoformat(),
-        "last_day": discovery.last_day and discovery.last_day.isoformat(),
-        "num_reports": discovery.num_reports,
+        **discovery.described(),
         "num_tested": discovery.num_tested,
         "num_below_crowd": discovery.num_below_crowd,
         "half_found": discovery.half_found,
@@ -233,3 +230,75 @@ def _is_approved(row: Row, strings: dict[str, tuple[str, bool]]) -> bool:
     if row.cells["id"] not in strings:
         raise DecodeError(f"id {ascii(row.cells['id'])[:40]} is not one of {RESULTS}")
     return decision == "yes"
+
+
+def shown_string(row: FoundString) -> str:
+    """A found string made safe to show: escaped, cut at 80 characters with dots.
+
+    Bytes of a character that the code cut are written `\xd8`, so that rows which differ look so.
+    """
+    rest = "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(row.rest))
+    text = visible(row.string.replace("\\", "\\\\")) + rest
+    if len(text) > LONGEST_SHOWN or not row.whole:
+        text = f"{text[:LONGEST_SHOWN]}..."
+    return text
+
+
+def role(row: FoundString) -> str:
+    """A remark in brackets for a row that is the metric's fallback or no-data value, or only a
+    beginning; "" for others."""
+    parts = [f"{row.declared} of the metric"] * bool(row.declared) + [BEGINNING] * (not row.whole)
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def statement(discovery: Discovery) -> tuple[str, ...]:
+    """Sentences: how many strings are named, which shares can be found, which rows are only
+    beginnings."""
+    sentences = (_named(discovery), _reach(discovery), _beginnings(discovery))
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def _named(discovery: Discovery) -> str:
+    below, found = discovery.num_below_crowd, len(discovery.found)
+    if not found and not below:
+        return "No string is told from chance."
+    named = f"{counted(found, 'string')} {'is' if found == 1 else 'are'} named."
+    if not below:
+        return named
+    more = f"{below:,} more {'is' if below == 1 else 'are'}" if found else f"{below:,} are"
+    crowd = counted(discovery.options.crowd, "report")
+    what = f"{more} told from chance, but fewer than {crowd} hold each."
+    return f"{named if found else 'No string is named.'} {what}"
+
+
+def _reach(discovery: Discovery) -> str:
+    crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
+    if crowd > discovery.num_reports:
+        return f"No string can be named: there are {reports}, and it takes a crowd of {crowd:,}."
+    reach = (
+        f"About half of the strings with {percent(discovery.half_found)} of the {reports} are "
+        f"named, and nearly all with {percent(discovery.most_found)}"
+    )
+    if discovery.half_by_noise >= discovery.half_found:
+        return f"{reach}."
+    return (
+        f"{reach}: the crowd of {crowd:,} decides; half of those with "
+        f"{percent(discovery.half_by_noise)} are told from chance."
+    )
+
+
+def _beginnings(discovery: Discovery) -> str:
+    some = [row for row in discovery.found if not row.whole]
+    if not some:
+        return ""
+    one = len(some) == 1
+    text = (
+        f"{counted(len(some), 'row')} {'is' if one else 'are'} only the beginning of a string, "
+        f"for all that begin so, and {'fits' if one else 'fit'} no list of candidates."
+    )
+    if all(row.rest == "" and row.string.isascii() for row in some):
+        return text
+    return (
+        f"{text} Characters outside ASCII are long in this code: train one on a public list of "
+        "such strings (rappor metrics train-code)."
+    )

@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from decoder.flows.changes import FlowChanges, band_changes, band_shares
 from decoder.flows.decoding import decode_flows, flow_of
-from decoder.flows.tables import FlowDecoding
+from decoder.flows.tables import FlowDecoding, band_changes, band_shares
 from decoder.formats.known_flows import read_known_flows
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.over_time import Windows, series_result
-from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult
+from decoder.kinds.over_time import SeriesFound, series_result
+from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.output.base_layer import BaseLayer, read_base
-from decoder.output.flows_content import flows_content
-from decoder.output.flows_geojson import flow_line, flow_lines, placed_flows
 from decoder.output.flows_tables import (
     Columns,
     FlowPlaces,
@@ -28,13 +25,20 @@ from decoder.output.flows_tables import (
     band_texts,
     cell_columns,
     flow_columns,
+    flows_content,
     zone_columns,
 )
-from decoder.output.flows_view import flows_view
+from decoder.output.flows_view import flow_line, flows_view, placed_flows
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
-from decoder.tables.geo_files import Layer, write_geopackage
+from decoder.tables.geo_files import (
+    NO_GEOPACKAGE,
+    has_geopackage,
+    with_geometry,
+    write_geojson,
+    write_geopackage,
+)
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -159,15 +163,13 @@ class Flows(KindDecoder):
             CELLS.table(_unless_moves(found, cell_columns(found, places))),
             BANDS.table(band_columns(found)),
         )
-        manifest = manifest_of(
-            window, found.num_reports, question.options, repeats=found.repetition
-        )
+        manifest = manifest_of(found, question.options, repeats=found.repetition)
         return Result(
             content,
             _summary(content),
             tables,
             manifest=manifest,
-            notes=tuple(content["warnings"]),
+            notes=(*content["warnings"], *([] if has_geopackage() else [NO_GEOPACKAGE])),
             files=_map_files(content, places, str(found.last_day)),
             printed=_printed(content),
         )
@@ -177,9 +179,11 @@ class Flows(KindDecoder):
     ) -> Result:
         """Decode all windows together, and the distance bands of each."""
         each = [decode_flows(one, question.options, progress=progress) for one in windows]
-        changes = band_changes(each)
+        quantities = (*band_texts(each[0].flow.bands_km), APART)
+        shares = [tuple(vars(band_shares(one)).values()) for one in each]
+        found = SeriesFound(each, quantities, shares, band_changes(each, quantities))
         whole = self.decode(windows, question, progress, note)
-        return series_result(whole, _windows(each, changes), question.options)
+        return series_result(whole, found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """A map, the matrix of zones, distance bands and the table of flows."""
@@ -254,33 +258,18 @@ def _map_files(
     content: dict[str, Any], places: FlowPlaces, day: str
 ) -> dict[str, Callable[[Path], object]]:
     """Flows and zones as lines, for GIS programs."""
-    cells, zones = _cell_centers(places), _zone_centers(places)
-    return {
-        "flows.geojson": partial(_write_lines, content, "flows", cells),
-        "zones.geojson": partial(_write_lines, content, "zones", zones),
-        "flows.gpkg": partial(_write_geopackage, content, {"flows": cells, "zones": zones}, day),
-    }
-
-
-def _write_lines(
-    content: dict[str, Any], name: str, centers: Mapping[str, Point], path: Path
-) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(flow_lines(content[name], centers, content["metric"]))
-
-
-def _write_geopackage(
-    content: dict[str, Any], centers: Mapping[str, Mapping[str, Point]], day: str, path: Path
-) -> None:
-    import pyarrow as pa
-
-    layers = []
-    for name, places in centers.items():
-        placed = list(placed_flows(content[name], places, content["metric"]))
-        if placed:
-            table = pa.Table.from_pylist([row for _, row in placed])
-            layers.append(Layer(name, table, [shape for shape, _ in placed]))
-    write_geopackage(path, layers, day)
+    centers = {"flows": _cell_centers(places), "zones": _zone_centers(places)}
+    files: dict[str, Callable[[Path], object]] = {}
+    layers = {}
+    for name, places_of in centers.items():
+        features = list(placed_flows(content[name], places_of, content["metric"]))
+        files[f"{name}.geojson"] = partial(write_geojson, features)
+        if features:
+            shapes, rows = zip(*features, strict=True)
+            layers[name] = with_geometry(pa.Table.from_pylist(list(rows)), shapes)
+    if layers and has_geopackage():
+        files["flows.gpkg"] = partial(write_geopackage, layers, day)
+    return files
 
 
 def _cell_centers(places: FlowPlaces) -> dict[str, Point]:
@@ -289,34 +278,3 @@ def _cell_centers(places: FlowPlaces) -> dict[str, Point]:
 
 def _zone_centers(places: FlowPlaces) -> dict[str, Point]:
     return dict(zip(places.flow.zones, places.zone_centres, strict=True))
-
-
-def _windows(found: Sequence[FlowDecoding], changes: FlowChanges) -> Windows:
-    quantities = [*band_texts(found[0].flow.bands_km), APART]
-    windows = [
-        {"first_day": str(one.first_day), "last_day": str(one.last_day),
-         "reports": one.num_reports}
-        for one in found
-    ]  # fmt: skip
-    rows = []
-    for window, one in zip(windows, found, strict=True):
-        shares, errors = band_shares(one)
-        tables = (one.bands, one.moved)
-        ends = [[float(end) for table in tables for end in getattr(table, side)]
-                for side in ("low", "high")]  # fmt: skip
-        names = ("string", "proportion", "std_error", "low", "high")
-        rows += [
-            window | dict(zip(names, row, strict=True))
-            for row in zip(quantities, shares.tolist(), errors.tolist(), *ends, strict=True)
-        ]
-    named = [
-        {"first": before, "second": after, "string": quantity}
-        for before, after in changes.pairs for quantity in quantities
-    ]  # fmt: skip
-    numbers = ("difference", "std_error", "low", "high", "p_value", "p_adjusted")
-    columns = [getattr(changes.rows, name).tolist() for name in numbers]
-    changed = [
-        name | dict(zip(numbers, row, strict=True))
-        for name, row in zip(named, zip(*columns, strict=True), strict=True)
-    ]
-    return Windows(windows, rows, changed)

@@ -65,8 +65,7 @@ class KindDecoder:
 
     title: of a result.  purpose: what a decoding finds out, to follow the name of a job.
     members: of a job's specification, besides its options, that the kind takes.
-    option_names: the options that it takes besides `alpha`, `level`, `repeats` and
-    `without_cohorts`.  operations: of `decode`, `series`, `compare` those that it has.
+    operations: of `decode`, `series`, `compare` those that it has.
     schemas: of the tables of a decoding, the main one first.
     published: files that a release can be made of.
     unshared: why its results are not shown to viewers; "" where they may be.
@@ -77,7 +76,6 @@ class KindDecoder:
     title = "Result"
     purpose = "what the reports say"
     members: frozenset[str] = frozenset()
-    option_names: frozenset[str] = frozenset()
     operations: tuple[str, ...] = ("decode",)
     schemas: tuple[TableSchema, ...] = ()
     published: tuple[str, ...] = ()

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from decoder.comparison.differences import Differences
 from decoder.density.areas import Areas, AreaShares, area_shares, check_size
-from decoder.density.cells import Places
+from decoder.density.cells import Places, slot_places
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
-from decoder.density.slots import slot_places
 from decoder.errors import DecodeError
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
 from decoder.grid_cells import cell_centre, location_of
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import PageParts, Question, Result, StoredResult
+from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import MapOptions
 from decoder.output.base_layer import BaseLayer, place_name, read_base
 from decoder.output.density_csv import (
+    area_geometries,
     area_rows,
     cell_geometries,
-    density_geojson,
+    density_features,
     density_table,
-    write_areas_geojson,
 )
 from decoder.output.density_html import map_data, view_of
 from decoder.output.density_text import (
@@ -47,7 +46,13 @@ from decoder.output.map_data import map_json
 from decoder.progress import Note, Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
-from decoder.tables.geo_files import Layer, write_geopackage
+from decoder.tables.geo_files import (
+    NO_GEOPACKAGE,
+    has_geopackage,
+    with_geometry,
+    write_geojson,
+    write_geopackage,
+)
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -244,8 +249,9 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         rows = [[row[name] for name in AREAS.names] for row in area_rows(densities, maps.areas)]
         tables += (AREAS.of_rows(rows),)
     visible = [visible_text(one) for one in maps.last().values()]
-    texts = (*visible, *notes, *maps.area_notes, promise_text(first))
-    manifest = manifest_of(counts, _reports(maps), question.options,
+    missing = [] if has_geopackage() or first.places.pairs else [NO_GEOPACKAGE]
+    texts = (*visible, *notes, *maps.area_notes, *missing, promise_text(first))
+    manifest = manifest_of(counts, question.options, num_reports=_reports(maps),
                            first_day=_day(first.first_day), last_day=_day(last.last_day),
                            map_method=question.maps.method)  # fmt: skip
     content = _content(maps)
@@ -319,15 +325,15 @@ def _files(maps: Maps, question: Question) -> dict[str, Callable[[Path], object]
     densities = maps.densities
     files: dict[str, Callable[[Path], object]] = {}
     if maps.areas:
-        files["areas.geojson"] = partial(write_areas_geojson, densities, maps.areas)
+        features = zip(area_geometries(maps.areas), area_rows(densities, maps.areas), strict=True)
+        files["areas.geojson"] = partial(write_geojson, features)
     if densities[0].places.pairs:
         return files
     shown = densities if question.maps.every_window else list(maps.last().values())
-    return files | {
-        "density.geojson": partial(_write_lines, density_geojson(shown)),
-        "density.gpkg": partial(_write_geopackage, maps),
-        "density.png": partial(_write_picture, maps),
-    }
+    files["density.geojson"] = partial(write_geojson, density_features(shown))
+    if has_geopackage():
+        files["density.gpkg"] = partial(_write_geopackage, maps)
+    return files | {"density.png": partial(_write_picture, maps)}
 
 
 def _documents(maps: Maps) -> dict[str, dict[str, Any]]:
@@ -340,27 +346,17 @@ def _documents(maps: Maps) -> dict[str, dict[str, Any]]:
     return {MAP: drawn} if changes is None else {MAP: drawn, MAP_CHANGES: changes}
 
 
-def _write_lines(lines: Iterator[str], path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(lines)
-
-
 def _write_geopackage(maps: Maps, path: Path) -> None:
     layers = map_layers(maps.densities, maps.areas)
-    write_geopackage(path, layers, str(maps.densities[-1].last_day))
+    write_geopackage(layers, str(maps.densities[-1].last_day), path)
 
 
-def map_layers(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[Layer]:
+def map_layers(maps: Sequence[Density], shares: Sequence[AreaShares]) -> dict[str, Any]:
     """Layers `cells` and, where there are any, `areas` of a GeoPackage: all slots and windows."""
-    import pyarrow as pa
-
-    shapes = cell_geometries(maps)
-    placed = [(row, shape) for row, shape in enumerate(shapes) if shape is not None]
-    table = density_table(maps).take([row for row, _ in placed])
-    layers = [Layer("cells", table, [shape for _, shape in placed])]
+    layers = {"cells": with_geometry(density_table(maps), cell_geometries(maps))}
     if shares:
-        outlines = [shape for found in shares for shape in found.areas.geometries]
-        layers.append(Layer("areas", pa.Table.from_pylist(area_rows(maps, shares)), outlines))
+        rows = pa.Table.from_pylist(area_rows(maps, shares))
+        layers["areas"] = with_geometry(rows, area_geometries(shares))
     return layers
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from decoder.files import finite, row_of
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.over_time import Windows, series_result
-from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
-from decoder.numbers.changes import ANY_DATA, NumberSeries, decode_numbers_over_time
+from decoder.kinds.over_time import SeriesFound, days_of, series_result
+from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
+from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
-from decoder.output.numbers_svg import bins_plots, curve_plots, edge_text, quantity_text
+from decoder.output.charts import Estimate, estimate_plots
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
-from decoder.tables.format import count, days, known
+from decoder.tables.format import count, days, edge_text, known
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -32,15 +31,50 @@ def number_view(found: dict[str, Any]) -> dict[str, Any]:
     """The variables of `result_number.html.j2`. found: content of results.json."""
     points = [row_of(CurvePoint, one) for one in found["curve"]]
     bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
+    curve = [
+        Estimate(_label(one.edge), _title(edge_text(one.edge), one), one.estimate,
+                 one.low, one.high, one.fitted)
+        for one in points
+    ]  # fmt: skip
+    bars = [
+        Estimate(_label(one.lower), _title(_bin_text(one), one), one.estimate,
+                 one.low, one.high, one.fitted)
+        for one in bins
+    ]  # fmt: skip
+    band = [(one.band_low, one.band_high) for one in points]
     return {
         "found": found,
-        "curve": curve_plots(points) if points else (),
-        "bins": bins_plots(bins) if points else (),
+        "curve": estimate_plots(curve, band) if points else (),
+        "bins": estimate_plots(bars) if points else (),
         "edge": _edge,
         "known": known,
         "of_period": _OF_PERIOD.get(found["of_period"], found["of_period"]),
         "level": f"{100 * found['level']:g} %",
     }
+
+
+def _label(edge: float | None) -> str:
+    """An edge on an axis, to three digits."""
+    return "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
+
+
+def _title(where: str, one: CurvePoint | Bin) -> str:
+    return f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+
+
+def _bin_text(one: Bin) -> str:
+    if one.lower is None:
+        return f"below {edge_text(one.upper or 0.0)}"
+    if one.upper is None:
+        return f"{edge_text(one.lower)} or more"
+    return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
+
+
+def _quantity_text(quantity: str, unit: str) -> str:
+    """What a change is of (`NumberChange.quantities`), for people."""
+    if quantity == ANY_DATA or quantity.startswith(MEAN):
+        return quantity
+    return f"at or above {quantity} {unit}".rstrip()
 
 
 def _edge(value: float | None) -> str:
@@ -134,7 +168,7 @@ class Numbers(KindDecoder):
         """Decode all windows together and each alone, and test what changed."""
         found = decode_numbers_over_time(windows, question.options)
         whole = self.decode(windows, question, progress, note)
-        return series_result(whole, _windows(found), question.options)
+        return series_result(whole, _over_time(found), question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Pictures of the curve and the bins, quantiles and the mean."""
@@ -168,7 +202,7 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         content,
         _summary(content),
         (curve, bins, quantiles, mean),
-        manifest=manifest_of(decoding, decoding.num_reports, options, repeats=decoding.repetition),
+        manifest=manifest_of(decoding, options, repeats=decoding.repetition),
         notes=decoding.warnings,
         printed=(mean, quantiles, curve),
     )
@@ -178,11 +212,7 @@ def numbers_content(decoding: NumberDecoding) -> dict[str, Any]:
     """The contents of results.json for a metric of numbers, as plain values (NaN and infinity as
     null)."""
     content = {
-        "metric": decoding.metric,
-        "params_id": decoding.params_id,
-        "first_day": decoding.first_day and decoding.first_day.isoformat(),
-        "last_day": decoding.last_day and decoding.last_day.isoformat(),
-        "num_reports": decoding.num_reports,
+        **decoding.described(),
         "epsilon_infinity": decoding.params.epsilon_infinity,
         "epsilon_one": decoding.params.epsilon_one,
         "unit": decoding.number.unit,
@@ -230,40 +260,23 @@ def _mean_rows(decoding: NumberDecoding) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _windows(series: NumberSeries) -> Windows:
-    unit = series.windows[0].number.unit
-    windows = [
-        {"first_day": str(one.first_day), "last_day": str(one.last_day),
-         "reports": one.num_reports}
-        for one in series.windows
+def _over_time(series: NumberSeries) -> SeriesFound:
+    """Shares at or above each edge; first the share with data, where that is asked apart."""
+    first = series.windows[0]
+    unit, has_apart = first.number.unit, first.with_data is not None
+    asked = [ANY_DATA] * has_apart + [f"{one.edge:.10g}" for one in first.curve]
+    shares = [
+        [[getattr(one, name) for one in [*([window.with_data] * has_apart), *window.curve]]
+         for name in ("estimate", "std_error", "low", "high")]
+        for window in series.windows
     ]  # fmt: skip
-    rows = [
-        window | row
-        for window, one in zip(windows, series.windows, strict=True)
-        for row in _share_rows(numbers_content(one), unit)
-    ]
     changes = [
-        {"first": change.first, "second": change.second} | asdict(row)
-        | {"string": quantity_text(row.quantity, unit)}
-        for change in series.changes for row in change.rows
-    ]  # fmt: skip
-    means = [
-        {"first_day": str(one.first_day), "last_day": str(one.last_day)} | asdict(one.mean)
-        for one in series.windows if one.mean is not None
-    ]  # fmt: skip
-    return Windows(windows, rows, changes, means, unit)
-
-
-def _share_rows(found: dict[str, Any], unit: str) -> list[dict[str, Any]]:
-    """A row for each edge; first the share with data, where that is asked apart."""
-    named = [(quantity_text(f"{one['edge']:.10g}", unit), one) for one in found["curve"]]
-    if found["with_data"] is not None:
-        named.insert(0, (quantity_text(ANY_DATA, unit), found["with_data"]))
-    return [
-        {"string": name, "proportion": one["estimate"]}
-        | {key: one[key] for key in ("std_error", "low", "high")}
-        for name, one in named
+        replace(one, quantities=tuple(_quantity_text(name, unit) for name in one.quantities))
+        for one in series.changes
     ]
+    means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
+    named = [_quantity_text(name, unit) for name in asked]
+    return SeriesFound(series.windows, named, shares, changes, means, unit)
 
 
 def _guarantee(found: dict[str, Any], definition: dict[str, Any]) -> str:

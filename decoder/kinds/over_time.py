@@ -7,19 +7,21 @@ comparison is a series of two windows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from decoder.comparison.differences import WindowChange
+from decoder.decoded_window import DecodedWindow
 from decoder.files import finite
 from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
-from decoder.output.series_chart import windows_between
-from decoder.output.series_view import latest, series_view
-from decoder.output.svg import Tick, axis_step, tick_text
+from decoder.output.charts import Axis, Tick, axis_step, tick_text
+from decoder.output.series_view import latest, series_view, windows_between
 from decoder.tables.format import days
 from decoder.tables.paging import TablePage, TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
+from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
 
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
@@ -92,37 +94,56 @@ MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 
 
 @dataclass(frozen=True)
-class Windows:
-    """What a kind found in windows, oldest first; rows are plain values.
+class SeriesFound:
+    """What a kind found in windows, oldest first.
 
-    windows: `first_day`, `last_day` and `reports` of each.  rows: of `SERIES`.  changes: columns
-    of `COMPARISON` from `string` on without the shares, with `first` and `second`, the numbers of
-    the windows.  means: of each window that has one, with its days, `estimate`, `low`, `high`,
-    `geometric` and `clipped_to`.  unit: of the means.
+    quantities: names of the shares.  shares: of each window the columns `proportion`, `std_error`,
+    `low` and `high`, with a row for each quantity.  changes: of quantities.  means: of each window
+    that has one, with its days, `estimate`, `low`, `high`, `geometric` and `clipped_to`.  unit: of
+    the means.
     """
 
-    windows: Sequence[Mapping[str, Any]]
-    rows: Sequence[Mapping[str, Any]]
-    changes: Sequence[Mapping[str, Any]]
-    means: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+    windows: Sequence[Aggregate | DecodedWindow]
+    quantities: Sequence[str]
+    shares: Sequence[Sequence[Sequence[float]]]
+    changes: Sequence[WindowChange]
+    means: Sequence[Mapping[str, Any]] = ()
     unit: str = ""
 
 
-def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Result:
+def days_of(window: Aggregate | DecodedWindow) -> dict[str, str]:
+    """The ends of a window as text."""
+    return {"first_day": str(window.first_day), "last_day": str(window.last_day)}
+
+
+def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> Result:
     """Make the result of a series, around that of all windows together."""
-    ends = [days(one["first_day"], one["last_day"]) for one in found.windows]
-    numbers = CHANGES.names[2:]
+    windows: list[dict[str, Any]] = [
+        days_of(one) | {"reports": one.num_reports} for one in found.windows
+    ]
+    rows = [
+        window | dict(zip(SERIES.names[3:], (quantity, *map(float, numbers)), strict=True))
+        for window, columns in zip(windows, found.shares, strict=True)
+        for quantity, *numbers in zip(found.quantities, *columns, strict=True)
+    ]
+    changes: list[dict[str, Any]] = [
+        {"first": one.first, "second": one.second, "string": quantity}
+        | {name: float(getattr(one.rows, name)[i]) for name in CHANGES.names[3:]}
+        for one in found.changes
+        for i, quantity in enumerate(one.quantities)
+    ]
+    ends = [days(one["first_day"], one["last_day"]) for one in windows]
     changed = [
-        (ends[row["first"]], ends[row["second"]], *(row[name] for name in numbers))
-        for row in found.changes
+        (ends[row["first"]], ends[row["second"]], *(row[name] for name in CHANGES.names[2:]))
+        for row in changes
     ]
     content: dict[str, Any] = {
         "metric": whole.content["metric"],
-        "windows": found.windows,
+        "windows": windows,
         "level": options.level,
         "alpha": options.alpha,
-        "rows": found.rows,
-        "changes": found.changes,
+        "rows": rows,
+        "changes": changes,
         "means": found.means,
         "unit": found.unit,
         "warnings": whole.content["warnings"],
@@ -133,7 +154,7 @@ def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Resu
     return Result(
         content,
         whole.summary | {"windows": content["windows"], "latest": latest(content)},
-        (_series_table(found.rows), CHANGES.of_rows(changed), *whole.tables),
+        (_series_table(rows), CHANGES.of_rows(changed), *whole.tables),
         manifest=whole.manifest,
         notes=whole.notes,
         files=whole.files,
@@ -143,10 +164,9 @@ def series_result(whole: Result, found: Windows, options: DecodeOptions) -> Resu
 
 def _series_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of a series as a table; days are days."""
-    days_of = ("first_day", "last_day")
     return SERIES.of_rows(
         [
-            [date.fromisoformat(row[name]) if name in days_of else row[name]
+            [date.fromisoformat(row[name]) if name in SERIES.names[:2] else row[name]
              for name in SERIES.names]
             for row in rows
         ]
@@ -243,11 +263,9 @@ def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePag
     shown = table.rows if len(table.rows) <= MAX_MARKS else ()
     top = max((abs(row[end]) for row in shown for end in ("low", "high")), default=1.0) or 1.0
     step, end = axis_step(top, most=3)
-
-    def at(share: float) -> float:
-        return round(50 + 50 * max(-1.0, min(1.0, share / end)), 2)
-
-    marks = tuple((at(row["low"]), at(row["difference"]), at(row["high"])) for row in shown)
+    axis = Axis(-end, end, 0, 100)
+    marks = tuple((axis.at(row["low"]), axis.at(row["difference"]), axis.at(row["high"]))
+                  for row in shown)  # fmt: skip
     ticks = (
         Tick(0, _points(-end, step)),
         Tick(50, _points(0, step)),

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult
+from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import DecodeOptions
 from decoder.output.joint_view import joint_view
 from decoder.pairs.decoding import decode_pairs
@@ -80,7 +79,7 @@ class Pairs(KindDecoder):
         window = sum_of(counts)
         table = decode_pairs(window, question.options)
         progress("pairs", 1, 1)
-        return joint_result(table, window, question.options)
+        return joint_result(table, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """A heat map, the table of cells, and the margins."""
@@ -93,15 +92,15 @@ class Pairs(KindDecoder):
 KIND = Pairs()
 
 
-def joint_result(table: JointTable, counts: Aggregate, options: DecodeOptions) -> Result:
-    """The result of a joint table. counts, options: that it was made of."""
+def joint_result(table: JointTable, options: DecodeOptions) -> Result:
+    """The result of a joint table. options: that it was made by."""
     covariance = table.covariance
     content = joint_content(table)
     return Result(
         content,
         _summary(content),
         (CELLS.of_rows(_cell_rows(table)), MARGINS.of_rows(_margin_rows(table))),
-        manifest=manifest_of(counts, table.num_reports, options),
+        manifest=manifest_of(table, options),
         notes=(_independence_text(table), *table.warnings),
         files={} if covariance is None else {"covariance.npy": partial(_write_array, covariance)},
         printed=_printed(table),

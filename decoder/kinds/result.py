@@ -1,17 +1,29 @@
-"""What is asked of counts, what was found in them, and what a page shows of it."""
+"""What is asked of counts, what was found in them, its manifest, and what a page shows of it."""
 
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from decoder.options import DEFAULT_CROWD, CandidateChoice, DecodeOptions, FlowOptions, MapOptions
+from decoder.decoded_window import DecodedWindow
+from decoder.options import (
+    DEFAULT_CROWD,
+    CandidateChoice,
+    DecodeOptions,
+    FlowOptions,
+    Levels,
+    MapOptions,
+)
 from decoder.tables.table import Table
+from rappor_core.aggregate import Aggregate
 
 RESULTS, PAGE, MANIFEST = "results.json", "report.html", "manifest.json"  # of every result
+_LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True)
@@ -91,3 +103,48 @@ class PageParts:
     lead: str = ""
     guarantee: str = ""
     map: bool = False
+
+
+def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any) -> dict[str, Any]:
+    """Describe counts and options.
+
+    Args:
+        counts: that were decoded, or what was made of them.
+        options: of the decoding.
+        **more: what the kind adds, or says otherwise.
+
+    Returns:
+        The contents of manifest.json; nothing in it depends on the clock or the machine.
+    """
+    params = counts.params
+    return {
+        "metric": counts.metric,
+        "params_id": counts.params_id,
+        "params": params.to_dict(),
+        "definition": dict(counts.definition),
+        "epsilon_infinity": params.epsilon_infinity,
+        "epsilon_one": params.epsilon_one,
+        "first_day": counts.first_day and counts.first_day.isoformat(),
+        "last_day": counts.last_day and counts.last_day.isoformat(),
+        "num_reports": counts.num_reports,
+        "alpha": options.alpha,
+        "level": options.level,
+        "without_cohorts": list(options.without_cohorts)
+        if isinstance(options, DecodeOptions)
+        else [],
+        **more,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the libraries that compute."""
+    found = {name: _version(name) for name in _LIBRARIES}
+    return found | {"python": platform.python_version()}
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed: run from its source tree"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,16 @@ from decoder.candidates.lists import Candidates, metric_candidates
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.over_time import Windows, series_result
-from decoder.kinds.result import MANIFEST, RESULTS, PageParts, Question, Result, StoredResult
+from decoder.kinds.over_time import SeriesFound, series_result
+from decoder.kinds.result import (
+    MANIFEST,
+    RESULTS,
+    PageParts,
+    Question,
+    Result,
+    StoredResult,
+    manifest_of,
+)
 from decoder.kinds.run import write_result
 from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view
@@ -32,9 +39,6 @@ from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 from rappor_core.text import counted
-
-if TYPE_CHECKING:
-    from decoder.comparison.windows import ShareChange
 
 _NUMBER, _SHARE, _P_VALUE = ColumnType.NUMBER, ColumnType.SHARE, ColumnType.P_VALUE
 # google/rappor's seven columns, then the p-values.
@@ -114,7 +118,6 @@ class Values(KindDecoder):
     title = "Frequencies"
     purpose = "which values are how frequent in one window"
     members = frozenset({"candidates", "weights"})
-    option_names = frozenset({"method", "correction", "largest_p", "full_fit"})
     operations = ("decode", "series", "compare")
     schemas = (DETECTED, CANDIDATES)
     published = (RESULTS, MANIFEST, "candidates.csv")
@@ -169,7 +172,9 @@ KIND = Values()
 
 def values_series(found: Series, options: DecodeOptions) -> Result:
     """The result of a series of shares."""
-    return series_result(decoding_result(found.whole), _windows(found), options)
+    columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
+    over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
+    return series_result(decoding_result(found.whole), over_time, options)
 
 
 def decoding_result(decoding: Decoding) -> Result:
@@ -281,7 +286,6 @@ def _manifest(decoding: Decoding) -> dict[str, Any]:
     summary, options = decoding.summary, decoding.options
     return manifest_of(
         decoding,
-        summary.num_reports,
         options,
         num_candidates=summary.num_candidates,
         candidates_sha256=_digest(decoding.candidates.values),
@@ -324,36 +328,3 @@ def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:
     if choice.dates is not None:
         return Candidates.dates(*choice.dates)
     return metric_candidates(counts)
-
-
-def _windows(series: Series) -> Windows:
-    windows = [
-        {"first_day": str(first), "last_day": str(last), "reports": reports}
-        for (first, last), reports in zip(series.windows, series.reports, strict=True)
-    ]
-    rows = [
-        {**window, "string": value, "proportion": float(series.shares[w, i]),
-         "std_error": float(series.std_errors[w, i]), "low": float(series.low[w, i]),
-         "high": float(series.high[w, i])}
-        for w, window in enumerate(windows) for i, value in enumerate(series.values)
-    ]  # fmt: skip
-    changes = [row for one in series.changes for row in _changes(series, one)]
-    return Windows(windows, rows, changes)
-
-
-def _changes(series: Series, change: ShareChange) -> list[dict[str, Any]]:
-    """The change of each value between two windows, with its interval."""
-    low, high = change.interval(series.whole.options.level)
-    columns = {
-        "difference": change.difference,
-        "std_error": change.std_error,
-        "low": low,
-        "high": high,
-        "p_value": change.p_value,
-        "p_adjusted": change.p_adjusted,
-    }
-    return [
-        {"first": change.first, "second": change.second, "string": value}
-        | {name: float(column[i]) for name, column in columns.items()}
-        for i, value in enumerate(series.values)
-    ]

@@ -10,12 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import fdtrc
 
-from decoder.comparison.differences import corrected, differences
+from decoder.comparison.differences import (
+    WindowChange,
+    corrected_windows,
+    differences,
+    window_pairs,
+)
 from decoder.errors import DecodeError
 from decoder.model.repetition import collected_repetition
 from decoder.numbers.decoding import decode_numbers
@@ -26,47 +30,19 @@ from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
-from rappor_core.text import counted
 
 ANY_DATA = "any data"
 MEAN = "mean"  # begins the names of quantities that are no shares
 
 
 @dataclass(frozen=True)
-class ChangeRow:
-    """The difference of one quantity between two windows, later less earlier.
+class NumberChange(WindowChange):
+    """All differences from one window to another.
 
-    quantity: an edge (the share of all devices at or above it), "any data", or "mean" (of all
-    devices with data).  p_value: two-sided, of no change; p_adjusted: Benjamini-Hochberg over all
-    rows of all pairs.
+    quantities: an edge (the share of all devices at or above it), "any data", or "mean" (of all
+    devices with data).  p_any: of no change at any edge.
     """
 
-    quantity: str
-    difference: float
-    std_error: float
-    low: float
-    high: float
-    p_value: float
-    p_adjusted: float = math.nan
-
-    @property
-    def of_share(self) -> bool:
-        """Whether the row is a difference of shares; otherwise of means."""
-        return not self.quantity.startswith(MEAN)
-
-
-@dataclass(frozen=True)
-class NumberChange:
-    """All differences from window `first` to window `second`.
-
-    kappa, freedom: of the differences, as `Survival` has them.  p_any: of no change at any edge.
-    """
-
-    first: int
-    second: int
-    rows: tuple[ChangeRow, ...]
-    kappa: float
-    freedom: float
     p_any: float
 
 
@@ -86,17 +62,13 @@ def decode_numbers_over_time(
 
     Raises DecodeError for fewer than two, for other metrics, and questions without reports.
     """
-    if len(aggregates) < 2:
-        raise DecodeError(f"{counted(len(aggregates), 'window')}: a series needs two or more")
-    options = options or DecodeOptions()
-    last = len(aggregates) - 1
-    pairs = [*pairwise(range(last + 1)), *([(0, last)] if last > 1 else [])]
+    pairs, options = window_pairs(len(aggregates)), options or DecodeOptions()
     windows = tuple(decode_numbers(one, options) for one in aggregates)
     changes = [
         replace(compare_numbers(aggregates[i], aggregates[j], options), first=i, second=j)
         for i, j in pairs
     ]
-    return NumberSeries(windows, _adjusted(changes))
+    return NumberSeries(windows, corrected_windows(changes, options.alpha))
 
 
 def compare_numbers(
@@ -120,14 +92,13 @@ def compare_numbers(
     number = first.counts.number
     names = [_name(cut) for cut in number.asked]
     shown = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
-    rows = [
-        _row(names[j], float(difference[j]), float(variances[j]), freedom, options.level)
-        for j in shown
-    ]
+    rows = [(names[j], difference[j], variances[j]) for j in shown]
     if number.ask == "mean":
-        rows.append(_mean_row(first, second, plain, (kappa, freedom), options.level))
-    return NumberChange(0, 1, tuple(rows), kappa, freedom,
-                        _p_any(difference, variances, freedom))  # fmt: skip
+        rows.append(_mean_row(first, second, plain, kappa))
+    quantities, changes, spread = zip(*rows, strict=True)
+    errors = np.sqrt(np.maximum(spread, 1e-300))
+    found = differences(np.array(changes), errors, level=options.level, freedom=freedom)
+    return NumberChange(0, 1, quantities, found, _p_any(difference, variances, freedom))
 
 
 def _side(aggregate: Aggregate, options: DecodeOptions) -> tuple[CutCounts, Survival]:
@@ -171,29 +142,17 @@ def _name(cut: float) -> str:
     return ANY_DATA if math.isinf(cut) else f"{cut:.10g}"
 
 
-def _row(name: str, difference: float, variance: float, freedom: float, level: float) -> ChangeRow:
-    found = differences(
-        np.array([difference]), np.sqrt([max(variance, 1e-300)]), level=level, freedom=freedom
-    )
-    parts = (found.difference, found.std_error, found.low, found.high, found.p_value)
-    return ChangeRow(name, *(float(one[0]) for one in parts))
-
-
 def _mean_row(
-    first: Survival,
-    second: Survival,
-    plain: Sequence[Floats],
-    measured: tuple[float, float],
-    level: float,
-) -> ChangeRow:
-    """Of the mean of devices with data: its slope in the shares, at those of each window."""
+    first: Survival, second: Survival, plain: Sequence[Floats], kappa: float
+) -> tuple[str, float, float]:
+    """Name, difference and variance of the mean of devices with data.
+
+    The variance is by the slope of the mean in the shares, at those of each window.
+    """
     (early, early_slope), (late, late_slope) = (_mean_slope(curve) for curve in (first, second))
-    kappa, freedom = measured
-    variance = kappa * float(
-        early_slope @ plain[0] @ early_slope + late_slope @ plain[1] @ late_slope
-    )
+    variance = early_slope @ plain[0] @ early_slope + late_slope @ plain[1] @ late_slope
     name = f"{MEAN} logarithm" if first.counts.number.scale == "log" else MEAN
-    return _row(name, late - early, variance, freedom, level)
+    return name, late - early, kappa * float(variance)
 
 
 def _mean_slope(curve: Survival) -> tuple[float, Floats]:
@@ -212,12 +171,3 @@ def _p_any(difference: Floats, variances: Floats, freedom: float) -> float:
     size = len(difference)
     statistic = float((difference**2 / np.maximum(variances, 1e-300)).sum()) / size
     return float(fdtrc(size, freedom if math.isfinite(freedom) else 1e9, statistic))
-
-
-def _adjusted(changes: list[NumberChange]) -> tuple[NumberChange, ...]:
-    p = np.array([row.p_value for change in changes for row in change.rows])
-    adjusted = iter(corrected(p).adjusted.tolist())
-    return tuple(
-        replace(c, rows=tuple(replace(row, p_adjusted=next(adjusted)) for row in c.rows))
-        for c in changes
-    )

@@ -6,10 +6,17 @@ import math
 
 import numpy as np
 
+from decoder.decoded_window import window_fields
 from decoder.model.repetition import collected_repetition
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.means import mean_of
-from decoder.numbers.quantities import Interval, linear, quantile_ends, quotient
+from decoder.numbers.quantities import (
+    Interval,
+    first_edge,
+    of_those_with_data,
+    quantile_ends,
+    unit,
+)
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding, Quantile
 from decoder.options import DecodeOptions
@@ -46,14 +53,8 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
     points = _points(curve, fitted, level) if of_edges else ()
     mean = mean_of(curve, level)
     return NumberDecoding(
-        metric=aggregate.metric,
-        params_id=aggregate.params_id,
-        params=aggregate.params,
-        definition=aggregate.definition,
+        **window_fields(aggregate),
         number=number,
-        first_day=aggregate.first_day,
-        last_day=aggregate.last_day,
-        num_reports=aggregate.num_reports,
         level=level,
         alpha=options.alpha,
         repetition=bound,
@@ -71,45 +72,22 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
 
 def with_data(curve: Survival, level: float) -> Interval | None:
     """Share of devices that had data; None where no data is the number zero."""
-    if curve.counts.number.none != "apart":
+    if not first_edge(curve.counts.number):
         return None
     low, high = curve.intervals(level)
     error = math.sqrt(float(curve.covariance[0, 0]))
     return Interval(float(curve.shares[0]), error, float(low[0]), float(high[0]))
 
 
-def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """The linear combination `constant + weights . shares` among devices with data, by Fieller's
-    interval where some have none.
-
-    constant: of the devices with data.
-    """
-    if curve.counts.number.none != "apart":
-        return linear(curve, weights, constant, level)
-    bottom = _unit(curve, 0)
-    return quotient(curve, weights + constant * bottom, bottom, level)
-
-
-def _unit(curve: Survival, question: int) -> Floats:
-    weights = np.zeros(len(curve.shares))
-    weights[question] = 1.0
-    return weights
-
-
-def _first(number: Number) -> int:
-    """Index of the first question that is an edge."""
-    return 1 if number.none == "apart" else 0
-
-
 def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, ...]:
     number = curve.counts.number
-    first, size = _first(number), len(curve.shares)
+    first, size = first_edge(number), len(curve.shares)
     low, high = curve.intervals(level)
     band_low, band_high = curve.band(level)
     if first:  # of those with data: bounds of a quotient, joint by Bonferroni
-        each = [of_those_with_data(curve, _unit(curve, j), 0.0, level) for j in range(size)]
+        each = [of_those_with_data(curve, unit(curve, j), 0.0, level) for j in range(size)]
         joint = 1 - (1 - level) / (size - first)
-        wide = [of_those_with_data(curve, _unit(curve, j), 0.0, joint) for j in range(size)]
+        wide = [of_those_with_data(curve, unit(curve, j), 0.0, joint) for j in range(size)]
         low, high = _clipped(each)
         band_low, band_high = _clipped(wide)
         band_low = np.maximum.accumulate(band_low[::-1])[::-1]
@@ -118,7 +96,7 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     whole = tail[1] if first else 1.0
     points = []
     for j in range(first, size):
-        one = of_those_with_data(curve, _unit(curve, j), 0.0, level)
+        one = of_those_with_data(curve, unit(curve, j), 0.0, level)
         points.append(
             CurvePoint(
                 number.asked[j],
@@ -143,7 +121,7 @@ def _clipped(several: list[Interval]) -> tuple[Floats, Floats]:
 def _bins(curve: Survival, fitted: Floats, level: float) -> tuple[Bin, ...]:
     """From each edge to the next, with an open one at either end."""
     number = curve.counts.number
-    first, size = _first(number), len(curve.shares)
+    first, size = first_edge(number), len(curve.shares)
     whole = 1 - fitted[0] if first else 1.0
     bins = []
     for j in range(first - 1, size):
@@ -177,7 +155,7 @@ def _lowest(number: Number) -> float | None:
 def _quantile(curve: Survival, fitted: Floats, share: float, level: float) -> Quantile:
     """Its interval by tests at the edges; of jittered questions the far end of the stratum."""
     number = curve.counts.number
-    first = _first(number)
+    first = first_edge(number)
     asked = number.asked
     lower, upper = quantile_ends(curve, share, 0 if first else None, level)
     low = _lowest(number) if lower < first else asked[lower]
@@ -191,7 +169,7 @@ def fitted_quantile(number: Number, fitted: Floats, share: float) -> float | Non
     """A quantile of the smooth fit, linear within a bin; None outside the edges, and for strata."""
     if number.ask == "mean":
         return None
-    first = _first(number)
+    first = first_edge(number)
     edges = np.array(number.asked[first:])
     inside = fitted[first:] / fitted[first:].sum()
     below = np.cumsum(inside)  # share below each edge, then all

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from decoder.numbers.quantities import Interval, linear, quotient
+from decoder.numbers.quantities import Interval, first_edge, of_those_with_data, unit
 from decoder.numbers.survival import Survival
 from decoder.numbers.tables import Mean
 from decoder.typing import Floats
@@ -32,36 +32,30 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
         level: of the interval.
     """
     number = curve.counts.number
-    apart = number.none == "apart"
-    bottom = np.zeros(len(curve.shares))
-    if apart:
-        bottom[0] = 1.0
+    first = first_edge(number)
     if number.ask == "mean":
         least = most = strata_weights(number)
         scaled = [math.log(end) for end in number.edges] if number.scale == "log" else number.edges
         low_end, high_end = scaled[0], scaled[-1]
         constant = 0.0
     else:
-        edges = number.asked[int(apart) :]
+        edges = number.asked[first:]
         low_end, high_end = (edges[0] if number.negative else 0.0), edges[-1]
         if low_end >= high_end:
             return None
         least, most, constant = _bounds(curve, low_end)
-    lower = _of_data(curve, least, 0.0, bottom, level)
-    upper = _of_data(curve, most, constant, bottom, level)
+    lower = of_those_with_data(curve, least, 0.0, level)
+    upper = of_those_with_data(curve, most, constant, level)
     middle = (lower.estimate + upper.estimate) / 2
     ends = [min(lower.low, middle), max(upper.high, middle)]
     values = np.array([middle, *ends, lower.estimate, upper.estimate]) + low_end
     geometric = number.ask == "mean" and number.scale == "log"
     error = max(lower.std_error, upper.std_error)
-    if apart or geometric:
+    if first or geometric:
         values = np.clip(values, low_end, high_end)
     if geometric:
         values = np.exp(values)
         error *= float(values[0])
-    top = np.zeros(len(curve.shares))
-    top[-1] = 1.0
-    clipped = _share_of_data(curve, top, bottom, level)
     estimate, low, high, lowest, highest = values.tolist()
     return Mean(
         estimate,
@@ -72,7 +66,7 @@ def mean_of(curve: Survival, level: float) -> Mean | None:
         highest,
         geometric=geometric,
         clipped_to=(number.edges[0] if number.ask == "mean" else low_end, number.edges[-1]),
-        at_or_above_top=clipped,
+        at_or_above_top=_share_above(curve, level),
     )
 
 
@@ -80,7 +74,7 @@ def strata_weights(number: Number) -> Floats:
     """Widths of the strata on the scale of the mean, 0 for other questions, (K,)."""
     ends = np.log(number.edges) if number.scale == "log" else np.array(number.edges)
     weights = np.zeros(len(number.asked))
-    first = 1 if number.none == "apart" else 0
+    first = first_edge(number)
     weights[first : first + len(ends) - 1] = np.diff(ends)
     return weights
 
@@ -93,7 +87,7 @@ def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
     itself in it.
     """
     number = curve.counts.number
-    first = 1 if number.none == "apart" else 0
+    first = first_edge(number)
     edges = number.asked[first:]
     least, most = np.zeros(len(curve.shares)), np.zeros(len(curve.shares))
     widths = np.diff([low_end, *edges])
@@ -111,21 +105,13 @@ def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
     return least, most, constant
 
 
-def _of_data(
-    curve: Survival, weights: Floats, constant: float, bottom: Floats, level: float
-) -> Interval:
-    if not bottom.any():
-        return linear(curve, weights, constant, level)
-    return quotient(curve, weights + constant * bottom, bottom, level)
-
-
-def _share_of_data(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
-    """The share at one cut: Wilson's interval of all devices, as the curve has it, or Fieller's.
+def _share_above(curve: Survival, level: float) -> Interval:
+    """The share at the last cut, by Wilson's interval of all devices or Fieller's.
 
     A normal interval of few reports would be too short at shares near 0 or 1.
     """
-    share = _of_data(curve, top, 0.0, bottom, level)
-    if bottom.any():
+    share = of_those_with_data(curve, unit(curve, -1), 0.0, level)
+    if first_edge(curve.counts.number):
         return replace(share, low=max(0.0, share.low), high=min(1.0, share.high))
-    low, high = (float(ends @ top) for ends in curve.intervals(level))
+    low, high = (float(ends[-1]) for ends in curve.intervals(level))
     return replace(share, low=low, high=high)

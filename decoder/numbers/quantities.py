@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decoder.inference.intervals import fieller
 from decoder.numbers.survival import Survival
 from decoder.typing import Floats
+from rappor_core.metrics.number import Number
 
 WINDOWS = (1, 2, 4)  # edges that a test of a quantile pools
 
@@ -38,19 +40,35 @@ def linear(curve: Survival, weights: Floats, constant: float, level: float) -> I
 def quotient(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
     """Fieller's interval of `top . shares / bottom . shares`; the ends are infinite where there
     is none."""
-    a, b = float(top @ curve.shares), float(bottom @ curve.shares)
-    va = float(top @ curve.covariance @ top)
-    vb = float(bottom @ curve.covariance @ bottom)
-    cab = float(top @ curve.covariance @ bottom)
-    z2 = curve.quantile((1 - level) / 2) ** 2
-    square, mixed, plain = b * b - z2 * vb, a * b - z2 * cab, a * a - z2 * va
-    inner = mixed * mixed - square * plain
-    if b <= 0 or square <= 0 or inner < 0:
-        return Interval(a / b if b else math.nan, math.inf, -math.inf, math.inf)
-    root = math.sqrt(inner)
-    ratio = a / b
-    error = math.sqrt(max(0.0, va - 2 * ratio * cab + ratio * ratio * vb)) / b
-    return Interval(ratio, error, (mixed - root) / square, (mixed + root) / square)
+    both = np.stack([top, bottom])
+    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
+    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
+    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
+    return Interval(*(float(column[0]) for column in found))
+
+
+def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
+    """The linear combination `constant + weights . shares` among devices with data, by Fieller's
+    interval where some have none.
+
+    constant: of the devices with data.
+    """
+    if not first_edge(curve.counts.number):
+        return linear(curve, weights, constant, level)
+    bottom = unit(curve, 0)
+    return quotient(curve, weights + constant * bottom, bottom, level)
+
+
+def unit(curve: Survival, question: int) -> Floats:
+    """The weights (K,) of one question alone."""
+    weights = np.zeros(len(curve.shares))
+    weights[question] = 1.0
+    return weights
+
+
+def first_edge(number: Number) -> int:
+    """Index of the first question that is an edge: before it may be one of having data."""
+    return 1 if number.none == "apart" else 0
 
 
 def quantile_ends(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
-from typing import Any
 
+from decoder.decoded_window import DecodedWindow
 from decoder.numbers.quantities import Interval
 from decoder.typing import Floats
 from rappor_core.metrics.number import Number
-from rappor_core.params import RapporParams
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class NumberDecoding:
+class NumberDecoding(DecodedWindow):
     """A window of a metric of numbers.
 
     with_data: share of devices that had data, where no data is an answer `apart`; shares of curve,
@@ -94,14 +91,7 @@ class NumberDecoding:
     fitted: shares of all cells, no data first, sum 1.
     """
 
-    metric: str
-    params_id: str
-    params: RapporParams
-    definition: Mapping[str, Any]
     number: Number
-    first_day: date | None
-    last_day: date | None
-    num_reports: int
     level: float
     alpha: float
     repetition: float

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from decoder.files import row_of
 from decoder.inference.multiple_testing import PROMISES
-from decoder.output.svg import forest
+from decoder.output.charts import forest
 from decoder.results.tables import Detected
 from decoder.results.warnings import odd_cohorts
 from decoder.tables.format import count, fraction, interval, p_text, percent, short
@@ -50,7 +50,8 @@ def decoding_view(
         "table": table,
         "rows": _rows_html(rows, found["summary"]["num_reports"], known),
         "notes": sorted({row.note for row in shown if row.note}),
-        "forest": forest(shown[:MOST_MARKS]) if shown else None,
+        "forest": forest([(row.value, row.share, row.low, row.high, row.true_share)
+                          for row in shown[:MOST_MARKS]]) if shown else None,
         "known": known,
         "covered": sum(_is_covered(row) for row in detected),
         "false_found": sum(row.true_share == 0.0 for row in detected),
@@ -64,7 +65,7 @@ def decoding_view(
         + _weights_text(manifest["weights"]),
         "checked": not all(map(math.isnan, z)),
         "odd_cohorts": [(cohort, round(z[cohort], 1)) for cohort in odd],
-    }
+    }  # fmt: skip
 
 
 def _forged(row: Detected) -> float:

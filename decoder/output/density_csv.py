@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,8 @@ from decoder.grid_cells import cell_centre, cell_outline
 from decoder.output.density_text import row_notes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
+
+Feature = tuple[Mapping[str, Any], Mapping[str, Any]]  # geometry and properties, of GeoJSON
 
 DECIMALS = 6  # of a degree: a tenth of a metre
 
@@ -82,46 +82,31 @@ def density_table(maps: Sequence[Density]) -> Any:
     return pa.concat_tables(tables)
 
 
-def density_geojson(maps: Sequence[Density]) -> Iterator[str]:
-    """The maps as a GeoJSON FeatureCollection in pieces of text, one feature a map and cell;
-    shares to 6 digits.
+def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
+    """Yield a GeoJSON feature for each map and cell; shares to 6 digits.
 
     Reserved values have no place, and are in the tables only.
     """
-    grid, cells = maps[0].places.grid, maps[0].places.shown_cells
-    shapes = [
-        json.dumps(geometry(cell_outline(grid, cell)), separators=(",", ":")) for cell in cells
-    ]
-    comma = ""
-    yield '{"type":"FeatureCollection","features":['
+    shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
     for one in maps:
-        for properties, shape in zip(_properties(one), shapes, strict=True):
-            yield f'{comma}\n{{"type":"Feature","geometry":{shape},"properties":{properties}}}'
-            comma = ","
-    yield "\n]}\n"
+        yield from zip(shapes, _properties(one), strict=True)
 
 
-def _properties(one: Density) -> Iterator[str]:
-    """Of each cell of a map, as JSON."""
+def _properties(one: Density) -> Iterator[dict[str, Any]]:
+    """The properties of each cell of a map."""
     of_map = {
         "slot": one.location.slot,
-        "first_day": one.first_day and one.first_day.isoformat(),
-        "last_day": one.last_day and one.last_day.isoformat(),
+        "first_day": one.first_day,
+        "last_day": one.last_day,
         "detectable_share": one.detectable_share,
         "reports": one.num_reports,
     }
-    common = json.dumps(of_map, allow_nan=False)[:-1]
-    columns = [one.shares, one.estimate, one.std_error, one.low, one.high]
-    seen = ("true" if detected else "false" for detected in one.detected)
-    rows = zip(
-        one.places.shown_cells, seen, row_notes(one), *map(six_digits, columns), strict=False
-    )
-    for cell, detected, note, share, estimate, error, low, high in rows:
-        yield (
-            f'{common},"cell":{json.dumps(cell)},"map_share":{share},"estimate":{estimate},'
-            f'"std_error":{error},"low":{low},"high":{high},'
-            f'"detected":{detected},"note":{json.dumps(note)}}}'
-        )
+    numbers = (one.shares, *(getattr(one, name) for name in _AREA_NUMBERS[1:]))
+    columns = [six_digits(column) for column in numbers]
+    detected, notes = one.detected.tolist(), row_notes(one)
+    for i, cell in enumerate(one.places.shown_cells):
+        shares = {name: column[i] for name, column in zip(_AREA_NUMBERS, columns, strict=True)}
+        yield {**of_map, "cell": cell, **shares, "detected": detected[i], "note": notes[i]}
 
 
 def six_digits(values: Floats) -> list[float]:
@@ -210,15 +195,9 @@ def _cell_columns(places: Places) -> dict[str, Any]:
     return {"cell": pa.array(names), "latitude": latitudes, "longitude": longitudes}
 
 
-def write_areas_geojson(maps: Sequence[Density], shares: Sequence[AreaShares], path: Path) -> None:
-    """Write the areas as they were given, once for each slot and window, with their shares."""
-    shapes = [shape for found in shares for shape in found.areas.geometries]
-    features = (
-        json.dumps({"type": "Feature", "geometry": shape, "properties": row}, default=str)
-        for shape, row in zip(shapes, area_rows(maps, shares), strict=True)
-    )
-    text = ",\n".join(features)
-    path.write_text(f'{{"type":"FeatureCollection","features":[\n{text}\n]}}\n', encoding="utf-8")
+def area_geometries(shares: Sequence[AreaShares]) -> list[Mapping[str, Any]]:
+    """The outline of each row of `area_rows`, as it was given."""
+    return [shape for found in shares for shape in found.areas.geometries]
 
 
 def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:

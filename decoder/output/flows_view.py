@@ -1,30 +1,32 @@
-"""The view of flows, from results.json: for files and the service."""
+"""The view of flows, from results.json: page, map and lines, for files and the service."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from decoder.grid_cells import cell_outline, unrolled
+from decoder.output.base_layer import BaseLayer
 from decoder.output.basemap import bundled_source
-from decoder.output.flows_geojson import drawn_share
-from decoder.output.flows_map import (
-    flow_map_data,
-    flow_title,
-    largest_flows,
-    side_text,
-    way_text,
-)
+from decoder.output.charts import forest
+from decoder.output.density_csv import DECIMALS
 from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
-from decoder.output.map_data import map_json
+from decoder.output.map_data import UNIT, counted, map_ground, map_json
 from decoder.output.map_picture import map_picture
-from decoder.output.svg import share_forest
-from decoder.tables.format import percent
+from decoder.tables.format import days, percent
 from decoder.tables.paging import TableQuery, page_of
-from rappor_core.grid.box import RESERVED
+from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import QUESTIONS, Flow
 
 LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
+THINNEST, WIDEST = 1.0, 12.0  # pixels
+LARGEST_RING = 17.0  # pixels
+SMALLEST_RING = 1.5
+MOST_ROWS = 10  # of the table beside the map
 
 
 def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
@@ -47,8 +49,8 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "lag": flow.lag,
         "heat": zone_heat(found["zones"], found["level"]),
         "questions": _questions(flow),
-        "bands": share_forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"])
-                               for row in found["bands"]]),
+        "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
+                         for row in found["bands"]]),
         "table": page_of(named, "way", query),
         "level": f"{100 * found['level']:g} %",
         "source": bundled_source(),
@@ -116,3 +118,174 @@ def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
 def _zone_name(row: Mapping[str, Any], number: str) -> str:
     name = str(row["origin_name"] or row["origin"])
     return _plain(name) if row["origin"] in RESERVED else f"{number} {name}"
+
+
+def drawn_share(row: Mapping[str, Any]) -> float:
+    """The share that the width of a flow stands for: `flow_share`, moved into its interval where
+    the flow is detected."""
+    share = row["flow_share"]
+    if row["detected"]:
+        share = min(max(share, row["low"]), row["high"])
+    return float(max(share, 0.0))
+
+
+def top_drawn(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The largest share that is drawn as a line, above 0."""
+    apart = (drawn_share(row) for row in rows if row["origin"] != row["destination"])
+    return max(1e-9, *apart, 0.0)
+
+
+def line_width(share: float, top: float) -> float:
+    """Pixels of a line, which grow with the share. top: the share of the widest."""
+    return THINNEST + (WIDEST - THINNEST) * min(share / top, 1.0)
+
+
+def placed_flows(
+    rows: Sequence[Mapping[str, Any]], centres: Mapping[str, Point], metric: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield geometry and properties of each flow.
+
+    Args:
+        rows: of flows or of pairs of zones; those with a side that has no place are left out.
+        centres: latitude and longitude of each side by its name.
+        metric: name of the metric, a property of each feature.
+
+    Yields:
+        A LineString from origin to destination, or a Point where both are one; and the columns of
+        the row with its width in pixels.
+    """
+    placed = [row for row in rows if {row["origin"], row["destination"]} <= centres.keys()]
+    top = top_drawn(placed)
+    for row in placed:
+        shape = flow_line(centres[row["origin"]], centres[row["destination"]])
+        width = round(line_width(drawn_share(row), top), 2)
+        yield shape, {"metric": metric, **row, "width": width}
+
+
+def flow_line(start: Point, end: Point) -> dict[str, Any]:
+    """A line the short way round the earth, in two parts where it crosses 180 degrees."""
+    (south, west), (north, east) = start, end
+    if start == end:
+        return {"type": "Point", "coordinates": _position(west, south)}
+    turn = 360 * round((west - east) / 360)
+    east += turn
+    if not turn:
+        return {"type": "LineString", "coordinates": [_position(west, south),
+                                                      _position(east, north)]}  # fmt: skip
+    edge = 180.0 if east > west else -180.0
+    across = south + (edge - west) / (east - west) * (north - south)
+    parts = [
+        [_position(west, south), _position(edge, across)],
+        [_position(-edge, across), _position(east - turn, north)],
+    ]
+    return {"type": "MultiLineString", "coordinates": parts}
+
+
+def _position(longitude: float, latitude: float) -> list[float]:
+    return [round(longitude, DECIMALS), round(latitude, DECIMALS)]
+
+
+def flow_map_data(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
+    """The data that map.js draws, as plain values: one map, whose marks are flows.
+
+    Args:
+        found: content of results.json, with flows.
+        flow: the settings in it.
+    """
+    rows = found["flows"]
+    outlines = [cell_outline(flow.grid, name) for name in flow.cells]
+    window = days(found["first_day"], found["last_day"]) if found["first_day"] else "all days"
+    return {
+        "flows": True,
+        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
+        "names": list(flow.cells),
+        "called": _called(rows, flow),
+        "points": [],
+        "areas": [],
+        "maps": [_drawn(found, flow, window)],
+        "first": window,
+        "level": found["level"],
+        "unit": UNIT,
+        "top": top_drawn(rows),
+    }
+
+
+def _drawn(found: Mapping[str, Any], flow: Flow, window: str) -> dict[str, Any]:
+    """What is drawn of the flows; shares are of people."""
+    rows: Sequence[Mapping[str, Any]] = found["flows"]
+    number = {name: place for place, name in enumerate(flow.cells)}
+    drawn = [row for row in rows if {row["origin"], row["destination"]} <= number.keys()]
+
+    def column(name: str) -> list[int]:
+        return counted(np.array([row[name] for row in drawn], dtype=np.float64))
+
+    return {
+        "slot": f"{flow.origin.name} to {flow.destination.name}",
+        "window": window,
+        "reports": found["num_reports"],
+        "detectable_share": found["detectable_share"],
+        "ends": [[number[row["origin"]], number[row["destination"]]] for row in drawn],
+        "size": _sizes(drawn),
+        "share": counted(np.array([drawn_share(row) for row in drawn])),
+        **{name: column(name) for name in ("low", "high", "estimate")},
+        "detected": [place for place, row in enumerate(drawn) if row["detected"]],
+        "titles": [flow_title(row, found["level"]) for row in drawn],
+        "ways": [way_text(row) for row in drawn],
+        "changed": {},
+    }
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Pixels of each flow: the width of its line, or the radius of its ring, whose area is the
+    share of who stay."""
+    top = top_drawn(rows)
+    stays = [drawn_share(row) for row in rows if row["origin"] == row["destination"]]
+    largest = max(1e-9, *stays, 0.0)
+
+    def size(row: Mapping[str, Any]) -> float:
+        share = drawn_share(row)
+        if row["origin"] == row["destination"]:
+            return max(SMALLEST_RING, LARGEST_RING * math.sqrt(share / largest))
+        return line_width(share, top) if row["detected"] else 1.0
+
+    return [round(size(row), 2) for row in rows]
+
+
+def _called(rows: Sequence[Mapping[str, Any]], flow: Flow) -> dict[int, str]:
+    """What cells are called, by their index."""
+    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
+    return {place: named[name] for place, name in enumerate(flow.cells) if named.get(name)}
+
+
+def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Flows of the table beside the map, as map.js orders them: those detected first, in
+    each part those between two cells, then by share."""
+
+    def key(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
+        size = row["estimate"] if row["detected"] else drawn_share(row)
+        return not row["detected"], row["origin"] == row["destination"], -size
+
+    return sorted(rows, key=key)[:MOST_ROWS]
+
+
+def way_text(row: Mapping[str, Any]) -> str:
+    """From where to where, in words."""
+    start, end = (row[f"{side}_name"] or row[side] for side in ("origin", "destination"))
+    return f"stay in {start}" if row["origin"] == row["destination"] else f"{start} → {end}"
+
+
+def flow_title(row: Mapping[str, Any], level: float) -> str:
+    """A flow in words: from where to where, its interval, whether it is detected."""
+    start, end = (side_text(row, side) for side in ("origin", "destination"))
+    way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
+    far = "" if not row["km"] else f", {row['km']:.3g} km"
+    known = f"{percent(row['low'])} to {percent(row['high'])} ({100 * level:g} %)"
+    if row["detected"]:
+        return f"{way}{far}: {percent(row['estimate'])} of people, {known}"
+    return f"{way}{far}: not detected, {known}; guess {percent(row['flow_share'])}"
+
+
+def side_text(row: Mapping[str, Any], side: str) -> str:
+    """A side's name with its code, or the code alone."""
+    name = row[f"{side}_name"]
+    return f"{name} ({row[side]})" if name else str(row[side])

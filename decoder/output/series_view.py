@@ -1,18 +1,45 @@
-"""The view of a series, from the content of results.json: for files and the service."""
+"""The views of a series, from the content of results.json: for files and the service.
+
+A panel for each value, and the chart of several values on one axis of days, linear or
+logarithmic, which `templates/series_chart.html.j2` draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Any
 
-from decoder.output.numbers_svg import edge_text
-from decoder.output.svg import TimePlot, count_plot, share_plot
-from decoder.tables.format import days, known, short
+from decoder.output.charts import (
+    Axis,
+    Corners,
+    Frame,
+    Mark,
+    Plot,
+    Shares,
+    Tick,
+    count_plot,
+    line_with_bands,
+    share_axis,
+    share_plot,
+)
+from decoder.tables.format import days, edge_text, known, short
 from decoder.tables.paging import TableQuery
 
 MOST_PANELS = 24  # series.csv has all values
 LONGEST = 120  # letters of a value on the page
+MOST_LINES = 6  # each has a colour and a dash of its own
+SIZES = {
+    "page": Frame(960, 360, left=64, right=792, top=14, bottom=326),
+    "large": Frame(1440, 720, left=64, right=1272, top=14, bottom=686),
+    "phone": Frame(480, 340, left=64, right=460, top=14, bottom=306),  # lines are named below
+}
+_NAMES = 168  # room at the right where lines are named
+_STEPS = (1, 2, 7, 14, 28, 91, 182, 364)  # days between two ticks
+_LABEL_GAP = 16.0
+_MAX_LABEL = 22  # letters beside a line
 
 
 @dataclass(frozen=True)
@@ -23,8 +50,8 @@ class ValuePanel:
     """
 
     value: str
-    plot: TimePlot
-    windows: tuple[tuple[float, float, float] | None, ...]
+    plot: Plot
+    windows: tuple[Shares | None, ...]
     smallest_p: float | None
 
 
@@ -65,12 +92,11 @@ def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
         string, level, its shares (None where it has none), and of its change from the window
         before difference, low, high and p_adjusted, if that was tested; None without values.
     """
-    found, last = _shares(content), len(content["windows"]) - 1
-    ranked = sorted(found, key=lambda value: -(found[value][last] or (-1.0,))[0])
+    ranked = values_by_share(content)
     if not ranked:
         return None
-    value = ranked[0]
-    shares = [None if one is None else one[0] for one in found[value]]
+    value, last = ranked[0], len(content["windows"]) - 1
+    shares = [None if one is None else one[0] for one in shares_of(content)[value]]
     wanted = (value, last - 1, last)
     change: Mapping[str, Any] = next(
         (one for one in content["changes"]
@@ -98,7 +124,7 @@ def window_reports(content: Mapping[str, Any]) -> tuple[int, ...]:
 
 def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[ValuePanel, ...]:
     """A panel for each of some values."""
-    found = _shares(content)
+    found = shares_of(content)
     smallest: dict[str, float] = {}
     for change in content["changes"]:
         value = change["string"]
@@ -108,23 +134,178 @@ def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[Val
 
 def value_panel(
     value: str,
-    windows: Sequence[tuple[float, float, float] | None],
+    windows: Sequence[Shares | None],
     smallest_p: float | None = None,
 ) -> ValuePanel:
     """A panel of shares and intervals. Arguments as in `ValuePanel`."""
     return ValuePanel(short(value, LONGEST), share_plot(windows), tuple(windows), smallest_p)
 
 
-def _shares(content: Mapping[str, Any]) -> dict[str, list[tuple[float, float, float] | None]]:
-    """Share, low and high of each value in each window."""
-    number = {_days(one): i for i, one in enumerate(content["windows"])}
-    found: dict[str, list[tuple[float, float, float] | None]] = {}
+def shares_of(content: Mapping[str, Any]) -> dict[str, list[Shares | None]]:
+    """Share, low and high of each value in each window; None where there is none."""
+    number = {_ends(one): i for i, one in enumerate(content["windows"])}
+    found: dict[str, list[Shares | None]] = {}
     for row in content["rows"]:
         shares = found.setdefault(row["string"], [None] * len(number))
         if row["proportion"] is not None:
-            shares[number[_days(row)]] = (row["proportion"], row["low"], row["high"])
+            shares[number[_ends(row)]] = (row["proportion"], row["low"], row["high"])
     return found
 
 
-def _days(one: Mapping[str, Any]) -> tuple[str, str]:
+def values_by_share(content: Mapping[str, Any]) -> list[str]:
+    """The values of a series, that with the largest share in its last window first."""
+    found = shares_of(content)
+    return sorted(found, key=lambda value: -(found[value][-1] or (-1.0,))[0])
+
+
+def windows_between(
+    content: Mapping[str, Any], first: str, last: str
+) -> list[tuple[int, dict[str, Any]]]:
+    """The windows, with their numbers, that have a day from `first` to `last`, oldest first."""
+    return [
+        (number, one)
+        for number, one in enumerate(content["windows"])
+        if (not first or one["last_day"] >= first) and (not last or one["first_day"] <= last)
+    ]
+
+
+def _ends(one: Mapping[str, Any]) -> tuple[str, str]:
     return one["first_day"], one["last_day"]
+
+
+def _middle(one: Mapping[str, Any]) -> float:
+    return sum(date.fromisoformat(day).toordinal() for day in _ends(one)) / 2
+
+
+@dataclass(frozen=True)
+class ChartLine:
+    """A value: its runs of marks, and the bands of its intervals.
+
+    shares: of each window that is drawn, None where there is none.  label_y: the place of its
+    name.
+    """
+
+    number: int
+    value: str
+    label: str
+    runs: tuple[tuple[Mark, ...], ...]
+    bands: tuple[Corners, ...]
+    shares: tuple[Shares | None, ...]
+    label_y: float
+
+
+@dataclass(frozen=True)
+class SeriesChart:
+    """A chart of several values. windows: names, and the place of each on the axis."""
+
+    frame: Frame
+    lines: tuple[ChartLine, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    windows: tuple[tuple[str, float], ...]
+    log: bool
+    level: float
+
+    @property
+    def letters(self) -> int:
+        """Height of the letters: a wide drawing is made smaller on the page, so is a narrow one."""
+        return 13 if self.frame == SIZES["page"] else 17
+
+    @property
+    def named(self) -> bool:
+        """Whether there is room for the names of the lines beside them."""
+        return self.frame.width - self.frame.right >= _NAMES
+
+
+def series_chart(
+    content: Mapping[str, Any],
+    values: Sequence[str],
+    first: str = "",
+    last: str = "",
+    *,
+    log: bool = False,
+    size: str = "page",
+) -> SeriesChart:
+    """Lay out some values of a series.
+
+    Args:
+        content: of results.json.
+        values: at most `MOST_LINES`.
+        first: day, ISO; windows that end before are left out; "": none.
+        last: day, ISO; windows that begin after are left out; "": none.
+        log: whether the axis of shares is logarithmic; shares of 0 and less are gaps then.
+        size: one of `SIZES`.
+    """
+    frame, chosen, found = SIZES[size], windows_between(content, first, last), shares_of(content)
+    middles = [_middle(one) for _, one in chosen]
+    across = Axis(min(middles, default=0.0) - 0.5, max(middles, default=0.0) + 0.5,
+                  frame.left, frame.right)  # fmt: skip
+    columns = [across.at(middle) for middle in middles]
+    rows = [[found[value][i] for i, _ in chosen] for value in values]
+    axis, ticks = _axis([one for row in rows for one in row if one], frame, log)
+    lines = [
+        _line(number, value, row, columns, axis)
+        for number, (value, row) in enumerate(zip(values, rows, strict=True))
+    ]
+    return SeriesChart(
+        frame=frame,
+        lines=tuple(_apart(lines, frame.bottom)),
+        across=tuple(_day_ticks(across)),
+        up=ticks,
+        windows=tuple((days(one["first_day"], one["last_day"]), x)
+                      for (_, one), x in zip(chosen, columns, strict=True)),
+        log=log,
+        level=content["level"],
+    )  # fmt: skip
+
+
+def _axis(known: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple[Tick, ...]]:
+    """The axis of shares and its ticks."""
+    top = max([*(high for _, _, high in known), 1e-6])
+    if not log:
+        return share_axis(top, frame.bottom, frame.top, most=6)
+    smallest = min([share for share, _, _ in known if share > 0], default=top / 10)
+    highest = math.ceil(math.log10(top) - 1e-9)
+    lowest = min(math.floor(math.log10(smallest) + 1e-9), highest - 1)
+    axis = Axis(10.0**lowest, 10.0**highest, frame.bottom, frame.top, log=True)
+    marks = [factor * 10.0**power for power in range(lowest, highest + 1) for factor in (1, 2, 5)]
+    shown = [one for one in marks if one <= axis.high * 1.001]
+    return axis, tuple(Tick(axis.at(one), f"{100 * one:.6g} %") for one in shown)
+
+
+def _line(
+    number: int, value: str, shares: Sequence[Shares | None], columns: Sequence[float], axis: Axis
+) -> ChartLine:
+    drawn = [None if one is None or (axis.log and one[0] <= 0) else one for one in shares]
+    found, bands = line_with_bands(drawn, columns, axis)
+    last = found[-1][-1].y if found else axis.start
+    return ChartLine(number, value, short(value, _MAX_LABEL), found, bands, tuple(shares), last + 4)
+
+
+def _apart(lines: Sequence[ChartLine], bottom: float) -> Iterator[ChartLine]:
+    """The lines with names that do not cover each other."""
+    ordered = sorted(lines, key=lambda line: line.label_y)
+    places: list[float] = []
+    for line in ordered:
+        places.append(max([line.label_y, *(place + _LABEL_GAP for place in places[-1:])]))
+    over = bool(places) and places[-1] > bottom
+    for i in range(len(places) - 1, -1, -1):  # those that left the axis move the others up
+        limit = bottom if i == len(places) - 1 else places[i + 1] - _LABEL_GAP
+        places[i] = min(places[i], limit) if over else places[i]
+    moved = {line.number: place for line, place in zip(ordered, places, strict=True)}
+    for line in lines:
+        yield replace(line, label_y=round(moved[line.number], 2))
+
+
+def _day_ticks(axis: Axis) -> Iterator[Tick]:
+    """Ticks of the axis of days, no nearer than their texts allow; weeks begin on Mondays."""
+    scale = (axis.end - axis.start) / (axis.high - axis.low)
+    step = next((one for one in _STEPS if one * scale >= 64), _STEPS[-1])
+    first, last = (date.fromordinal(max(1, one)) for one in
+                   (math.ceil(axis.low), math.floor(axis.high)))  # fmt: skip
+    has_years = first.year != last.year
+    day = first + timedelta(days=-first.weekday() % 7 if step % 7 == 0 else 0)
+    while day.toordinal() <= axis.high:
+        text = f"{day.day} {day:%b}" + (f" {day:%y}" if has_years else "")
+        yield Tick(axis.at(day.toordinal()), text)
+        day += timedelta(days=step)

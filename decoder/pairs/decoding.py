@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from decoder.candidates.lists import Candidates, listed_positions, metric_candidates
@@ -35,25 +33,15 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
     counts = _counts(aggregate, pair, options)
     with one_thread():
         fit = fit_pair(counts)
-        covariance = fit.covariance()
-        independence = pair_independence(fit, options.alpha)
-        table = joint_table(
-            aggregate.metric,
-            pair.of,
-            (pair.labels(0), pair.labels(1)),
-            aggregate.num_reports,
+        return joint_table(
+            aggregate,
+            pair,
             fit.estimate.reshape(pair.shape),
-            covariance,
+            fit.covariance(),
             fit.curvature,
-            independence,
+            pair_independence(fit, options.alpha),
             options.level,
         )
-    return replace(
-        table,
-        first_day=aggregate.first_day,
-        last_day=aggregate.last_day,
-        definition=aggregate.definition,
-    )
 
 
 def _pair(aggregate: Aggregate) -> Pair:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import date
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
+from decoder.decoded_window import DecodedWindow, window_fields
+from decoder.inference.intervals import fieller
 from decoder.numerics.simplex import contrasts, project_simplex
 from decoder.typing import Flags, Floats
+from rappor_core.aggregate import Aggregate
+from rappor_core.metrics.pair_kind import Pair
 
 MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 LEAST = 1e-300
@@ -47,10 +49,10 @@ class Independence(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JointTable:
+class JointTable(DecodedWindow):
     """Shares of reports that hold each pair of values.
 
-    metric: its name, or those of both metrics.  of: the names of the two sides.
+    of: the names of the two sides.
     rows, columns: the values of the sides.
     estimate: unbiased, (M1, M2); may be negative.  covariance: of the cells, row by row, or None
         where only variances were computed.  variances: its diagonal, (M1, M2).
@@ -60,11 +62,9 @@ class JointTable:
     independence: the test.  level: of intervals, such as .95.
     """
 
-    metric: str
     of: tuple[str, str]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    num_reports: int
     estimate: Floats
     covariance: Floats | None
     variances: Floats
@@ -73,9 +73,6 @@ class JointTable:
     independence: Independence
     level: float
     warnings: tuple[str, ...] = ()
-    first_day: date | None = None
-    last_day: date | None = None
-    definition: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -118,51 +115,19 @@ class JointTable:
         whole = sums @ self.estimate.ravel()
         across = sums @ self.covariance
         place = np.indices(self.shape)[given].ravel()
-        parts = Fieller(
-            self.estimate.ravel(),
-            whole[place],
-            self.variances.ravel(),
-            np.einsum("ia,ia->i", across, sums)[place],
+        found = fieller(
+            (self.estimate.ravel(), self.variances.ravel()),
+            (whole[place], np.einsum("ia,ia->i", across, sums)[place]),
             across[place, np.arange(self.estimate.size)],
+            self.quantile,
         )
-        return Shares(*(part.reshape(self.shape) for part in parts.shares(self.quantile)))
+        parts = (found.estimate, found.std_error, *np.clip([found.low, found.high], 0.0, 1.0))
+        return Shares(*(part.reshape(self.shape) for part in parts))
 
     def _shares(self, estimate: Floats, errors: Floats) -> Shares:
         reach = self.quantile * errors
         low, high = np.clip(estimate - reach, 0.0, 1.0), np.clip(estimate + reach, 0.0, 1.0)
         return Shares(estimate, errors, low, high)
-
-
-class Fieller(NamedTuple):
-    """The ratio of a part to a whole, both estimated: estimates, variances and covariance, (n,)
-    each."""
-
-    part: Floats
-    whole: Floats
-    part_variance: Floats
-    whole_variance: Floats
-    covariance: Floats
-
-    def shares(self, z: float) -> Shares:
-        """The ratio, its first-order standard error, and Fieller's interval (1954) within [0,
-        1].
-
-        The interval holds every ratio r for which part - r whole is within z standard errors of 0.
-        NaN as estimate where the whole is not above 0.
-        """
-        told = self.whole**2 > z * z * self.whole_variance
-        told &= self.whole > 0
-        whole = np.where(self.whole > 0, self.whole, np.nan)
-        ratio = self.part / whole
-        spread = self.part_variance - 2 * ratio * self.covariance + ratio**2 * self.whole_variance
-        a = self.whole**2 - z * z * self.whole_variance
-        b = self.part * self.whole - z * z * self.covariance
-        c = self.part**2 - z * z * self.part_variance
-        root = np.sqrt(np.maximum(b * b - a * c, 0.0))
-        a = np.where(told, a, 1.0)
-        low = np.where(told, np.clip((b - root) / a, 0.0, 1.0), 0.0)
-        high = np.where(told, np.clip((b + root) / a, 0.0, 1.0), 1.0)
-        return Shares(ratio, np.sqrt(np.maximum(spread, 0.0)) / whole, low, high)
 
 
 def side_sums(shape: tuple[int, int], side: int) -> Floats:
@@ -177,10 +142,8 @@ def margins(table: Floats) -> tuple[Floats, Floats]:
 
 
 def joint_table(
-    metric: str,
-    of: tuple[str, str],
-    values: tuple[tuple[str, ...], tuple[str, ...]],
-    num_reports: int,
+    aggregate: Aggregate,
+    pair: Pair,
     estimate: Floats,
     covariance: Floats,
     curvature: Floats,
@@ -189,18 +152,16 @@ def joint_table(
 ) -> JointTable:
     """A table from an unbiased estimate (M1, M2) and its covariance (M1 M2, M1 M2).
 
-    metric, of, values: as in `JointTable`, rows first.  curvature: of the misfit in the cells.
+    curvature: of the misfit in the cells.
     """
-    variances = np.maximum(np.diag(covariance), 0.0).reshape(estimate.shape)
     table = JointTable(
-        metric=metric,
-        of=of,
-        rows=values[0],
-        columns=values[1],
-        num_reports=num_reports,
+        **window_fields(aggregate),
+        of=pair.of,
+        rows=pair.labels(0),
+        columns=pair.labels(1),
         estimate=estimate,
         covariance=covariance,
-        variances=variances,
+        variances=np.maximum(np.diag(covariance), 0.0).reshape(estimate.shape),
         fitted=nearest_table(estimate, curvature),
         shrunk=shrunk_table(estimate, covariance),
         independence=independence,

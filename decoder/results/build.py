@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
+from decoder.decoded_window import window_fields
 from decoder.estimation.estimate import Estimate
 from decoder.inference.alike_candidates import alike_candidates
 from decoder.inference.diagnostics import (
@@ -79,12 +80,7 @@ def assemble(
         float(np.linalg.norm(answer.estimate.std_errors[answer.decision.detected])),
     )
     return Decoding(
-        metric=aggregate.metric,
-        params=aggregate.params,
-        params_id=aggregate.params_id,
-        definition=aggregate.definition,
-        first_day=aggregate.first_day,
-        last_day=aggregate.last_day,
+        **window_fields(aggregate),
         options=options,
         candidates=table,
         summary=summary,

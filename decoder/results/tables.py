@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import date
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder.decoded_window import DecodedWindow
 from decoder.frames import to_frame
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
-from rappor_core.params import RapporParams
 
 NOTES = (
     "",
@@ -157,19 +156,12 @@ class Diagnostics:
 
 
 @dataclass(frozen=True)
-class Decoding:
+class Decoding(DecodedWindow):
     """The result of `decode`. `warnings` are in plain words, most important first.
 
-    definition: the metric as declared, empty where not known.
     reason: why nothing was found, or None.  notes: what was met while the candidates were read.
     """
 
-    metric: str
-    params: RapporParams
-    params_id: str
-    definition: Mapping[str, Any]
-    first_day: date | None
-    last_day: date | None
     options: DecodeOptions
     candidates: CandidateTable
     summary: Summary

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import reduce
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import stdtrit
 
 from decoder.candidates.lists import Candidates, in_bit_order
-from decoder.comparison.windows import ShareChange, Window, between, corrected_changes
-from decoder.errors import DecodeError
+from decoder.comparison.differences import WindowChange, corrected_windows, window_pairs
+from decoder.comparison.windows import Window, change
 from decoder.model.repetition import repetition
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
@@ -29,28 +27,26 @@ from decoder.progress import Progress, silent
 from decoder.results.tables import Decoding
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
-from rappor_core.text import counted
 
 
 @dataclass(frozen=True)
 class Series:
     """Shares of D values in W windows.
 
-    whole: the decoding of all windows together, which found the values.  windows: first and last
-    day of each.  reports: (W,).  shares, std_errors, low, high: (W, D); unbiased, not clipped,
+    whole: the decoding of all windows together, which found the values.  windows: their counts.
+    shares, std_errors, low, high: (W, D); unbiased, not clipped,
     with intervals at the level of the options.  changes: from each window to the next, then from
     the first to the last.
     """
 
     whole: Decoding
     values: tuple[str, ...]
-    windows: tuple[tuple[date | None, date | None], ...]
-    reports: tuple[int, ...]
+    windows: tuple[Aggregate, ...]
     shares: Floats
     std_errors: Floats
     low: Floats
     high: Floats
-    changes: tuple[ShareChange, ...]
+    changes: tuple[WindowChange, ...]
 
 
 def decode_over_time(
@@ -60,8 +56,7 @@ def decode_over_time(
     progress: Progress = silent,
 ) -> Series:
     """Decode windows of one metric, oldest first. Raises DecodeError for fewer than two."""
-    if len(aggregates) < 2:
-        raise DecodeError(f"{counted(len(aggregates), 'window')}: a series needs two or more")
+    pairs = window_pairs(len(aggregates))
     options = options or DecodeOptions()
     aggregates = [one.without(options.without_cohorts) for one in aggregates]
     candidates = in_bit_order(candidates, aggregates[0])
@@ -76,27 +71,24 @@ def decode_over_time(
         for done, window in enumerate(windows, start=1):
             fits.append(window.fit())
             progress("windows", done, len(windows))
-        changes = [between(windows, *pair) for pair in _pairs(len(windows))]
+        names = tuple(row.value for row in whole.detected)[: len(found)]
+        changes = [
+            WindowChange(i, j, names, change(windows[i], windows[j], options.level))
+            for i, j in pairs
+        ]
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
     quantiles = -np.asarray(stdtrit(freedoms, (1 - options.level) / 2))
     margin = quantiles[:, None] * errors
     return Series(
         whole=whole,
-        values=tuple(_names(whole, found)),
-        windows=tuple((a.first_day, a.last_day) for a in aggregates),
-        reports=tuple(a.num_reports for a in aggregates),
+        values=names,
+        windows=tuple(aggregates),
         shares=shares,
         std_errors=errors,
         low=np.clip(shares - margin, 0, 1),
         high=np.clip(shares + margin, 0, 1),
-        changes=corrected_changes(changes),
+        changes=corrected_windows(changes, options.alpha),
     )
-
-
-def _pairs(total: int) -> list[tuple[int, int]]:
-    """Neighbours, then the two ends where they are not neighbours."""
-    ends = [(0, total - 1)] if total > 2 else []
-    return [*pairwise(range(total)), *ends]
 
 
 def _found(whole: Decoding) -> Indices:
@@ -104,7 +96,3 @@ def _found(whole: Decoding) -> Indices:
     found = whole.candidates.found
     most = whole.params.num_cohorts * (whole.params.num_bits - 1) // 2
     return found if whole.diagnostics.method == "direct" else found[:most]
-
-
-def _names(whole: Decoding, found: Indices) -> list[str]:
-    return [row.value for row in whole.detected][: len(found)]

@@ -34,6 +34,11 @@ def known(value: float, low: float, high: float) -> str:
     return f"{round(value, digits) + 0.0:,.{max(digits, 0)}f}"
 
 
+def edge_text(edge: float) -> str:
+    """Format an edge of a metric of numbers."""
+    return f"{edge:,.6g}"
+
+
 def interval(low: float, high: float) -> str:
     """Format an interval of two shares, the unit said once."""
     return f"{percent(low).removesuffix(' %')} to {percent(high)}"

@@ -1,19 +1,18 @@
-"""Tables with a geometry in files that GIS programs open: GeoPackage, GeoParquet.
+"""Tables with a place in files that GIS programs open: GeoParquet, GeoPackage, GeoJSON.
 
-GeoPackage 1.3 (OGC 12-128r17) is a SQLite file; GeoParquet 1.1 is Parquet with a key of metadata.
-Both hold geometries as well-known binary (ISO 19125), longitude first, WGS 84. The same input gives
-the same bytes, so that a GeoPackage is dated by its data.
+Geometries are those of GeoJSON: longitude first, WGS 84. The same input gives the same bytes, so
+a GeoPackage is dated by its data. GeoParquet and GeoJSON need no library for geometries;
+GeoPackage needs the extra `geo`.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -23,52 +22,18 @@ from decoder.tables.format import GEOMETRY
 
 Geometry = Mapping[str, Any]  # of GeoJSON
 
+NO_GEOPACKAGE = "No GeoPackage was written: it needs pip install 'rappor-telemetry[geo]'."
 _WKB = {"Point": 1, "LineString": 2, "Polygon": 3, "MultiPoint": 4, "MultiLineString": 5,
         "MultiPolygon": 6}  # fmt: skip
-_APPLICATION_ID, _VERSION, _WGS_84 = 0x47504B47, 10300, 4326
-_LITTLE_ENDIAN, _WITH_ENVELOPE = 1, 2
-_WGS_84_TEXT = (
-    'GEOGCS["WGS 84",DATUM["WGS_1984",SPHEROID["WGS 84",6378137,298.257223563]],'
-    'PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433],AUTHORITY["EPSG","4326"]]'
-)
-_TABLES = """
-CREATE TABLE gpkg_spatial_ref_sys (
-    srs_name TEXT NOT NULL, srs_id INTEGER PRIMARY KEY, organization TEXT NOT NULL,
-    organization_coordsys_id INTEGER NOT NULL, definition TEXT NOT NULL, description TEXT);
-CREATE TABLE gpkg_contents (
-    table_name TEXT NOT NULL PRIMARY KEY, data_type TEXT NOT NULL, identifier TEXT UNIQUE,
-    description TEXT DEFAULT '',
-    last_change DATETIME NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-    min_x DOUBLE, min_y DOUBLE, max_x DOUBLE, max_y DOUBLE,
-    srs_id INTEGER REFERENCES gpkg_spatial_ref_sys (srs_id));
-CREATE TABLE gpkg_geometry_columns (
-    table_name TEXT NOT NULL UNIQUE REFERENCES gpkg_contents (table_name),
-    column_name TEXT NOT NULL, geometry_type_name TEXT NOT NULL,
-    srs_id INTEGER NOT NULL REFERENCES gpkg_spatial_ref_sys (srs_id),
-    z TINYINT NOT NULL, m TINYINT NOT NULL, PRIMARY KEY (table_name, column_name));
-"""
-_SYSTEMS = (
-    ("Undefined Cartesian", -1, "NONE", -1, "undefined", None),
-    ("Undefined geographic", 0, "NONE", 0, "undefined", None),
-    ("WGS 84", _WGS_84, "EPSG", _WGS_84, _WGS_84_TEXT, "longitude and latitude in degrees"),
-)
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A table of a GeoPackage.
-
-    name: of letters and underscores.  table: an Arrow table without a geometry.  geometries: of
-    GeoJSON, one a row, None where a row has no place.
-    """
-
-    name: str
-    table: Any
-    geometries: Sequence[Geometry | None]
+def has_geopackage() -> bool:
+    """Whether the library that writes GeoPackages is installed."""
+    return find_spec("pyogrio") is not None
 
 
 def well_known_binary(geometry: Geometry) -> bytes:
-    """A GeoJSON geometry as well-known binary, little-endian, two dimensions."""
+    """Encode a GeoJSON geometry as well-known binary (ISO 19125), little-endian, in 2D."""
     kind, coordinates = geometry["type"], geometry["coordinates"]
     return struct.pack("<BI", 1, _WKB[kind]) + _body(kind, coordinates)
 
@@ -93,103 +58,90 @@ def _counted(parts: Iterator[bytes]) -> bytes:
     return struct.pack("<I", len(listed)) + b"".join(listed)
 
 
-def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | None]) -> None:
-    """Write a table with its geometries as GeoParquet; rows without a place have none."""
-    kept = [one for one in geometries if one is not None]
-    west, south, east, north = _extent(kept)
-    column = {"encoding": "WKB", "geometry_types": sorted({one["type"] for one in kept})}
-    if kept:
-        column["bbox"] = [west, south, east, north]
-    text = json.dumps({"version": "1.1.0", "primary_column": GEOMETRY,
-                       "columns": {GEOMETRY: column}})  # fmt: skip
+def with_geometry(table: Any, geometries: Sequence[Geometry | None]) -> Any:
+    """Add a last column with the geometry of each row to a pyarrow.Table, null where it is None."""
     known: dict[int, bytes] = {}  # rows of several windows share their geometries
     cells = [
         None if one is None else known.setdefault(id(one), well_known_binary(one))
         for one in geometries
     ]
-    whole = table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
+    return table.append_column(GEOMETRY, pa.array(cells, pa.binary()))
+
+
+def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | None]) -> None:
+    """Write a table with its geometries as GeoParquet 1.1; rows without a place have none."""
+    placed = [one for one in geometries if one is not None]
+    column = {"encoding": "WKB", "geometry_types": sorted({one["type"] for one in placed})}
+    if placed:
+        x, y = zip(*(corner for one in placed for corner in _corners(one["coordinates"])),
+                   strict=True)  # fmt: skip
+        column["bbox"] = [min(x), min(y), max(x), max(y)]
+    text = json.dumps({"version": "1.1.0", "primary_column": GEOMETRY,
+                       "columns": {GEOMETRY: column}})  # fmt: skip
     metadata = {**(table.schema.metadata or {}), b"geo": text.encode()}
+    whole = with_geometry(table, geometries)
     parquet.write_table(whole.replace_schema_metadata(metadata), path)
 
 
-def write_geopackage(path: Path, layers: Sequence[Layer], day: str) -> None:
-    """Write layers into a new GeoPackage. day: the last of the data, as 2026-11-30."""
-    path.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        database.execute(f"PRAGMA user_version = {_VERSION}")
-        database.executescript(_TABLES)
-        database.executemany("INSERT INTO gpkg_spatial_ref_sys VALUES (?, ?, ?, ?, ?, ?)", _SYSTEMS)
-        for layer in layers:
-            _add_layer(database, layer, f"{day}T00:00:00.000Z")
+def _corners(coordinates: Any) -> Iterator[tuple[float, float]]:
+    if isinstance(coordinates[0], list | tuple):
+        for part in coordinates:
+            yield from _corners(part)
+    else:
+        yield float(coordinates[0]), float(coordinates[1])
 
 
-def _add_layer(database: sqlite3.Connection, layer: Layer, changed: str) -> None:
-    placed = [one for one in layer.geometries if one is not None]
-    kinds = {one["type"].upper() for one in placed}
-    kind = kinds.pop() if len(kinds) == 1 else "GEOMETRY"
-    columns = [f'"{field.name}" {_column_type(field.type)}' for field in layer.table.schema]
-    database.execute(
-        f'CREATE TABLE "{layer.name}" (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, '
-        f"{GEOMETRY} {kind}, {', '.join(columns)})"
-    )
-    west, south, east, north = _extent(placed)
-    database.execute(
-        "INSERT INTO gpkg_contents VALUES (?, 'features', ?, '', ?, ?, ?, ?, ?, ?)",
-        (layer.name, layer.name, changed, west, south, east, north, _WGS_84),
-    )
-    database.execute(
-        "INSERT INTO gpkg_geometry_columns VALUES (?, ?, ?, ?, 0, 0)",
-        (layer.name, GEOMETRY, kind, _WGS_84),
-    )
-    marks = ", ".join("?" * (len(columns) + 1))
-    names = ", ".join(f'"{name}"' for name in (GEOMETRY, *layer.table.column_names))
-    rows = zip(
-        (None if one is None else _blob(one) for one in layer.geometries),
-        *(_values(column) for column in layer.table.columns),
-        strict=True,
-    )
-    database.executemany(
-        f'INSERT INTO "{layer.name}" ({names}) VALUES ({marks})',  # noqa: S608 (names of ours)
-        rows,
-    )
+def write_geopackage(layers: Mapping[str, Any], day: str, path: Path) -> None:
+    """Write a new GeoPackage 1.3 of one layer or more.
+
+    Args:
+        layers: By name, pyarrow.Tables made by `with_geometry`; rows without a place are left out.
+        day: The last day of the data, such as 2026-11-30.
+        path: Of the file.
+    """
+    import pyogrio
+
+    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": f"{day}T00:00:00.000Z"})
+    try:
+        with TemporaryDirectory(dir=path.parent) as folder:  # GDAL warns of other file names
+            written = Path(folder) / "layers.gpkg"
+            for name, table in layers.items():
+                placed = table.filter(table[GEOMETRY].is_valid()).replace_schema_metadata(None)
+                pyogrio.write_arrow(
+                    placed,
+                    written,
+                    layer=name,
+                    driver="GPKG",
+                    append=written.exists(),
+                    crs="EPSG:4326",
+                    geometry_name=GEOMETRY,
+                    geometry_type=_common_type(placed),
+                    dataset_options={"VERSION": "1.3"},
+                    layer_options={"GEOMETRY_NAME": GEOMETRY},
+                )
+            written.replace(path)
+    finally:
+        pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
 
 
-def _column_type(kind: Any) -> str:
-    if pa.types.is_boolean(kind):
-        return "BOOLEAN"
-    if pa.types.is_integer(kind):
-        return "INTEGER"
-    if pa.types.is_floating(kind):
-        return "DOUBLE"
-    return "DATE" if pa.types.is_date(kind) else "TEXT"
+def _common_type(table: Any) -> str:
+    """The type of all geometries of a table, or Unknown if they differ."""
+    codes = {content[1] for content in table[GEOMETRY].to_pylist()}
+    names = [name for name, code in _WKB.items() if code in codes]
+    return names[0] if len(names) == 1 else "Unknown"
 
 
-def _values(column: Any) -> list[Any]:
-    if pa.types.is_date(column.type):
-        return [None if day is None else day.isoformat() for day in column.to_pylist()]
-    return list(column.to_pylist())
+def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: Path) -> None:
+    """Write a GeoJSON FeatureCollection (RFC 7946), a feature a line.
 
-
-def _blob(geometry: Geometry) -> bytes:
-    """The geometry of a GeoPackage: header, envelope, well-known binary."""
-    west, south, east, north = _extent([geometry])
-    header = struct.pack("<2sBBi", b"GP", 0, _LITTLE_ENDIAN | _WITH_ENVELOPE, _WGS_84)
-    return header + struct.pack("<4d", west, east, south, north) + well_known_binary(geometry)
-
-
-def _extent(geometries: Sequence[Geometry]) -> tuple[float | None, ...]:
-    """West, south, east, north; None without geometries."""
-    corners = [corner for one in geometries for corner in _corners(one["coordinates"])]
-    if not corners:
-        return None, None, None, None
-    x, y = zip(*((float(corner[0]), float(corner[1])) for corner in corners), strict=True)
-    return min(x), min(y), max(x), max(y)
-
-
-def _corners(coordinates: Any) -> Iterator[Any]:
-    if coordinates and not isinstance(coordinates[0], list | tuple):
-        yield coordinates
-        return
-    for part in coordinates:
-        yield from _corners(part)
+    Args:
+        features: Geometry and properties of each.
+        path: Of the file.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"type":"FeatureCollection","features":[')
+        for number, (geometry, properties) in enumerate(features):
+            feature = {"type": "Feature", "geometry": geometry, "properties": properties}
+            text = json.dumps(feature, separators=(",", ":"), allow_nan=False, default=str)
+            file.write(f"{',' if number else ''}\n{text}")
+        file.write("\n]}\n")

@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
+from decoder.output.charts import Shares
 from decoder.output.palette import THEMES
-from decoder.output.series_chart import (
+from decoder.output.series_view import (
     MOST_LINES,
     SeriesChart,
-    Shares,
     series_chart,
     values_by_share,
     windows_between,

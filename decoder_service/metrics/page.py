@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import has_candidates, kinds_with
 from decoder.kinds.result import RESULTS
+from decoder.output.charts import Plot, count_plot, sparkline
 from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     ValuePanel,
@@ -21,7 +22,6 @@ from decoder.output.series_view import (
     window_names,
     window_reports,
 )
-from decoder.output.svg import TimePlot, count_plot, sparkline
 from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
@@ -83,7 +83,7 @@ class Version:
     results: tuple[ResultRow, ...]
     panels: tuple[ValuePanel, ...]
     names: tuple[str, ...]
-    volume: TimePlot | None
+    volume: Plot | None
     reports: tuple[int, ...]
     source: str
     level: float | None

@@ -46,7 +46,7 @@ def policy(tmp_path: Path) -> Path:
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     counts = replace(drawn(metric(), SHARES, 50_000, 10), first_day=DAY, last_day=DAY)
-    result = joint_result(decode_pairs(counts), counts, DecodeOptions())
+    result = joint_result(decode_pairs(counts), DecodeOptions())
     write_result(result, KIND, "decode", tmp_path / "pairs", silent)
     return tmp_path / "pairs"
 

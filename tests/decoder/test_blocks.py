@@ -7,10 +7,9 @@ import pytest
 
 from decoder.density import map_series
 from decoder.density.blocks import Blocks
-from decoder.density.cells import Places
+from decoder.density.cells import Places, slot_readings
 from decoder.density.field_prior import Prior
 from decoder.density.map_series import map_windows
-from decoder.density.slots import slot_readings
 from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from decoder.density.cells import places_of
+from decoder.density.cells import places_of, slot_readings
 from decoder.density.gaussian_field import fit_field
 from decoder.density.maps import (
     Density,
@@ -20,7 +20,6 @@ from decoder.density.maps import (
     estimate_density,
     estimate_density_series,
 )
-from decoder.density.slots import slot_readings
 from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import decide

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.multiplicity import _holm, decide_by_level
 from decoder.discovery.prefix_hash import prefix_positions
-from decoder.discovery.search import BEAM
+from decoder.discovery.search import BEAM, _holm, decide_by_level
 from decoder.model.noise import BitNoise
 from decoder.typing import Floats
 from rappor_core.mechanism import TwoRoundMechanism

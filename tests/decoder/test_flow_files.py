@@ -21,7 +21,7 @@ from decoder.kinds.flow import KIND
 from decoder.kinds.result import Question, Result
 from decoder.kinds.run import claim, write_result
 from decoder.options import FlowOptions
-from decoder.output.flows_geojson import flow_lines
+from decoder.output.flows_view import placed_flows
 from decoder.progress import quiet, silent
 from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main
@@ -242,8 +242,8 @@ def test_a_line_is_cut_at_180_degrees() -> None:
     row = {"origin": "a", "destination": "b", "detected": True, "flow_share": 0.1, "low": 0.05,
            "high": 0.2}  # fmt: skip
     centres = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
-    found = json.loads("".join(flow_lines([row], centres, "m")))["features"][0]["geometry"]
-    assert found == {
+    ((shape, _),) = placed_flows([row], centres, "m")
+    assert shape == {
         "type": "MultiLineString",
         "coordinates": [[[179.5, 10.0], [180.0, 11.0]], [[-180.0, 11.0], [-179.5, 12.0]]],
     }

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from decoder.density.cells import slot_readings
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import LevelEquations
-from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import _shared_freedom
 from tests.decoder.series_support import declared, hills, people, windows_of
 from tests.map_moves import MODES

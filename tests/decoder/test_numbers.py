@@ -195,9 +195,8 @@ def test_a_change_is_found_and_named(tmp_path: Any) -> None:
     none, one, ends = series.changes
     assert none.p_any > 1e-4
     assert max(one.p_any, ends.p_any) < 1e-6
-    assert {row.quantity for row in one.rows} == {f"{edge:g}" for edge in metric.details.asked}
-    middle = one.rows[20]
-    assert middle.low < -0.15 < middle.high
+    assert set(one.quantities) == {f"{edge:g}" for edge in metric.details.asked}
+    assert one.rows.low[20] < -0.15 < one.rows.high[20]
     result = KIND.series(windows, Question(), silent, quiet)
     paths = write_result(result, KIND, "series", tmp_path, silent)
     assert {path.name for path in paths} >= {"changes.csv", "series.csv", "report.html"}

@@ -43,10 +43,10 @@ def test_series_follow_values_and_find_the_change(windows, values, shares, tmp_p
     assert error.max() < 5
     steady, moved, overall = series.changes
     assert [(c.first, c.second) for c in series.changes] == [(0, 1), (1, 2), (0, 2)]
-    assert overall.p_adjusted[0] < 1e-6
-    assert steady.p_adjusted.min() > 0.001
-    assert moved.p_adjusted[0] < 1e-6
-    assert moved.difference[0] == pytest.approx(-0.1, abs=0.03)
+    assert overall.rows.p_adjusted[0] < 1e-6
+    assert steady.rows.p_adjusted.min() > 0.001
+    assert moved.rows.p_adjusted[0] < 1e-6
+    assert moved.rows.difference[0] == pytest.approx(-0.1, abs=0.03)
     (tmp_path / "words.txt").write_text("\n".join(values))
     question = Question(CandidateChoice(tmp_path / "words.txt"))
     result = KIND.series(windows, question, silent, quiet)
@@ -120,5 +120,4 @@ def test_rising_unlisted_values_are_no_listed_one():
         ]
         change = compare_windows(*pair, Candidates.from_strings(listed))
         assert change.p_adjusted.min() > 0.05
-        low, high = change.interval(0.95)
-        assert (((low <= 0) & (high >= 0)) == (change.p_value >= 0.05)).all()
+        assert (((change.low <= 0) & (change.high >= 0)) == (change.p_value >= 0.05)).all()

@@ -13,13 +13,14 @@ import pytest
 from decoder import DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
 from decoder.errors import DecodeError, ImproperError
+from decoder.inference.intervals import fieller
 from decoder.kinds.pair import KIND, joint_result
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
 from decoder.numerics.simplex import contrasts
 from decoder.pairs.decoding import _counts, decode_pairs
 from decoder.pairs.model import PairCounts, chi_squared, fit_pair
-from decoder.pairs.table import Fieller, side_sums
+from decoder.pairs.table import side_sums
 from decoder.progress import silent
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
@@ -125,7 +126,7 @@ def test_fieller_intervals_hold_the_ratio() -> None:
     noise = rng.multivariate_normal([0, 0], covariance, 4_000)
     part, whole = 2.0 + noise[:, 0], 5.6 + noise[:, 1]
     ones = np.ones(4_000)
-    shares = Fieller(part, whole, ones, 2 * ones, 0.6 * ones).shares(1.959964)
+    shares = fieller((part, ones), (whole, 2 * ones), 0.6 * ones, 1.959964)
     covered = (shares.low <= 2 / 5.6) & (shares.high >= 2 / 5.6)
     assert abs(covered.mean() - 0.95) < 0.014
 
@@ -165,7 +166,7 @@ def test_files_hold_every_cell_and_text_is_escaped(tmp_path: Path) -> None:
     one = metric()
     counts = drawn(one, SHARES, 50_000, 10)
     table = replace(decode_pairs(counts), rows=("<script>", "=1+1", "a2"))
-    result = joint_result(table, counts, DecodeOptions())
+    result = joint_result(table, DecodeOptions())
     names = {path.name for path in write_result(result, KIND, "decode", tmp_path, silent)}
     assert names >= {"joint.csv", "margins.csv", "results.json", "report.html", "covariance.npy"}
     assert (np.load(tmp_path / "covariance.npy") == table.covariance).all()

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from decoder.density.cells import cell_laplacian, value_positions
+from decoder.density.cells import cell_laplacian, slot_readings, value_positions
 from decoder.density.field_misfit import (
     LEAST_RESERVED,
     Misfit,
@@ -23,7 +23,6 @@ from decoder.density.linear_system import LevelEquations, design_of, read_aggreg
 from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import estimate_density_series
-from decoder.density.slots import slot_readings
 from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_modes import deviations_of
 from decoder.model.noise import BitNoise

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from decoder.kinds.over_time import chart_csv
-from decoder.output.series_chart import (
-    series_chart,
-    windows_between,
-)
-from decoder.output.svg import sparkline
+from decoder.output.charts import sparkline
+from decoder.output.series_view import series_chart, windows_between
 
 DAYS = [f"2026-11-{day:02}" for day in range(1, 31)]
 
@@ -31,11 +28,12 @@ def content(shares: dict[str, list[float | None]]) -> dict[str, Any]:
 def test_a_linear_axis_begins_at_zero() -> None:
     drawn = series_chart(content({"a": [0.1, 0.2], "b": [0.3, 0.38]}), ["a", "b"])
     assert [tick.text for tick in drawn.up] == ["0 %", "10 %", "20 %", "30 %", "40 %"]
-    assert drawn.up[0].at == drawn.bottom
-    assert drawn.up[-1].at == drawn.top
+    top, bottom = drawn.frame.top, drawn.frame.bottom
+    assert drawn.up[0].at == bottom
+    assert drawn.up[-1].at == top
     first, second = drawn.lines[1].runs[0]
-    assert first[2] == pytest.approx(drawn.bottom - 0.75 * (drawn.bottom - drawn.top), abs=0.01)
-    assert first[1] < second[1]
+    assert first.y == pytest.approx(bottom - 0.75 * (bottom - top), abs=0.01)
+    assert first.x < second.x
     assert drawn.level == 0.9
 
 

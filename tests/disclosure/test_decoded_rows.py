@@ -305,7 +305,7 @@ def test_joint_cells_keep_their_own_level(tmp_path: Path) -> None:
     options = DecodeOptions(level=0.999)
     counts = replace(drawn(metric(), SHARES, 1_200, 10), first_day=DAYS[0], last_day=DAYS[1])
     table = decode_pairs(counts, options)
-    result = joint_result(table, counts, options)
+    result = joint_result(table, options)
     write_result(result, KIND, "decode", tmp_path / "pairs", silent)
     rules = replace(POLICY, min_low=0.05)
     found = admit_estimates(read_estimates(tmp_path / "pairs"), rules, DAYS[2])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decoder.kinds.interface import KindDecoder
-from decoder.kinds.manifest import manifest_of
-from decoder.kinds.result import Question, Result
+from decoder.kinds.result import Question, Result, manifest_of
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.table import Column, ColumnType, TableSchema
@@ -40,7 +39,7 @@ class Parities(KindDecoder):
         table = PARITIES.of_rows([("odd", odd), ("even", 1 - odd)])
         content = {"metric": window.metric, "num_reports": total, "rows": table.records()}
         summary = {"headline": f"{odd:.0%} odd", "num_reports": total, "warnings": []}
-        manifest = manifest_of(window, total, question.options)
+        manifest = manifest_of(window, question.options)
         return Result(content, summary, (table,), manifest=manifest)
 
 

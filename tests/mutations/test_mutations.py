@@ -266,7 +266,7 @@ ESTIMATES = (
     ),
     Mutation(
         "alpha-at-each-level", "what one level of a search spends of alpha, later ones lack",
-        "decoder/discovery/multiplicity.py", "tests/decoder/test_discovery_level.py",
+        "decoder/discovery/search.py", "tests/decoder/test_discovery_level.py",
         "        left -= part\n",
         "",
     ),

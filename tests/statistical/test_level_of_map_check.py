@@ -10,11 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from decoder.density.cells import Places, places_of
+from decoder.density.cells import Places, places_of, slot_readings
 from decoder.density.field_prior import Belief
 from decoder.density.map_check import check_map
 from decoder.density.map_series import map_windows
-from decoder.density.slots import slot_readings
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED
 from tests.map_draws import draw_windows, square_metric

@@ -1,0 +1,42 @@
+"""What a decoding of every kind says of the counts that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import date
+from typing import Any
+
+from rappor_core.aggregate import Aggregate
+from rappor_core.params import RapporParams
+
+
+@dataclass(frozen=True)
+class DecodedWindow:
+    """The metric, parameters, days and reports of a decoding.
+
+    definition: the metric as declared, empty if unknown.  first_day, last_day: None if unknown.
+    """
+
+    metric: str
+    params_id: str
+    params: RapporParams
+    definition: Mapping[str, Any]
+    first_day: date | None
+    last_day: date | None
+    num_reports: int
+
+    def described(self) -> dict[str, Any]:
+        """Return what results.json says of the counts, as plain values."""
+        return {
+            "metric": self.metric,
+            "params_id": self.params_id,
+            "first_day": self.first_day and self.first_day.isoformat(),
+            "last_day": self.last_day and self.last_day.isoformat(),
+            "num_reports": self.num_reports,
+        }
+
+
+def window_fields(aggregate: Aggregate) -> dict[str, Any]:
+    """Return the fields of `DecodedWindow` of an aggregate."""
+    return {one.name: getattr(aggregate, one.name) for one in fields(DecodedWindow)}

@@ -1,0 +1,315 @@
+"""Geometry of all charts: bars, points with intervals, and series of shares with bands.
+
+Numbers become places here; templates/pictures.html.j2 and templates/series_chart.html.j2 draw
+them. Forest plots are placed in percent of the width, so that they fit any window; other charts
+are in units of a view box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TypeVar
+
+from decoder.tables.format import short
+
+Corners = tuple[tuple[float, float], ...]
+Shares = tuple[float, float, float]  # share, low, high
+Value = TypeVar("Value")
+
+MAX_LABEL = 300  # letters; the page cuts at the width
+_LABEL_WIDTH = 65  # of one label on an axis of a plot, at least
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A tick of an axis: its position, its text, and whether a narrow page leaves it out."""
+
+    at: float
+    text: str
+    minor: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of the values from `low` to `high`, drawn from `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Return the place of a value, which is moved onto the axis."""
+        inside = min(max(value, self.low), self.high)
+        if self.log:
+            part = math.log(inside / self.low) / math.log(self.high / self.low)
+        else:
+            part = (inside - self.low) / (self.high - self.low)
+        return round(self.start + part * (self.end - self.start), 2)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The size of a view box, and the ends of its axes."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+
+    def columns(self, total: int) -> list[float]:
+        """Return the middles of columns of equal width."""
+        return [round(self.left + (i + 0.5) * self.step(total), 2) for i in range(total)]
+
+    def step(self, total: int) -> float:
+        """Return the width of one of `total` columns."""
+        return (self.right - self.left) / max(total, 1)
+
+
+TIME = Frame(420, 170, left=56, right=410, top=12, bottom=144)  # of windows
+WIDE = Frame(860, 320, left=64, right=844, top=12, bottom=274)  # of a distribution
+NARROW = Frame(330, 320, left=64, right=314, top=12, bottom=274)  # the same, for phones
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point or the top of a bar; with the ends of its interval, if it has one.
+
+    number: Of its title, from 0.
+    """
+
+    number: int
+    x: float
+    y: float
+    low_y: float | None = None
+    high_y: float | None = None
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A chart of columns. titles: of its marks, empty where the template has them."""
+
+    frame: Frame
+    up: tuple[Tick, ...]
+    across: tuple[Tick, ...] = ()
+    points: tuple[Mark, ...] = ()
+    bars: tuple[Mark, ...] = ()
+    lines: tuple[Corners, ...] = ()
+    bands: tuple[Corners, ...] = ()
+    bar_width: float = 0.0
+    titles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share of a column: its label on the axis, its title, and one guess at its true value."""
+
+    label: str
+    title: str
+    share: float
+    low: float
+    high: float
+    guess: float
+
+
+def share_plot(windows: Sequence[Shares | None]) -> Plot:
+    """Lay out a line of shares within the band of their intervals.
+
+    A window of None leaves a gap: what is not found is not 0.
+    """
+    ends = [end for one in windows if one for end in one]
+    axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
+    found, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
+    points = tuple(mark for run in found for mark in run)
+    return Plot(TIME, ticks, points=points, lines=corners_of(found), bands=bands)
+
+
+def count_plot(counts: Sequence[float]) -> Plot:
+    """Lay out bars of counts, one a window."""
+    axis, ticks = share_axis(max(*counts, 4), TIME.bottom, TIME.top, 4, _count_text)
+    columns = TIME.columns(len(counts))
+    bars = [Mark(i, x, axis.at(counts[i])) for i, x in enumerate(columns)]
+    return Plot(TIME, ticks, bars=tuple(bars), bar_width=0.9 * TIME.step(len(counts)))
+
+
+def estimate_plots(
+    estimates: Sequence[Estimate], band: Sequence[tuple[float, float]] = ()
+) -> tuple[Plot, ...]:
+    """Lay out shares with their intervals, for wide pages and for phones.
+
+    Args:
+        estimates: One for each column.
+        band: Low and high end of each column. With it the guesses are a line, otherwise bars.
+    """
+    return tuple(_estimate_plot(estimates, band, frame) for frame in (WIDE, NARROW))
+
+
+def _estimate_plot(
+    estimates: Sequence[Estimate], band: Sequence[tuple[float, float]], frame: Frame
+) -> Plot:
+    columns = frame.columns(len(estimates))
+    largest = 1.0 if band else max([0.01, *(max(one.guess, one.high) for one in estimates)])
+    axis, ticks = share_axis(largest, frame.bottom, frame.top, most=5 if band else 8)
+    points, bars, labels = [], [], []
+    for i, (x, one) in enumerate(zip(columns, estimates, strict=True)):
+        points.append(Mark(i, x, axis.at(one.share), axis.at(one.low), axis.at(one.high)))
+        bars.append(Mark(i, x, axis.at(one.guess)))
+        labels.append(Tick(x, one.label))
+    every = -(-len(labels) * _LABEL_WIDTH // (frame.right - frame.left))
+    plot = Plot(
+        frame,
+        ticks,
+        across=tuple(labels[:: max(every, 1)]),
+        points=tuple(points),
+        titles=tuple(one.title for one in estimates),
+    )
+    if not band:
+        return replace(plot, bars=tuple(bars), bar_width=0.9 * frame.step(len(estimates)))
+    shares = [(one.guess, *ends) for one, ends in zip(estimates, band, strict=True)]
+    runs_of_guess, bands = line_with_bands(shares, columns, axis)
+    return replace(plot, lines=corners_of(runs_of_guess), bands=bands)
+
+
+def corners_of(found: Iterable[Iterable[Mark]]) -> tuple[Corners, ...]:
+    """Return the places of the marks of each run."""
+    return tuple(tuple((mark.x, mark.y) for mark in run) for run in found)
+
+
+def line_with_bands(
+    shares: Sequence[Shares | None], columns: Sequence[float], axis: Axis
+) -> tuple[tuple[tuple[Mark, ...], ...], tuple[Corners, ...]]:
+    """Lay out shares and their intervals over columns.
+
+    Returns:
+        The marks of each run of columns with a share, and the corners of each run's band.
+    """
+    found, bands = [], []
+    for run in runs(shares):
+        found.append(tuple(Mark(i, columns[i], axis.at(one[0])) for i, one in run))
+        upper = [(columns[i], axis.at(one[2])) for i, one in run]
+        lower = [(columns[i], axis.at(one[1])) for i, one in run]
+        bands.append((*upper, *reversed(lower)))
+    return tuple(found), tuple(bands)
+
+
+def runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
+    """Split values into runs of neighbors that are known, each with its number."""
+    groups = groupby(enumerate(values), key=lambda one: one[1] is None)
+    found = [[(i, one) for i, one in group if one is not None] for _, group in groups]
+    return [run for run in found if run]
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """One value of a forest plot; `true_at` is None if the truth is unknown."""
+
+    label: str
+    at: float
+    low_at: float
+    high_at: float
+    true_at: float | None
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Estimates with intervals, one row a value, in percent of the width."""
+
+    rows: tuple[ForestRow, ...]
+    ticks: tuple[Tick, ...]
+
+
+def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> Forest:
+    """Lay out shares with their intervals on a linear axis that starts at 0.
+
+    Args:
+        rows: Label, share, low and high end, and the true share or None.
+    """
+    largest = max((end for row in rows for end in row[3:] if end is not None), default=0.0)
+    axis, ticks = share_axis(largest or 1.0, 0, 100)
+    laid = tuple(
+        ForestRow(
+            label=short(label, MAX_LABEL),
+            at=axis.at(share),
+            low_at=axis.at(low),
+            high_at=axis.at(high),
+            true_at=None if true is None else axis.at(true),
+            share=share,
+            low=low,
+            high=high,
+        )
+        for label, share, low, high, true in rows
+    )
+    return Forest(laid, tuple(Tick(one.at, one.text, bool(i % 2)) for i, one in enumerate(ticks)))
+
+
+@dataclass(frozen=True)
+class Sparkline:
+    """A small line of shares. runs: Corners of each run of windows with a share."""
+
+    runs: tuple[Corners, ...]
+    end: tuple[float, float] | None
+    width: int = 110
+    height: int = 28
+
+
+def sparkline(shares: Sequence[float | None]) -> Sparkline:
+    """Lay out shares over windows, None for a gap, on an axis that starts at 0."""
+    width, height, margin = Sparkline.width, Sparkline.height, 3
+    up = Axis(
+        0.0, max([1e-9, *(one for one in shares if one is not None)]), height - margin, margin
+    )
+    across = Axis(0.0, max(1, len(shares) - 1), margin, width - margin)
+    lines = tuple(tuple((across.at(i), up.at(one)) for i, one in run) for run in runs(shares))
+    has_end = bool(shares) and shares[-1] is not None
+    return Sparkline(lines, lines[-1][-1] if has_end else None)
+
+
+def share_axis(
+    largest: float,
+    start: float,
+    end: float,
+    most: int = 8,
+    text: Callable[[float, float], str] | None = None,
+) -> tuple[Axis, tuple[Tick, ...]]:
+    """Return a linear axis from 0 to `largest` or a little more, and its ticks.
+
+    Args:
+        largest: The largest value.
+        start: Place of 0.
+        end: Place of the end of the axis.
+        most: Number of steps, about.
+        text: Formats a value, given the step; as a share by default.
+    """
+    step, high = axis_step(largest, most)
+    axis, text = Axis(0.0, high, start, end), text or tick_text
+    values = [i * step for i in range(round(high / step) + 1)]
+    return axis, tuple(Tick(axis.at(one), text(one, step)) for one in values)
+
+
+def axis_step(largest: float, most: int = 8) -> tuple[float, float]:
+    """Return the step of an axis (1, 2 or 5 times a power of ten) and its end, for values from 0
+    to `largest`."""
+    rough = largest / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    return step, step * math.ceil(largest / step * 0.999)
+
+
+def tick_text(share: float, step: float) -> str:
+    """Format a share on an axis as percent, with the decimals that its step needs."""
+    decimals = max(0, -math.floor(math.log10(step * 100) + 1e-9))
+    return f"{100 * share:.{decimals}f} %"
+
+
+def _count_text(number: float, _: float) -> str:
+    """At most seven letters: 250, 12,500, 1.5 M."""
+    return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
