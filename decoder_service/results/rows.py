@@ -1,5 +1,6 @@
-"""Statements on results, and on the files of results and releases. A result is inserted once; only
-its visibility changes.
+"""Statements on results, and on the files of results and releases.
+
+A result is inserted once; only its visibility changes.
 """
 
 from __future__ import annotations

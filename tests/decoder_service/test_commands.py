@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -126,11 +127,7 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
             save_result(db, made, {"results.csv": b""})
     fill(database, [row(1, "a", state="done", ended=now, result_id="old")])
     base = make_service(settings)
-    service = type(base)(
-        **{name: getattr(base, name) for name in base.__slots__ if name != "database"},
-        database=database,
-    )
-    service.keep_house()
+    replace(base, database=database).keep_house()
     with database.reading() as db:
         found = {one for (one,) in db.execute(select(ResultRow.id))}
         count = db.execute(select(func.count()).select_from(ResultRow)).scalar_one()
