@@ -173,7 +173,7 @@ export class Sender {
     const isNew = !this.tried?.has(id);
     this.tried?.add(id);
     if (verdict.kind === "large") {
-      const isSplit = (isNew || verdict.isUncounted) && await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => split(store, id, delivery, randomness));
+      const isSplit = (isNew || verdict.final) && await storage.transaction({ keys: [DEVICE, BATCH + id] }, (store) => split(store, id, delivery, randomness));
       return isSplit || this.failed(batch, "too_large", 0);
     }
     if (verdict.kind === "again") return this.failed(batch, verdict.reason, verdict.wait);

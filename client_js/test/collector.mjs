@@ -124,6 +124,10 @@ const listening = (child) =>
     child.once("exit", () => reject(new Error(`the collector ended: ${said}`)));
   });
 
+/** What a relay passes on: the collector refuses headers that show a sender. */
+const relayed = (headers) =>
+  Object.fromEntries(["host", "content-type", "content-length"].flatMap((name) => (name in headers ? [[name, headers[name]]] : [])));
+
 const serve = (incoming, answer, { port, faults, seen, pages }) => {
   const path = incoming.url.split("?")[0];
   if (incoming.method === "GET" && pages[path]) {
@@ -137,7 +141,8 @@ const serve = (incoming, answer, { port, faults, seen, pages }) => {
   if (typeof fault === "number") {
     return incoming.resume().on("end", () => answer.writeHead(fault, { "Retry-After": "0" }).end("no"));
   }
-  const onward = request({ port, host: "127.0.0.1", path, method: incoming.method, headers: incoming.headers }, (said) => {
+  const headers = path === "/v1/ohttp" ? relayed(incoming.headers) : incoming.headers;
+  const onward = request({ port, host: "127.0.0.1", path, method: incoming.method, headers }, (said) => {
     if (fault === "after") return said.resume().on("end", () => incoming.destroy());
     answer.writeHead(said.statusCode, said.headers);
     said.pipe(answer);

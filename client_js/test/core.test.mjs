@@ -249,8 +249,8 @@ test("answers: what is final, tried again, and given up", () => {
     assert.equal(read(answer(strange)).kind, "again");
   }
   assert.equal(read(answer(good, { text: "<html>" })).reason, "strange_answer");
-  assert.deepEqual(read(problem(413)), { kind: "large", isUncounted: true });
-  assert.deepEqual(read(problem(413, { contentType: "text/html" })), { kind: "large", isUncounted: false });
+  assert.deepEqual(read(problem(413)), { kind: "large", final: true });
+  assert.deepEqual(read(problem(413, { contentType: "text/html" })), { kind: "large", final: false });
   for (const status of [400, 409, 415, 422]) {
     assert.deepEqual(read(problem(status)), { kind: "never", reason: `http_${status}` });
     assert.equal(read(problem(status, { contentType: "text/html" })).kind, "again");

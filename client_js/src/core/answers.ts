@@ -11,10 +11,10 @@ export interface Response {
   readonly text: string;
 }
 
-/** results: "" for an accepted report, otherwise the reason, in the order of the batch. */
+/** final: the collector itself says so of these bytes, and counted none of them.  results: "" for an accepted report, otherwise the reason, in the order of the batch. */
 export type Verdict =
   | { readonly kind: "answered"; readonly results: readonly string[] }
-  | { readonly kind: "large"; readonly isUncounted: boolean }
+  | { readonly kind: "large"; readonly final: boolean }
   | { readonly kind: "again"; readonly reason: string; readonly wait: number }
   | { readonly kind: "never"; readonly reason: string };
 
@@ -54,7 +54,7 @@ export const readResponse = (response: Response, id: string, reports: number, no
     type.startsWith(URN) &&
     fields["status"] === status;
   const isRead = isOurs && digest === toHex(sha256(body)); // these very bytes, by the collector itself
-  if (status === 413 && (isRead || !isOurs || digest === undefined)) return { kind: "large", isUncounted: isRead };
+  if (status === 413 && (isRead || !isOurs || digest === undefined)) return { kind: "large", final: isRead };
   if (isRead && FINAL.includes(status)) return { kind: "never", reason };
   const slow = TRANSIENT.includes(status) || status >= 500;
   return { kind: "again", reason, wait: slow ? secondsOf(retryAfter, now) : 0 };
