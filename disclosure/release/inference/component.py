@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from disclosure.release.inference.atoms import bits
 from disclosure.release.inference.facts import PublicTable
 from disclosure.release.inference.programs import Cone, SparseRows
-from disclosure.typing import Floats
 
 REPORTS = -1  # in place of a row: the reports of the table
 EVERYBODY = -2  # that the cells of the table hold everybody
@@ -156,13 +155,6 @@ class ConeModel:
         self.slack += [slack, slack]
         self.owner += [owner, owner]
 
-    def make_cone(self) -> None:
-        """Give the constraints that were added to the solver."""
-        zero = np.zeros(self.width, dtype=bool)
-        zero[: len(self.component.empty)] = self.component.empty
-        below, equal = self.below.matrix(self.width), self.equal.matrix(self.width)
-        self.cone = Cone(below, equal, zero, self.scale, self.unit, np.array(self.slack))
-
     def suppress(self, table: int, row: int) -> list[int]:
         """Drop the constraints that a published number gives, since it is now suppressed; return
         their rows of G."""
@@ -189,35 +181,10 @@ def model_of(component: Component, leaves: Sequence[str]) -> ConeModel:
         _add_table(model, table)
     if leaves:
         _add_exclusion(model)
-    model.make_cone()
-    return model
-
-
-def persons_of_group(
-    component: Component, leaves: Sequence[str], sizes: Floats, room: Floats
-) -> ConeModel:
-    """Build the model of the persons of some values alone, where all reports are known.
-
-    Args:
-        component: with the values.
-        leaves: a whole group of `leaf_groups`.
-        sizes: (atoms,) reports.
-        room: (atoms,) reports that are of no other value.
-    """
-    model = ConeModel(
-        replace(component, empty=[]), {leaf: index for index, leaf in enumerate(leaves)}, 1.0
-    )
-    for index, (table, rows) in enumerate(zip(component.tables, component.rows, strict=True)):
-        atoms = component.atoms_of(index)
-        held = float(sizes[atoms].sum())
-        for row in np.flatnonzero(~table.hidden).tolist() if table.reports is not None else ():
-            if rows[row] and model.leaf_place.keys() >= rows[row]:
-                ends = float(table.low[row]) * held, float(table.high[row]) * held
-                model.bound((index, row), model.persons(atoms, rows[row]), model.scale, ends, 0.0)
-    for atom, most in enumerate(room.tolist()):
-        columns = model.persons([atom], leaves)
-        model.below.add([*columns, model.scale], [*[1.0] * len(columns), -most])
-    model.make_cone()
+    zero = np.zeros(model.width, dtype=bool)
+    zero[: len(component.empty)] = component.empty
+    below, equal = model.below.matrix(model.width), model.equal.matrix(model.width)
+    model.cone = Cone(below, equal, zero, model.scale, model.unit, np.array(model.slack))
     return model
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
-from disclosure.release.inference.component import ConeModel, persons_of_group
+from disclosure.release.inference.component import ConeModel
 from disclosure.release.inference.programs import Optimum
 from disclosure.release.inference.targets import EXACT, Target, ValueRange
 from disclosure.typing import Booleans, Floats, Integers
 
-_MAX_ROUNDS = 40
-_MARGIN = 1.01  # of what a certificate aims at, for the tolerance of the solver
 _MANY = 30  # targets for which one program for all is cheaper than two for each
 _MAX_STEPS = 20  # of an iteration for a share
 _STEP = 1e-9  # of a share, below which the next step would be
@@ -75,87 +73,28 @@ class DisclosureJudge:
         self._has_table = np.array([one.table is not None for one in self.targets], dtype=bool)
 
     def certify(self) -> None:
-        """Find points that prove as many numbers as possible to be safe, without solving for
-        each."""
-        cone = self.model.cone
-        if len(self.targets) < _MANY:
-            return
-        made = cone.minimize(np.asarray(self._tops.sum(axis=0)), (cone.scale,))
-        if made is None:
-            return
-        point = made.point
-        self._note(point)
+        """Find points that prove as many numbers as possible to be safe, without solving for each.
+
+        The sum of all that are not yet, each with a random sign, is minimized and maximized: in
+        one point about half of them are small and half are large, and in the other the reverse.
+        What a point proves does not depend on how it was found, so that the signs may be the same
+        in every run.
+        """
+        cone, rng = self.model.cone, np.random.default_rng(0)
+        made = cone.minimize(np.zeros(cone.size), (cone.scale,))
         left = np.flatnonzero(~self._settled)
-        for _ in range(_MAX_ROUNDS):
-            if len(left) < _MANY:
-                break
-            share = self._is_share[left]
-            low = np.where(np.isfinite(self._low[left]), np.maximum(self._low[left], 0.0), 0.0)
-            bases = self._bases[left]
-            sums = csr_array(self._tops[left] - _scaled(bases, np.where(share, low, 0.0)))
-            sizes = np.where(share, np.maximum(np.asarray(bases @ point), 1.0), 1.0)
-            found = cone.reach(sums, self._width[left] * _MARGIN * sizes)
-            if found is None:
-                break
-            point = found
-            self._note(point)
+        while made is not None and len(left) >= _MANY:
+            sizes = np.maximum(np.asarray(self._bases[left] @ made.point), 1.0)
+            widths = self._width[left] * np.where(self._is_share[left], sizes, 1.0)
+            signs = rng.choice([-1.0, 1.0], len(left))
+            cost = np.asarray(self._tops[left].T @ (signs / widths))
+            for one in (cost, -cost):
+                made = cone.minimize(one, (cone.scale,))
+                if made is not None:
+                    self._note(made.point)
             before, left = left, np.flatnonzero(~self._settled)
             if len(left) > len(before) - _FEW:
                 break
-
-    def certify_groups(self, groups: Sequence[Sequence[str]]) -> None:
-        """Find such points by moving the persons of one group of values at a time.
-
-        All numbers of reports, and the persons of the other groups, stay as they are in one point
-        in which as few persons as can be hold any value: what is left of an atom's reports is room
-        for the group. Its programs are small, and start where the one before ended.
-
-        Args:
-            groups: of values, as `Component.leaf_groups` gives them.
-        """
-        model, cone = self.model, self.model.cone
-        persons = np.arange(cone.size) > model.scale
-        made = cone.minimize(persons.astype(float), (model.scale,))
-        if made is None:
-            return
-        self._note(made.point)
-        held = made.point[persons].reshape(len(model.component.atoms), -1)
-        sizes = made.point[: len(held)]
-        for leaves in groups:
-            own = {*leaves}
-            wanted = [
-                at for at, target in enumerate(self.targets)
-                if not self._settled[at] and target.kind == "share" and target.leaves <= own
-            ]  # fmt: skip
-            places = [model.leaf_place[leaf] for leaf in leaves]
-            room = np.maximum(sizes - held.sum(axis=1) + held[:, places].sum(axis=1), 0.0)
-            if wanted:
-                small = persons_of_group(model.component, leaves, sizes, room)
-                self._certify_group(small, np.array(wanted), np.asarray(self._bases @ made.point))
-        self._settled |= self._is_certified()
-
-    def _certify_group(self, small: ConeModel, left: Integers, sizes: Floats) -> None:
-        """Find points of one group; `left`: its targets, `sizes`: reports that each is of."""
-        left = left[sizes[left] >= 1]
-        tops = self._matrix(
-            [
-                small.persons(self.targets[at].atoms, self.targets[at].leaves)
-                for at in left.tolist()
-            ],
-            small.cone.size,
-        )
-        for _ in range(_MAX_ROUNDS):
-            low = np.where(np.isfinite(self._low[left]), np.maximum(self._low[left], 0.0), 0.0)
-            found = small.cone.reach(tops, (low + self._width[left]) * _MARGIN * sizes[left])
-            if found is None:
-                return
-            value = np.asarray(tops @ found) / sizes[left]
-            self._low[left] = np.minimum(self._low[left], value)
-            self._high[left] = np.maximum(self._high[left], value)
-            kept = np.flatnonzero(~self._is_certified()[left])
-            if len(kept) > len(left) - _FEW or not len(kept):
-                return
-            left, tops = left[kept], csr_array(tops[kept])
 
     def exposures(self) -> list[Exposure]:
         """The numbers that are not safe, with the exact intervals that a reader can infer."""
@@ -278,15 +217,8 @@ class DisclosureJudge:
         found: Booleans = np.where(self._is_share, self._high - self._low >= self._width, reports)
         return found
 
-    def _matrix(self, columns: Sequence[Sequence[int]], width: int | None = None) -> csr_array:
+    def _matrix(self, columns: Sequence[Sequence[int]]) -> csr_array:
         rows = [k for k, several in enumerate(columns) for _ in several]
         flat = [column for several in columns for column in several]
-        shape = (len(columns), width or self.model.cone.size)
+        shape = (len(columns), self.model.cone.size)
         return csr_array(coo_array((np.ones(len(flat)), (rows, flat)), shape=shape))
-
-
-def _scaled(matrix: csr_array, by: Floats) -> csr_array:
-    """Each row times a number."""
-    found = matrix.copy()
-    found.data = found.data * np.repeat(by, np.diff(found.indptr))
-    return csr_array(found)

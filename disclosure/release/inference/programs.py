@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from highspy import Highs, HighsLp, HighsModelStatus, HighsStatus, MatrixFormat, kHighsInf
-from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
+from scipy.sparse import coo_array, csr_array, hstack
 
 from disclosure.errors import ReleaseError
 from disclosure.typing import Booleans, Floats, Integers
@@ -216,25 +216,6 @@ class Cone:
             return None
         duals = np.abs(found.duals[: self.below.shape[0]])
         return Optimum(found.value, found.point, np.flatnonzero(duals > _TIGHT))
-
-    def reach(self, sums: csr_array, most: Floats) -> Floats | None:
-        """Maximise sum_k min(sums_k . z / most_k, 1): one point in which many are large.
-
-        Returns:
-            z, where the number 1 is `unit`; None where nothing fits.
-        """
-        count = sums.shape[0]
-        held = self.below[np.flatnonzero(self.active)]
-        wide = hstack([held, csr_array((held.shape[0], count))])
-        bound = hstack([-sums, eye_array(count)])
-        equal = csr_array(hstack([self.equal, csr_array((self.equal.shape[0], count))]))
-        program = LinearProgram(
-            csr_array(vstack([wide, bound])), equal, np.append(self._most(), most)
-        )
-        program.fix(self.scale, self.unit)
-        program.set_costs(np.append(np.zeros(self.size), -1.0 / np.maximum(most, 1e-300)))
-        found = program.solve()
-        return None if found is None else found.point[: self.size]
 
     def widen(self) -> int:
         """Widen what contradicts the rest, by as little as can be and one step of rounding more.

@@ -197,8 +197,6 @@ class _Search:
             targets = [one for own in by_group.values() for one in own]
         every = [leaf for group in groups for leaf in group]
         judge = self._judge(every, [*reports, *targets])
-        if len(groups) > 1 and not self.widened:
-            judge.certify_groups(groups)
         while True:
             before = len(judge.targets)
             if self._settle(judge):
