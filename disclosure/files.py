@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from decoder.errors import MissingColumnError, TableFileError
 from decoder.tables.reading import read_table
-from disclosure.errors import DomainError, PublicationError, ReleaseError, TableError
-from rappor_core.errors import file_problem, toml_problem
-from rappor_core.failures import failure_reason
-from rappor_core.text import safe_cell
+from disclosure.errors import PublicationError, ReleaseError, TableError
+from rappor_core.errors import WireFormatError, file_problem, shown, toml_problem
+from rappor_core.strict_json import parse_strict_json
+from rappor_core.text import safe_cell, visible
 
+T = TypeVar("T")
 MAX_TEXT = 200  # characters of a value
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)  # of what a person writes
+LENIENT = ConfigDict(strict=True)  # of what programs write, of this version or a later one
+_MAX_PROBLEMS = 3  # of a file, told at once
 
 
 def check_new_folder(folder: Path, what: str) -> None:
@@ -84,14 +91,61 @@ def naming(file: Path) -> Iterator[None]:
         raise type(error)(f"{file}: {error}") from None
 
 
-def read_toml(file: Path) -> dict[str, Any]:
-    """Read the declaration of a domain. Raises DomainError where it is not TOML."""
+def read_text(file: Path, refusal: type[PublicationError]) -> str:
+    """Read a file in UTF-8, with or without a byte order mark. Raises `refusal`."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise DomainError(f"cannot be read: {failure_reason(error)}") from error
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal(file_problem(error)) from None
+
+
+def parse_toml(kind: TypeAdapter[T], text: str, refusal: type[PublicationError]) -> T:
+    """Read TOML as values of a type.
+
+    Args:
+        kind: The type.
+        text: TOML.
+        refusal: The error to raise, which names the key and the value.
+    """
+    try:
+        table = json.dumps(tomllib.loads(text), default=str)
+    except RecursionError:
+        raise refusal("it is nested too deeply") from None
     except ValueError as error:
-        raise DomainError(toml_problem(error)) from error
+        raise refusal(toml_problem(error)) from None
+    return parse(kind, table, refusal)
+
+
+def parse(kind: TypeAdapter[T], text: str | bytes, refusal: type[PublicationError]) -> T:
+    """Read JSON as values of a type, bytes strictly. Args and Raises as `parse_toml`."""
+    try:
+        if isinstance(text, bytes):
+            parse_strict_json(text)
+        return kind.validate_json(text)
+    except WireFormatError as error:
+        raise refusal(str(error)) from None
+    except ValidationError as error:
+        raise refusal("; ".join(map(_problem, error.errors()[:_MAX_PROBLEMS]))) from None
+
+
+def read_json(file: Path, kind: TypeAdapter[T]) -> T:
+    """Read a JSON file as values of a type. Raises TableError that names the file."""
+    with naming(file):
+        try:
+            return parse(kind, file.read_bytes().removeprefix(BOM_UTF8), TableError)
+        except OSError as error:
+            raise TableError(file_problem(error)) from None
+
+
+def _problem(found: Mapping[str, Any]) -> str:
+    """What is wrong with a value, in a line that names it."""
+    cause, place = found.get("ctx", {}).get("error"), ".".join(map(str, found["loc"]))
+    if isinstance(cause, PublicationError):
+        return str(cause)
+    message = found["msg"].removeprefix("Value error, ")
+    if found["type"] in ("missing", "unexpected_keyword_argument"):
+        return f"{visible(place)}: {message}"
+    return f"{visible(place)} = {shown(found['input'])}: {message}" if place else message
 
 
 def read_columns(file: Path, columns: Sequence[str]) -> dict[str, list[str]]:

@@ -33,6 +33,7 @@ _NUMBER = re.compile(r" *[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)? *", re.ASCII)
 _WHOLE = re.compile(r" *-?\d{1,18} *", re.ASCII)
 _INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))  # Unicode categories
 _SHOWN_COLUMNS = 20
+NOT_UTF8 = "is not UTF-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,14 @@ class Row:
             raise self.refused(column, f"{shown(text)} {problem}")
         return text
 
+    def raw(self, column: Column) -> str:
+        """Return a text with whatever it begins and ends with. Raises TableFileError where it is
+        not UTF-8."""
+        text = self.cells[column]
+        if not text.isprintable() and text_problem(text) == NOT_UTF8:
+            raise self.refused(column, f"{shown(text)} {NOT_UTF8}")
+        return text
+
     def number(self, column: Column, low: float = -math.inf, high: float = math.inf) -> float:
         """Return a finite number from `low` to `high`. Raises TableFileError."""
         text = self.cells[column]
@@ -79,6 +88,14 @@ class Row:
             raise self.refused(column, f"{shown(text)} is not a whole number of at most 18 digits")
         return int(text)
 
+    def flag(self, column: Column) -> bool:
+        """Return `true` or `false`, which spreadsheets write in capitals. Raises
+        TableFileError."""
+        text = self.cells[column].lower()
+        if text not in ("true", "false"):
+            raise self.refused(column, f"{shown(self.cells[column])} is neither true nor false")
+        return text == "true"
+
     def refused(self, column: Column, problem: str) -> TableFileError:
         """Return the error for a cell."""
         name = column if isinstance(column, int) else shown(column)
@@ -88,7 +105,7 @@ class Row:
 def text_problem(text: str) -> str | None:
     """Say what is wrong with a text that a device could not have meant; None if nothing is."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        return "is not UTF-8"
+        return NOT_UTF8
     if text and (is_invisible(text[0]) or is_invisible(text[-1])):
         return "begins or ends with a blank or an invisible character; remove it"
     return None

@@ -7,13 +7,13 @@ tree.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
+from pydantic import TypeAdapter, with_config
 
 from disclosure.anonymize import Columns, Hierarchy
 from disclosure.co_clustering.grid import CoClustering
@@ -26,10 +26,8 @@ from disclosure.co_clustering.recoding import (
     free_label,
 )
 from disclosure.errors import TableError
+from disclosure.files import LENIENT, naming, read_json
 from disclosure.typing import Integers
-from rappor_core.failures import failure_reason
-
-VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,9 @@ class LearntHierarchies:
 
     def save(self, file: Path) -> None:
         """Write JSON that `load` reads."""
-        found = {name: _to_dict(self.parts[name], tree) for name, tree in self.trees.items()}
-        text = json.dumps({"version": VERSION, "columns": found}, indent=1, ensure_ascii=False)
-        file.write_text(text + "\n", encoding="utf-8")
+        columns = {name: _column(self.parts[name], tree) for name, tree in self.trees.items()}
+        text = _FILE.dump_json(_File(columns), indent=1, exclude_none=True)
+        file.write_bytes(text + b"\n")
 
     @classmethod
     def load(cls, file: Path, names: Sequence[str] | None = None) -> LearntHierarchies:
@@ -82,21 +80,12 @@ class LearntHierarchies:
 
         Raises TableError that names the file where it cannot be used, or lacks a column.
         """
-        try:
-            told = json.loads(file.read_text(encoding="utf-8"))
-            if told["version"] != VERSION:
-                raise TableError(f"version {told['version']!r} of hierarchies, not {VERSION}")
-            columns = told["columns"]
+        columns = read_json(file, _FILE).columns
+        with naming(file):
             missing = [name for name in names or () if name not in columns]
             if missing:
                 raise TableError(f"no tree of {', '.join(missing)}")
-            pairs = {name: _from_dict(columns[name]) for name in names or columns}
-        except TableError as error:
-            raise TableError(f"{file}: {error}") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise TableError(f"{file}: not hierarchies: {failure_reason(error)}") from error
-        except (KeyError, TypeError, AttributeError) as error:
-            raise TableError(f"{file}: not as rappor release co-cluster writes it") from error
+            pairs = {name: _parts_and_tree(columns[name]) for name in names or columns}
         return cls(
             {name: parts for name, (parts, _) in pairs.items()},
             {name: tree for name, (_, tree) in pairs.items()},
@@ -180,25 +169,40 @@ def _nameable(kind: Parts, members: list[int], counts: Integers, k: int) -> tupl
     return named, len(named) < len(members)
 
 
-def _to_dict(parts: Parts, tree: Hierarchy) -> dict[str, Any]:
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Column:
+    """A column in the file: of numbers with its cuts, of values with the name of all others."""
+
+    paths: tuple[tuple[str, ...], ...]
+    cuts: tuple[float, ...] | None = None
+    other: str = ""
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _File:
+    columns: Mapping[str, _Column]
+    version: Literal[1] = 1
+
+
+_FILE = TypeAdapter(_File)
+
+
+def _column(parts: Parts, tree: Hierarchy) -> _Column:
     if isinstance(parts, Intervals):
-        return {"cuts": parts.cuts, "paths": tree.paths}
-    return ({"other": parts.other} if parts.other else {}) | {"paths": tree.paths}
+        return _Column(tree.paths, parts.cuts)
+    return _Column(tree.paths, other=parts.other)
 
 
-def _from_dict(column: dict[str, Any]) -> tuple[Parts, Hierarchy]:
-    tree = Hierarchy(tuple(tuple(map(_text, path)) for path in column["paths"]))
+def _parts_and_tree(column: _Column) -> tuple[Parts, Hierarchy]:
+    tree = Hierarchy(column.paths)
     leaves = tuple(path[0] for path in tree.paths)
-    other = _text(column.get("other", ""))
-    parts: Parts = Intervals(tuple(column["cuts"])) if "cuts" in column else Values(leaves)
-    if other and "cuts" not in column:
-        parts = Values(leaves[:-1], other)
+    parts: Parts
+    if column.cuts is not None:
+        parts = Intervals(column.cuts)
+    else:
+        parts = Values(leaves[:-1] if column.other else leaves, column.other)
     if parts.labels != leaves:
         raise TableError(f"a tree whose leaves are not the parts: {leaves}")
     return parts, tree
-
-
-def _text(label: object) -> str:
-    if not isinstance(label, str):
-        raise TypeError(f"a label is text, not {label!r}")
-    return label

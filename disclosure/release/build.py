@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, with_config
 from scipy.special import ndtri
 
 from disclosure.anonymize import Hierarchy
 from disclosure.errors import PolicyError, ReleaseError
+from disclosure.files import LENIENT
 from disclosure.release.earlier import Earlier, check_chain, refuse_in_rows
 from disclosure.release.policy import ReleasePolicy, check_days, check_spelling
 from disclosure.release.pooling import pool_rare
@@ -31,6 +33,7 @@ from disclosure.release.tables import (
 from disclosure.typing import Booleans, Floats
 
 
+@with_config(LENIENT)
 @dataclass(frozen=True)
 class Release:
     """What is published: tables, the policy that made them, and the day of issue.
@@ -45,7 +48,7 @@ class Release:
     tables: tuple[ReleasedTable, ...]
     earlier: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    digest: str = ""
+    digest: Annotated[str, Field(exclude=True)] = ""
     rows: tuple[InRows, ...] = ()
 
 

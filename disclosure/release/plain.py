@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
+from pydantic import TypeAdapter
 
-from disclosure.errors import PublicationError, ReleaseError
+from disclosure.errors import ReleaseError
+from disclosure.files import parse
 from disclosure.release.build import Release
-from disclosure.release.policy import ReleasePolicy, parse_policy
-from disclosure.release.tables import NUMBERS, InRows, ReleasedTable, stratum_key
-from disclosure.typing import Floats
-from rappor_core.errors import shown
+from disclosure.release.tables import NUMBERS, ReleasedTable, numbers_or_none
 
 
 @dataclass(frozen=True)
@@ -76,108 +72,20 @@ def _rows(table: ReleasedTable, strata: Sequence[str]) -> Iterator[tuple[Any, ..
         yield (*head, kind, cell, estimate, error, low, high, table.level, symbol or None)
 
 
-def numbers_or_none(values: Floats) -> list[float | None]:
-    """The numbers of a column, None where it has none."""
-    return [None if value != value else value for value in values.tolist()]
-
-
 def release_to_plain(release: Release) -> dict[str, Any]:
     """The release as plain values: tables by column, a data dictionary, the meaning of the
     symbols."""
-    return {
-        "issued": release.issued.isoformat(),
-        "policy": release.policy.to_dict(),
-        "symbols": release.policy.legend(),
-        "earlier": list(release.earlier),
-        "notes": list(release.notes),
-        "dictionary": [
-            {"name": one.name, "type": one.kind, "description": one.meaning}
-            for one in columns_of(release)
-        ],
-        "tables": [_table_to_plain(table) for table in release.tables],
-        "rows": [[one.metric, str(one.first_day), str(one.last_day)] for one in release.rows],
-    }
+    plain: dict[str, Any] = _RELEASE.dump_python(release, mode="json")
+    columns = [
+        {"name": one.name, "type": one.kind, "description": one.meaning}
+        for one in columns_of(release)
+    ]
+    return plain | {"symbols": release.policy.legend(), "dictionary": columns}
 
 
-def release_from_plain(plain: Mapping[str, Any], digest: str = "") -> Release:
-    """Read a release from plain values. Raises ReleaseError."""
-    try:
-        return Release(
-            policy_from_plain(plain["policy"]),
-            date.fromisoformat(plain["issued"]),
-            tuple(_table_from_plain(one) for one in plain["tables"]),
-            tuple(map(str, plain["earlier"])),
-            tuple(map(str, plain["notes"])),
-            digest,
-            tuple(
-                InRows(str(metric), date.fromisoformat(first), date.fromisoformat(last))
-                for metric, first, last in plain.get("rows", [])
-            ),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidOperation) as error:
-        if isinstance(error, PublicationError):
-            raise ReleaseError(f"release.json: {error}") from None
-        raise ReleaseError(f"release.json cannot be used: {shown(error)}") from None
+def release_from_json(text: bytes, digest: str = "") -> Release:
+    """Read a release from release.json. Raises ReleaseError."""
+    return replace(parse(_RELEASE, text, ReleaseError), digest=digest)
 
 
-def policy_from_plain(plain: Mapping[str, Any]) -> ReleasePolicy:
-    """Read a policy from the plain values that `ReleasePolicy.to_dict` writes."""
-    table = {name: value for name, value in plain.items() if value is not None}
-    for name in ("first_day", "last_day"):
-        if name in table:
-            table[name] = date.fromisoformat(table[name])
-    table["rounding"] = Decimal(table["rounding"])
-    rules = table.get("roll_up", {}).items()
-    table["roll_up"] = {
-        metric: {name: value for name, value in rule.items() if value is not None}
-        for metric, rule in rules
-    }
-    return parse_policy(table)
-
-
-def _table_to_plain(table: ReleasedTable) -> dict[str, Any]:
-    plain: dict[str, Any] = {
-        "metric": table.metric,
-        "strata": dict(table.strata),
-        "first_day": table.first_day.isoformat(),
-        "last_day": table.last_day.isoformat(),
-        "reports": table.reports,
-        "level": table.level,
-        "complete": table.complete,
-        "withheld": table.withheld,
-        "cells": list(table.cells),
-        "kinds": list(table.kinds),
-        "symbols": list(table.symbols),
-        "held": dict(table.held),
-        "members": {name: list(cells) for name, cells in table.members.items()},
-    }
-    for name in NUMBERS:
-        plain[name] = numbers_or_none(getattr(table, name))
-    return plain
-
-
-def _table_from_plain(plain: Mapping[str, Any]) -> ReleasedTable:
-    columns: dict[str, Any] = {name: _floats(plain[name]) for name in NUMBERS}
-    cells, kinds, symbols = (tuple(map(str, plain[n])) for n in ("cells", "kinds", "symbols"))
-    if {len(cells), len(kinds), len(symbols), *map(len, columns.values())} != {len(cells)}:
-        raise ValueError("columns of several lengths")
-    return ReleasedTable(
-        metric=str(plain["metric"]),
-        strata=stratum_key(plain["strata"]),
-        first_day=date.fromisoformat(plain["first_day"]),
-        last_day=date.fromisoformat(plain["last_day"]),
-        reports=None if plain["reports"] is None else int(plain["reports"]),
-        level=float(plain["level"]),
-        cells=cells,
-        kinds=kinds,
-        symbols=symbols,
-        complete=bool(plain["complete"]),
-        withheld=str(plain["withheld"]),
-        members={name: tuple(map(str, held)) for name, held in plain["members"].items()},
-        held={str(name): int(held) for name, held in plain["held"].items()},
-        **columns,
-    )
-
-
-def _floats(values: list[Any]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=float)
+_RELEASE = TypeAdapter(Release)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import AliasPath, Field, TypeAdapter, with_config
 
+from decoder.tables.reading import Row, read_table
 from disclosure.errors import ReleaseError, TableError
-from disclosure.release.reading import CsvRow, DamagedFileError, JsonPart, read_csv, read_json
+from disclosure.files import LENIENT, naming, read_json, reading
 from disclosure.release.tables import NUMBERS, PARTITION, CellTable, stratum_key
 from disclosure.typing import Floats
 from rappor_core.errors import file_problem, shown
@@ -53,7 +58,7 @@ def read_source(folder: Path, strata: Mapping[str, str] | None = None) -> list[C
         raise ReleaseError(f"{folder}: {file_problem(error)}") from None
     try:
         return list(kind.tables(folder, strata or {}))
-    except DamagedFileError as error:
+    except TableError as error:
         raise ReleaseError(f"{error}; {kind.way_out}") from None
 
 
@@ -90,170 +95,251 @@ def mark_of(folder: Path) -> str:
 
 def _is_of_flows(path: Path) -> bool:
     try:
-        return isinstance(read_json(path).at("flow").content, dict)
-    except DamagedFileError:
+        return bool(read_json(path, TypeAdapter(Mapping[str, Any])).get("flow"))
+    except TableError:
         return False
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Results:
+    """What results.json says of a decoding."""
+
+    metric: str
+    num_reports: Annotated[int, Field(validation_alias=AliasPath("summary", "num_reports"))]
+    method: Annotated[str, Field(validation_alias=AliasPath("diagnostics", "method"))]
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Manifest:
+    """What manifest.json says of it."""
+
+    metric: str
+    level: float
+    encoding: Annotated[str, Field(validation_alias=AliasPath("params", "encoding"))]
+    first_day: date | None = None
+    last_day: date | None = None
 
 
 def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     """results.json and manifest.json tell what it is; candidates.csv has the numbers."""
-    found, made = read_json(folder / _RESULTS), read_json(folder / "manifest.json")
-    if made.text("metric") != found.text("metric"):
-        raise DamagedFileError(
-            f"{folder}: {_RESULTS} is of the metric {shown(found.text('metric'))}, and "
-            f"manifest.json of {shown(made.text('metric'))}"
+    found = read_json(folder / _RESULTS, TypeAdapter(_Results))
+    made = read_json(folder / "manifest.json", TypeAdapter(_Manifest))
+    if made.metric != found.metric:
+        raise TableError(
+            f"{folder}: {_RESULTS} is of the metric {shown(found.metric)}, and manifest.json of "
+            f"{shown(made.metric)}"
         )
-    first, last = made.day("first_day"), made.day("last_day")
-    if first is None or last is None:
+    if made.first_day is None or made.last_day is None:
         raise ReleaseError(
-            f"{made.path}: the decoding does not say its days, so that it cannot be told whether "
+            f"{folder}: the decoding does not say its days, so that it cannot be told whether "
             "they are sealed; decode an aggregate that was fetched by days"
         )
-    path = folder / _DECODED
     columns = ("value", *NUMBERS, "shrunken", "detected", "selected_low", "selected_high",
                "same_bits_as")  # fmt: skip
-    rows = [row for row in read_csv(path, columns) if not row.text("same_bits_as")]
-    seen = _flags(rows)
-    direct = found.text("diagnostics", "method") == "direct"
+    direct = found.method == "direct"
+    with _numbers_of(folder / _DECODED):
+        rows = [row for row in read_table(folder / _DECODED, columns) if not row.cells[columns[-1]]]
+        seen = _flags(rows)
 
-    def pick(of_seen: str, of_rest: str) -> Floats:
-        names = (of_seen if flag else of_rest for flag in seen.tolist())
-        return np.array([row.number(name) for row, name in zip(rows, names, strict=True)])
+        def pick(of_seen: str, of_rest: str) -> Floats:
+            names = (of_seen if flag else of_rest for flag in seen.tolist())
+            return np.array([row.number(name) for row, name in zip(rows, names, strict=True)])
 
-    yield _checked(
-        path,
-        metric=found.text("metric"),
-        strata=stratum_key(strata),
-        first_day=first,
-        last_day=last,
-        num_reports=found.count("summary", "num_reports"),
-        cells=[row.text("value") for row in rows],
-        estimate=pick("shrunken", "estimate"),
-        std_error=_column(rows, "std_error"),
-        low=pick("selected_low", "low").clip(0, 1),
-        high=pick("selected_high", "high").clip(0, 1),
-        detected=seen,
-        complete=direct and made.text("params", "encoding") in _WHOLE,
-        level=made.number("level"),
-        max_correlation=0.0 if direct else 1.0,
-        listed=direct,
-        unbiased=_column(rows, "estimate"),
-    )
+        yield _checked(
+            metric=found.metric,
+            strata=stratum_key(strata),
+            first_day=made.first_day,
+            last_day=made.last_day,
+            num_reports=found.num_reports,
+            cells=[row.raw("value") for row in rows],
+            estimate=pick("shrunken", "estimate"),
+            std_error=_column(rows, "std_error"),
+            low=pick("selected_low", "low").clip(0, 1),
+            high=pick("selected_high", "high").clip(0, 1),
+            detected=seen,
+            complete=direct and made.encoding in _WHOLE,
+            level=made.level,
+            max_correlation=0.0 if direct else 1.0,
+            listed=direct,
+            unbiased=_column(rows, "estimate"),
+        )
 
 
 def _density_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     path = folder / _DENSITY
     shapes = _shapes(folder / "density.geojson")
     keys = ("metric", "slot", "first_day", "last_day", "reports")
-    groups: dict[tuple[str, ...], list[CsvRow]] = {}
-    for row in read_csv(path, (*keys, "cell", *NUMBERS, "detected")):
-        groups.setdefault(tuple(map(row.text, keys)), []).append(row)
-    if not groups:
-        raise DamagedFileError(f"{path} has no rows")
-    for rows in groups.values():
-        head = rows[0]
-        if not head.text("first_day") or not head.text("last_day"):
-            raise ReleaseError(
-                f"{path}: the map does not say its days; make it of aggregates that do"
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    with _numbers_of(path):
+        for row in read_table(path, (*keys, "cell", *NUMBERS, "detected")):
+            groups.setdefault(tuple(row.cells[key] for key in keys), []).append(row)
+        if not groups:
+            raise TableError("there are no rows")
+        for (metric, slot, first, last, _), rows in groups.items():
+            if not first or not last:
+                raise ReleaseError(
+                    f"{path}: the map does not say its days; make it of aggregates that do"
+                )
+            known = [row for row in rows if row.cells["estimate"]]
+            for row in rows:
+                if not row.cells["estimate"] and row.cells["cell"] not in (_UNLISTED, *RESERVED):
+                    raise row.refused("estimate", f"cell {shown(row.cells['cell'])} has none")
+            yield _checked(
+                metric=metric,
+                strata=stratum_key({"slot": slot, **strata}),
+                first_day=_day(rows[0], "first_day"),
+                last_day=_day(rows[0], "last_day"),
+                num_reports=rows[0].whole_number("reports"),
+                cells=[row.raw("cell") for row in known],
+                detected=_flags(known),
+                complete=len(known) == len(rows),
+                shapes=shapes,
+                **{name: _column(known, name) for name in NUMBERS},
             )
-        known = [row for row in rows if row.text("estimate")]
-        for row in rows:
-            if not row.text("estimate") and row.text("cell") not in (_UNLISTED, *RESERVED):
-                raise row.refused("estimate", f"cell {shown(row.text('cell'))} has none")
-        yield _checked(
-            path,
-            metric=head.text("metric"),
-            strata=stratum_key({"slot": head.text("slot"), **strata}),
-            first_day=head.day("first_day"),
-            last_day=head.day("last_day"),
-            num_reports=head.count("reports"),
-            cells=[row.text("cell") for row in known],
-            detected=_flags(known),
-            complete=len(known) == len(rows),
-            shapes=shapes,
-            **{name: _column(known, name) for name in NUMBERS},
-        )
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Place:
+    cell: str
+    zone: str
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Pair:
+    """A flow between two zones."""
+
+    origin: str
+    destination: str
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    detected: bool
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Flows:
+    """What results.json says of flows."""
+
+    metric: str
+    level: float
+    num_reports: int
+    lag: Annotated[int, Field(validation_alias=AliasPath("flow", "lag"))]
+    cells: tuple[_Place, ...]
+    zones: tuple[_Pair, ...]
+    first_day: date | None = None
+    last_day: date | None = None
 
 
 def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     """Pairs of zones, then pairs of cells: two tables of the same people, each pair of zones the
     sum of the pairs of their cells."""
-    found, path = read_json(folder / _RESULTS), folder / _FLOWS
-    if found.count("flow", "lag"):
+    source, path = folder / _RESULTS, folder / _FLOWS
+    found = read_json(source, TypeAdapter(_Flows))
+    if found.lag:
         raise ReleaseError(
-            f"{found.path}: a metric of moves tells how many moved and how far, and has no matrix"
+            f"{source}: a metric of moves tells how many moved and how far, and has no matrix"
         )
-    first, last = found.day("first_day"), found.day("last_day")
-    if first is None or last is None:
+    if found.first_day is None or found.last_day is None:
         raise ReleaseError(
-            f"{found.path}: the flows do not say their days; make them of aggregates that do"
+            f"{source}: the flows do not say their days; make them of aggregates that do"
         )
     if PARTITION in strata:
         raise ReleaseError(
             f"{folder}: the stratum {PARTITION!r} of flows is zones or cells; name another"
         )
-    zone_of = {one.text("cell"): one.text("zone") for one in found.items("cells")}
-    zones, flows = found.items("zones"), read_csv(path, (*_SIDES, *NUMBERS, "detected"))
+    zone_of = {one.cell: one.zone for one in found.cells}
     members: dict[str, list[str]] = {}
-    for row in flows:
-        for side in _SIDES:
-            if row.text(side) not in zone_of:
-                told = f"{shown(row.text(side))} is no cell of {_RESULTS}"
-                raise row.refused(side, told)
-        pair = PAIR_SEPARATOR.join(zone_of[row.text(side)] for side in _SIDES)
-        members.setdefault(pair, []).append(_pair(row))
+    with _numbers_of(path):
+        flows = list(read_table(path, (*_SIDES, *NUMBERS, "detected")))
+        for row in flows:
+            for side in _SIDES:
+                if row.cells[side] not in zone_of:
+                    raise row.refused(side, f"{shown(row.cells[side])} is no cell of {_RESULTS}")
+            pair = PAIR_SEPARATOR.join(zone_of[row.cells[side]] for side in _SIDES)
+            members.setdefault(pair, []).append(_pair(row))
+        by_cell = {name: _column(flows, name) for name in NUMBERS} | {"detected": _flags(flows)}
+    zones = found.zones
+    by_zone = {name: np.array([getattr(one, name) for one in zones]) for name in by_cell}
     held = {pair: tuple(pairs) for pair, pairs in members.items()}
-    tables: tuple[tuple[str, Path, Sequence[CsvRow | JsonPart], Any], ...] = (
-        ("zones", found.path, zones, held),
-        ("cells", path, flows, {}),
-    )
-    for name, file, rows, several in tables:
-        yield _checked(
-            file,
-            metric=found.text("metric"),
-            strata=stratum_key({PARTITION: name, **strata}),
-            first_day=first,
-            last_day=last,
-            num_reports=found.count("num_reports"),
-            cells=[_pair(row) for row in rows],
-            detected=_flags(rows),
-            complete=True,
-            level=found.number("level"),
-            members=several,
-            **{column: _column(rows, column) for column in NUMBERS},
-        )
+    names = [PAIR_SEPARATOR.join((one.origin, one.destination)) for one in zones]
+    for file, name, cells, columns, several in (
+        (source, "zones", names, by_zone, held),
+        (path, "cells", list(map(_pair, flows)), by_cell, {}),
+    ):
+        with naming(file):
+            yield _checked(
+                metric=found.metric,
+                strata=stratum_key({PARTITION: name, **strata}),
+                first_day=found.first_day,
+                last_day=found.last_day,
+                num_reports=found.num_reports,
+                cells=cells,
+                complete=True,
+                level=found.level,
+                members=several,
+                **columns,
+            )
 
 
-def _checked(path: Path, **fields: Any) -> CellTable:
-    """A table of numbers that a decoding can give. Raises DamagedFileError with their file."""
-    try:
-        table = CellTable(**fields)
-        table.check_shares()
-    except TableError as error:
-        raise DamagedFileError(f"{path}: {error}") from None
+def _checked(**fields: Any) -> CellTable:
+    """A table of numbers that a decoding can give. Raises TableError."""
+    table = CellTable(**fields)
+    table.check_shares()
     return table
 
 
-def _flags(rows: Sequence[CsvRow | JsonPart]) -> Any:
+@contextmanager
+def _numbers_of(path: Path) -> Iterator[None]:
+    """Name a file of numbers in what is refused in the block."""
+    with naming(path), reading():
+        yield
+
+
+def _flags(rows: Sequence[Row]) -> Any:
     return np.array([row.flag("detected") for row in rows], dtype=bool)
 
 
-def _column(rows: Sequence[CsvRow | JsonPart], name: str) -> Floats:
+def _column(rows: Sequence[Row], name: str) -> Floats:
     return np.array([row.number(name) for row in rows], dtype=float)
 
 
-def _pair(row: CsvRow | JsonPart) -> str:
-    return PAIR_SEPARATOR.join(row.text(side) for side in _SIDES)
+def _day(row: Row, column: str) -> date:
+    try:
+        return date.fromisoformat(row.cells[column])
+    except ValueError:
+        raise row.refused(
+            column, f"{shown(row.cells[column])} is not a day, as 2026-11-02"
+        ) from None
+
+
+def _pair(row: Row) -> str:
+    return PAIR_SEPARATOR.join(row.cells[side] for side in _SIDES)
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Feature:
+    cell: Annotated[str, Field(validation_alias=AliasPath("properties", "cell"))]
+    geometry: Any
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Features:
+    features: tuple[_Feature, ...]
 
 
 def _shapes(path: Path) -> dict[str, Any]:
     """Outline by cell; none for a map of pairs."""
     if not path.is_file():
         return {}
-    return {
-        one.text("properties", "cell"): one.at("geometry").content
-        for one in read_json(path).items("features")
-    }
+    return {one.cell: one.geometry for one in read_json(path, TypeAdapter(_Features)).features}
 
 
 class _Kind(NamedTuple):

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, with_config
 
 from disclosure.errors import TableError
+from disclosure.files import LENIENT
 from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
 
@@ -61,6 +63,25 @@ def _multiples(counts: Floats, step: Decimal) -> Floats:
     return found
 
 
+def numbers_or_none(values: Floats) -> list[float | None]:
+    """The numbers of a column, None where it has none."""
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _floats(values: list[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def stratum_key(strata: Mapping[str, str]) -> Strata:
+    """The strata as pairs of name and value, sorted by name."""
+    return tuple(sorted(strata.items()))
+
+
+# How columns of numbers, and strata, stand in release.json.
+_Numbers = Annotated[Floats, PlainValidator(_floats), PlainSerializer(numbers_or_none)]
+_Strata = Annotated[Strata, BeforeValidator(stratum_key), PlainSerializer(dict)]
+
+
 class InRows(NamedTuple):
     """A publication as synthetic rows: of a metric, from a first to a last day."""
 
@@ -82,7 +103,7 @@ class KeyedTable:
     """
 
     metric: str
-    strata: Strata
+    strata: _Strata
     first_day: date
     last_day: date
 
@@ -201,6 +222,7 @@ class CellTable(KeyedTable):
             raise TableError(f"{self.name}: {shown(self.cells[first])}: {why}")
 
 
+@with_config(LENIENT)
 @dataclass(frozen=True)
 class ReleasedTable(KeyedTable):
     """A table of a release. Arrays are (n,); NaN where a symbol stands.
@@ -217,16 +239,22 @@ class ReleasedTable(KeyedTable):
     level: float
     cells: tuple[str, ...]
     kinds: tuple[str, ...]
-    estimate: Floats
-    std_error: Floats
-    low: Floats
-    high: Floats
+    estimate: _Numbers
+    std_error: _Numbers
+    low: _Numbers
+    high: _Numbers
     symbols: tuple[str, ...]
     complete: bool = False
     withheld: str = ""
-    shapes: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Annotated[Mapping[str, Any], Field(exclude=True)] = field(default_factory=dict)
     members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     held: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check. Raises TableError."""
+        columns = (self.kinds, self.symbols, *(getattr(self, name) for name in NUMBERS))
+        if any(len(column) != len(self.cells) for column in columns):
+            raise TableError(f"{self.name}: columns of several lengths")
 
     @property
     def is_shown(self) -> Booleans:
@@ -267,8 +295,3 @@ def rows_agree(tables: Iterable[ReleasedTable]) -> bool:
     return len(set(every)) == len(every) and (
         same or not any(table.has_unnamed for table in several)
     )
-
-
-def stratum_key(strata: Mapping[str, str]) -> Strata:
-    """The strata as pairs of name and value, sorted by name."""
-    return tuple(sorted(strata.items()))

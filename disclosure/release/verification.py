@@ -7,26 +7,26 @@ an old release is shown again; who sees a first one cannot.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import AfterValidator, Field, TypeAdapter, with_config
 
 from disclosure.errors import ReleaseError, VerificationError
+from disclosure.files import LENIENT, naming, parse
 from disclosure.release.build import Release
-from disclosure.release.files import FORMAT, MANIFEST, SIGNATURE, VERSION, digest_file
-from disclosure.release.plain import release_from_plain
+from disclosure.release.files import MANIFEST, SIGNATURE, digest_file
+from disclosure.release.plain import release_from_json
 from disclosure.release.policy import ReleasePolicy
 from disclosure.release.signature import check_signature
 from disclosure.release.tables import NUMBERS, ReleasedTable, TableKey, stratum_key
-from rappor_core.errors import RapporError, file_problem, shown
-from rappor_core.strict_json import parse_strict_json
+from rappor_core.errors import file_problem, shown
 from rappor_core.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
 _MAX_MANIFEST = 1 << 20  # bytes
-_VERSION = 1
 _STRATUM = "stratum_"
 
 
@@ -53,6 +52,48 @@ class Verified:
     signed: bool
     digest: str
     earlier: tuple[str, ...]
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or name in (MANIFEST, SIGNATURE):
+        raise ValueError("this is not the name of a file of a release")
+    return name
+
+
+_FileName = Annotated[str, AfterValidator(_check_name)]
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _File:
+    """What a manifest says of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Manifest:
+    format: Literal["rappor-release"]
+    version: Literal[1]
+    owner: str
+    audience: str
+    issued: str
+    earlier: tuple[str, ...]
+    files: Annotated[Mapping[_FileName, _File], Field(min_length=1)]
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Memory:
+    """Day of issue of the later release, by digest of the earlier one."""
+
+    version: Literal[1] = 1
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+
+_MANIFEST, _MEMORY = TypeAdapter(_Manifest), TypeAdapter(_Memory)
 
 
 def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified:
@@ -75,20 +116,17 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
     text = _manifest_bytes(folder)
     if public:
         check_signature(public, text, _signature(folder))
-    try:
-        made = parse_strict_json(text)
-        _check_form(made)
-    except RapporError as error:
-        raise VerificationError(f"{MANIFEST}: {error}") from None
-    _check_files(folder, made["files"])
+    with naming(Path(MANIFEST)):
+        made = parse(_MANIFEST, text, VerificationError)
+    _check_files(folder, made.files)
     return Verified(
-        made["owner"],
-        made["audience"],
-        made["issued"],
-        tuple(made["files"]),
+        made.owner,
+        made.audience,
+        made.issued,
+        tuple(made.files),
         bool(public),
         sha256(text).hexdigest(),
-        tuple(made["earlier"]),
+        made.earlier,
     )
 
 
@@ -96,12 +134,11 @@ def read_release(folder: Path, public: Sequence[Ed25519PublicKey] = ()) -> Relea
     """Verify a release folder, then read it. Raises as `verify_release`."""
     digest = verify_release(folder, public).digest
     try:
-        plain = parse_strict_json((folder / "release.json").read_bytes())
-        return release_from_plain(plain, digest)
+        return release_from_json((folder / "release.json").read_bytes(), digest)
     except OSError as error:
         raise ReleaseError(f"{folder}: release.json: {file_problem(error)}") from None
-    except RapporError as error:
-        raise ReleaseError(f"{folder}: {error}") from None
+    except ReleaseError as error:
+        raise ReleaseError(f"{folder}: release.json: {error}") from None
 
 
 def _manifest_bytes(folder: Path) -> bytes:
@@ -122,27 +159,7 @@ def _signature(folder: Path) -> bytes:
         raise VerificationError(f"{path} is missing: the release is not signed") from None
 
 
-def _check_form(made: Any) -> None:
-    """Raise VerificationError unless it is a manifest of this version."""
-    if not isinstance(made, Mapping) or made.get("format") != FORMAT:
-        raise VerificationError("this is no manifest of a release")
-    if made.get("version") != VERSION:
-        raise VerificationError(f"version {shown(made.get('version'))} is not {VERSION}")
-    if not all(isinstance(made.get(name), str) for name in ("owner", "audience", "issued")):
-        raise VerificationError("owner, audience or day of issue is missing")
-    known = made.get("earlier")
-    if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
-        raise VerificationError("the digests of earlier releases are missing")
-    if not isinstance(made.get("files"), Mapping) or not made["files"]:
-        raise VerificationError("it lists no files")
-    for name, told in made["files"].items():
-        if not _NAME.fullmatch(name) or name in (MANIFEST, SIGNATURE):
-            raise VerificationError(f"{shown(name)} is not the name of a file of a release")
-        if not isinstance(told, Mapping) or not isinstance(told.get("sha256"), str):
-            raise VerificationError(f"{name} has no digest")
-
-
-def _check_files(folder: Path, files: Mapping[str, Any]) -> None:
+def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
     """Every file that is listed is there, as it was, and nothing else is."""
     strangers = {path.name for path in folder.iterdir()} - {*files, MANIFEST, SIGNATURE}
     if strangers:
@@ -151,7 +168,7 @@ def _check_files(folder: Path, files: Mapping[str, Any]) -> None:
         path = folder / name
         if path.is_symlink() or not path.is_file():
             raise VerificationError(f"{path} is missing, or is no plain file")
-        if path.stat().st_size != told.get("bytes") or digest_file(path) != told["sha256"]:
+        if path.stat().st_size != told.bytes or digest_file(path) != told.sha256:
             raise VerificationError(f"{path} was changed after the release was made")
     if "release.json" not in files:
         raise VerificationError("release.json is not among the files")
@@ -168,34 +185,26 @@ def check_latest(found: Verified, memory: Path) -> None:
         VerificationError: it is an old one.
         ReleaseError: the file cannot be read or written.
     """
-    replaced = _read(memory)
+    try:
+        replaced = parse(_MEMORY, memory.read_bytes(), ReleaseError).replaced
+    except FileNotFoundError:
+        replaced = {}
+    except OSError as error:
+        raise ReleaseError(f"{memory}: {file_problem(error)}") from None
+    except ReleaseError as error:
+        raise ReleaseError(
+            f"{memory} is not what `rappor release verify --latest` writes: {error}"
+        ) from None
     if found.digest in replaced:
         raise VerificationError(
             f"this release of {found.issued} is an old one: that of {replaced[found.digest]} was "
             "built on it, and you have verified that one before"
         )
-    new = dict.fromkeys(found.earlier, found.issued)
-    text = json.dumps({"version": _VERSION, "replaced": replaced | new}, indent=2, sort_keys=True)
+    new = _Memory(replaced={**replaced, **dict.fromkeys(found.earlier, found.issued)})
     try:
-        write_whole(memory, f"{text}\n")
+        write_whole(memory, f"{_MEMORY.dump_json(new, indent=2).decode()}\n")
     except OSError as error:
         raise ReleaseError(f"{memory} cannot be written: {file_problem(error)}") from None
-
-
-def _read(memory: Path) -> dict[str, str]:
-    """Day of issue of the later release, by digest of the earlier one."""
-    try:
-        made: Any = parse_strict_json(memory.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise ReleaseError(f"{memory}: {file_problem(error)}") from None
-    except RapporError as error:
-        raise ReleaseError(f"{memory}: {error}") from None
-    replaced = made.get("replaced") if isinstance(made, Mapping) else None
-    if not isinstance(replaced, Mapping) or made.get("version") != _VERSION:
-        raise ReleaseError(f"{memory} is not what `rappor release verify --latest` writes")
-    return {str(digest): str(issued) for digest, issued in replaced.items()}
 
 
 def read_published(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, with_config
 
 from disclosure.errors import DomainError
-from disclosure.files import naming, read_toml
+from disclosure.files import STRICT, naming, parse_toml, read_text
 from rappor_core.errors import shown
 
 Combination = dict[int, int]
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class Domain:
     """The declared values of each column, and the combinations of values that cannot be.
@@ -26,8 +29,8 @@ class Domain:
     and for a combination that names an unknown column or value, or fewer than two columns.
     """
 
-    modalities: Mapping[str, Sequence[str]]
-    incoherent: Sequence[Mapping[str, str]] = ()
+    modalities: Annotated[Mapping[str, tuple[str, ...]], Field(alias="columns")]
+    incoherent: tuple[Mapping[str, str], ...] = ()
     missing: str = "ND"
 
     def __post_init__(self) -> None:
@@ -40,10 +43,10 @@ class Domain:
             self._check_combination(combination)
 
     def _check_column(self, name: str, values: Sequence[str]) -> None:
-        if isinstance(values, str) or not values or not all(isinstance(v, str) for v in values):
-            raise DomainError(f"column {shown(name)} needs a list of texts, not {shown(values)}")
-        if len(set(values)) < len(values):
-            raise DomainError(f"column {shown(name)} declares a modality twice: {shown(values)}")
+        if not values or len(set(values)) < len(values):
+            raise DomainError(
+                f"column {shown(name)} declares a modality twice, or none: {shown(values)}"
+            )
         if self.missing in values:
             raise DomainError(
                 f"column {shown(name)} declares {shown(self.missing)}, the text of a missing value"
@@ -70,7 +73,7 @@ class Domain:
             raise DomainError(f"columns without declared modalities: {shown(unknown)}")
         if len(set(columns)) < len(columns):
             raise DomainError(f"a column is named twice: {shown(list(columns))}")
-        kept = [rule for rule in self.incoherent if set(rule) <= set(columns)]
+        kept = tuple(rule for rule in self.incoherent if set(rule) <= set(columns))
         return Domain({name: self.modalities[name] for name in columns}, kept, self.missing)
 
     @property
@@ -93,20 +96,7 @@ def load_domain(path: Path) -> Domain:
     Raises DomainError for a file that is not TOML, unknown keys, and what `Domain` refuses.
     """
     with naming(path):
-        table = read_toml(path)
-        unknown = sorted(table.keys() - {"missing", "columns", "incoherent"})
-        if unknown:
-            raise DomainError(f"unknown keys {shown(unknown)}")
-        return Domain(*_read_fields(table))
+        return parse_toml(_DOMAIN, read_text(path, DomainError), DomainError)
 
 
-def _read_fields(table: Mapping[str, Any]) -> tuple[Any, Any, str]:
-    columns, missing = table.get("columns"), table.get("missing", "ND")
-    incoherent = table.get("incoherent", [])
-    if not isinstance(columns, dict):
-        raise DomainError("[columns] is needed, with the modalities of each column")
-    if not isinstance(missing, str):
-        raise DomainError(f"missing must be a text, not {shown(missing)}")
-    if not isinstance(incoherent, list) or not all(isinstance(c, dict) for c in incoherent):
-        raise DomainError(f"incoherent must be tables [[incoherent]], not {shown(incoherent)}")
-    return columns, incoherent, missing
+_DOMAIN = TypeAdapter(Domain)

@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter, with_config
 
 from disclosure.errors import DomainError, TableError
-from disclosure.files import naming, read_toml
+from disclosure.files import STRICT, naming, parse_toml, read_text
 from disclosure.typing import Integers, Table
 from rappor_core.errors import shown
 
@@ -25,6 +26,7 @@ _MAX_REAL = 1e300  # below it, differences are finite
 _MIN_DIGITS, _MAX_DIGITS = 6, 17
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class Categories:
     """All values of a column of categories. Raises DomainError for none, or one twice."""
@@ -33,10 +35,8 @@ class Categories:
 
     def __post_init__(self) -> None:
         """Check."""
-        if not self.values or not all(isinstance(value, str) for value in self.values):
-            raise DomainError(f"a list of texts is needed, not {shown(self.values)}")
-        if len(set(self.values)) < len(self.values):
-            raise DomainError(f"a value is declared twice: {shown(self.values)}")
+        if not self.values or len(set(self.values)) < len(self.values):
+            raise DomainError(f"a value is declared twice, or none is: {shown(self.values)}")
 
     @property
     def size(self) -> int:
@@ -56,6 +56,7 @@ class Categories:
         return [self.values[code] for code in codes.tolist()]
 
 
+@with_config(STRICT)
 @dataclass(frozen=True)
 class EqualBins:
     """Numbers from `low` to `high`, both included, in bins of equal width.
@@ -66,28 +67,28 @@ class EqualBins:
 
     low: float
     high: float
-    number: int
+    bins: int
     whole: bool = True
 
     def __post_init__(self) -> None:
         """Check."""
         most = _MAX_WHOLE if self.whole else _MAX_REAL
-        if not (-most <= self.low < self.high <= most and 1 <= self.number <= MAX_CELLS):
+        if not (-most <= self.low < self.high <= most and 1 <= self.bins <= MAX_CELLS):
             raise DomainError(
                 f"low < high, both within {most:g} of 0, and 1 to {MAX_CELLS:,} bins are needed, "
-                f"not {shown(self.low)}, {shown(self.high)} and {shown(self.number)}"
+                f"not {shown(self.low)}, {shown(self.high)} and {shown(self.bins)}"
             )
         if self.whole and not (float(self.low).is_integer() and float(self.high).is_integer()):
             raise DomainError(f"bins of whole numbers need whole low and high, not {self}")
-        if self.whole and self.number > self.high - self.low + 1:
+        if self.whole and self.bins > self.high - self.low + 1:
             raise DomainError(f"more bins than whole numbers: {self}")
-        if self.whole and self.number * (self.high - self.low + 1) > _MAX_WHOLE:
+        if self.whole and self.bins * (self.high - self.low + 1) > _MAX_WHOLE:
             raise DomainError(f"too many for exact bins: {self}; take fewer bins, or whole = false")
 
     @property
     def size(self) -> int:
         """Number of bins."""
-        return self.number
+        return self.bins
 
     def codes(self, column: Sequence[str]) -> Integers:
         """Bin of each number, (rows,). Raises TableError for a text that is no number within."""
@@ -104,17 +105,17 @@ class EqualBins:
                 + (", or not whole" if self.whole else "")
             )
         span = self.high - self.low + self.whole
-        found = np.floor((values - self.low) * self.number / span).astype(np.int64)
-        return np.minimum(found, self.number - 1)
+        found = np.floor((values - self.low) * self.bins / span).astype(np.int64)
+        return np.minimum(found, self.bins - 1)
 
     def draw(self, codes: Integers, rng: np.random.Generator) -> list[str]:
         """A number of each bin, all alike likely: whole, or to a thousandth of a bin."""
         if self.whole:
             low, span = round(self.low), round(self.high - self.low) + 1
-            first = -(-codes * span // self.number)
-            last = -(-(codes + 1) * span // self.number)
+            first = -(-codes * span // self.bins)
+            last = -(-(codes + 1) * span // self.bins)
             return [str(value) for value in (low + rng.integers(first, last)).tolist()]
-        width = (self.high - self.low) / self.number
+        width = (self.high - self.low) / self.bins
         values = self.low + width * (codes + rng.random(len(codes)))
         scale = max(abs(self.low), abs(self.high)) / width
         digits = min(max(math.ceil(math.log10(scale)) + 3, _MIN_DIGITS), _MAX_DIGITS)
@@ -125,9 +126,19 @@ class EqualBins:
         ]
 
 
-Axis = Categories | EqualBins
+def _as_values(declared: object) -> object:
+    return {"values": tuple(declared)} if isinstance(declared, list) else declared
 
 
+# In a file, a list of values or a table of bins.
+Axis = Annotated[
+    Annotated[Categories, BeforeValidator(_as_values), Tag("values")]
+    | Annotated[EqualBins, Tag("bins")],
+    Discriminator(lambda declared: "values" if isinstance(declared, list) else "bins"),
+]
+
+
+@with_config(STRICT)
 @dataclass(frozen=True)
 class RowDomain:
     """The possible values of each column of a table, by name, in the order of the histogram's
@@ -136,7 +147,7 @@ class RowDomain:
     Raises DomainError for no columns, and for more than 20 million combinations.
     """
 
-    axes: Mapping[str, Axis]
+    axes: Annotated[Mapping[str, Axis], Field(alias="columns")]
 
     def __post_init__(self) -> None:
         """Check."""
@@ -196,31 +207,7 @@ def load_row_domain(path: Path) -> RowDomain:
     Raises DomainError that names the file, the column and the value.
     """
     with naming(path):
-        table = read_toml(path)
-        columns = table.get("columns")
-        if set(table) != {"columns"} or not isinstance(columns, dict):
-            raise DomainError(f"[columns] is needed and nothing else, not {shown(list(table))}")
-        axes = {}
-        for name, declared in columns.items():
-            try:
-                axes[name] = _axis(declared)
-            except DomainError as error:
-                raise DomainError(f"column {shown(name)}: {error}") from None
-        return RowDomain(axes)
+        return parse_toml(_DOMAIN, read_text(path, DomainError), DomainError)
 
 
-def _axis(declared: Any) -> Axis:
-    if isinstance(declared, list):
-        return Categories(tuple(declared))
-    keys = {"low", "high", "bins"}
-    if not isinstance(declared, dict) or not keys <= set(declared) <= keys | {"whole"}:
-        raise DomainError(
-            f"a list of texts or {{ low = .., high = .., bins = .. }} is needed, not "
-            f"{shown(declared)}"
-        )
-    low, high, bins = (declared[name] for name in ("low", "high", "bins"))
-    whole = declared.get("whole", True)
-    numbers = all(type(value) in (int, float) for value in (low, high))
-    if not numbers or type(bins) is not int or type(whole) is not bool:
-        raise DomainError(f"numbers, bins whole and whole true or false, not {shown(declared)}")
-    return EqualBins(low, high, bins, whole)
+_DOMAIN = TypeAdapter(RowDomain)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, with_config
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
-from disclosure.files import naming, new_folder, write_csv
+from disclosure.files import LENIENT, naming, new_folder, read_json, write_csv
 from disclosure.release import Release, read_source, write_release
 from disclosure.release.earlier import check_chain, refuse_as_table, refuse_in_rows
 from disclosure.release.files import Sign
 from disclosure.release.policy import ReleasePolicy, check_days
-from disclosure.release.reading import DamagedFileError, read_json
 from disclosure.release.sources import JOINT, mark_of
 from disclosure.release.tables import PARTITION, InRows
 from disclosure.rows.estimates import DecodedCells, slot_estimates
@@ -85,35 +86,55 @@ def read_estimates(folder: Path) -> DecodedCells:
     )
 
 
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _JointCell:
+    first: str
+    second: str
+    estimate: float
+    low: float
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Joint:
+    """What results.json says of a joint table."""
+
+    of: tuple[str, ...]
+    reports: int
+    cells: tuple[_JointCell, ...]
+    first_day: date | None = None
+    last_day: date | None = None
+
+
 def _of_joint(folder: Path) -> DecodedCells:
     try:
-        found = read_json(folder / "results.json")
-        rows = found.items("cells")
-        low = np.array([one.number("low") for one in rows])
-        return DecodedCells(
-            tuple(one.text() for one in found.items("of")),
-            tuple((one.text("first"), one.text("second")) for one in rows),
-            np.array([one.number("estimate") for one in rows]),
-            _covariance(folder / COVARIANCE),
-            found.count("reports"),
-            found.day("first_day"),
-            found.day("last_day"),
-            detected=low > 0,  # as the page of a joint table tells it
-            low=low,
-        )
-    except DamagedFileError as error:
-        raise ReleaseError(f"{error}; {_AGAIN}") from None
+        found = read_json(folder / "results.json", TypeAdapter(_Joint))
+        low = np.array([one.low for one in found.cells])
+        covariance = _covariance(folder / COVARIANCE)
+        with naming(folder):
+            return DecodedCells(
+                found.of,
+                tuple((one.first, one.second) for one in found.cells),
+                np.array([one.estimate for one in found.cells]),
+                covariance,
+                found.reports,
+                found.first_day,
+                found.last_day,
+                detected=low > 0,  # as the page of a joint table tells it
+                low=low,
+            )
     except TableError as error:
-        raise ReleaseError(f"{folder}: {error}; {_AGAIN}") from None
+        raise ReleaseError(f"{error}; {_AGAIN}") from None
 
 
 def _covariance(path: Path) -> Floats:
     try:
         return np.asarray(np.load(path, allow_pickle=False), dtype=float)
     except OSError as error:
-        raise DamagedFileError(f"{path}: {file_problem(error)}") from None
+        raise TableError(f"{path}: {file_problem(error)}") from None
     except (TypeError, ValueError, EOFError):
-        raise DamagedFileError(f"{path}: it is no array of numbers") from None
+        raise TableError(f"{path}: it is no array of numbers") from None
 
 
 def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date) -> DecodedCells:

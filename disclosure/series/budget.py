@@ -9,23 +9,22 @@ has one lock; a copy of a ledger is another ledger, and nothing can tell.
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import TypeAdapter, with_config
 
 from disclosure.errors import BudgetError
-from rappor_core.errors import RapporError, file_problem
-from rappor_core.strict_json import parse_strict_json
+from disclosure.files import LENIENT, parse
+from rappor_core.errors import file_problem
 from rappor_core.whole_files import replacing
 
 _ROUNDING = 1e-12
-FORMAT = "rappor-budget"
-VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,35 @@ class BudgetLedger:
         self.entries.append((purpose, charge))
 
 
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Cost:
+    epsilon: float
+    delta: float
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _Entry:
+    purpose: str
+    epsilon: float
+    delta: float
+
+
+@with_config(LENIENT)
+@dataclass(frozen=True)
+class _File:
+    """What the file of a ledger holds."""
+
+    limit: _Cost
+    entries: tuple[_Entry, ...]
+    format: Literal["rappor-budget"] = "rappor-budget"
+    version: Literal[1] = 1
+
+
+_FILE = TypeAdapter(_File)
+
+
 @dataclass
 class _FileLedger(BudgetLedger):
     """Writes itself at every charge."""
@@ -116,21 +144,13 @@ def read_ledger(path: Path) -> BudgetLedger:
     """Read a ledger from its file, to look at; changes to the result are not written. Raises
     BudgetError."""
     try:
-        found = parse_strict_json(path.read_bytes())
-        if found["format"] != FORMAT or found["version"] != VERSION:
-            raise BudgetError(f"no ledger of version {VERSION}")
-        entries = [(str(one["purpose"]), _charge(one)) for one in found["entries"]]
-        return BudgetLedger(_charge(found["limit"]), entries)
+        found = parse(_FILE, path.read_bytes(), BudgetError)
+        entries = [(one.purpose, Charge(one.epsilon, one.delta)) for one in found.entries]
+        return BudgetLedger(Charge(found.limit.epsilon, found.limit.delta), entries)
     except OSError as error:
         raise BudgetError(f"{path} cannot be read: {file_problem(error)}") from None
     except BudgetError as error:
-        raise BudgetError(f"{path}: {error}") from None
-    except RapporError as error:
         raise BudgetError(f"{path} is not a ledger: {error}") from None
-    except (KeyError, TypeError, ValueError):
-        raise BudgetError(
-            f"{path} is not a ledger: not as rappor release ledger writes it"
-        ) from None
 
 
 @contextmanager
@@ -164,21 +184,9 @@ def open_ledger(path: Path) -> Iterator[BudgetLedger]:
         lock.unlink(missing_ok=True)
 
 
-def _charge(table: Any) -> Charge:
-    return Charge(float(table["epsilon"]), float(table["delta"]))
-
-
 def _write(path: Path, ledger: BudgetLedger) -> None:
-    entries = [{"purpose": purpose, **asdict(charge)} for purpose, charge in ledger.entries]
-    text = json.dumps(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "limit": asdict(ledger.limit),
-            "entries": entries,
-        },
-        indent=2,
-    )
+    entries = tuple(_Entry(purpose, *astuple(charge)) for purpose, charge in ledger.entries)
+    text = _FILE.dump_json(_File(_Cost(*astuple(ledger.limit)), entries), indent=2).decode()
     with replacing(path) as part, part.open("w", encoding="utf-8") as file:
         file.write(text + "\n")
         file.flush()

@@ -159,7 +159,10 @@ def test_withheld_decodings_give_no_rows(
     whole = results.read_text()
     results.write_text(json.dumps(json.loads(whole) | {"cells": "many"}))
     assert main([*command, "-o", str(tmp_path / "no")]) == 1
-    assert f"{results}: cells = 'many' is not a list; decode" in capsys.readouterr().err
+    assert (
+        f"{results}: cells = 'many': Input should be a valid array; decode"
+        in capsys.readouterr().err
+    )
     results.write_text(whole)
     (pairs / "density.csv").touch()
     assert main([*command, "-o", str(tmp_path / "no")]) == 1

@@ -104,7 +104,7 @@ def test_edited_maps_are_never_published(
     [
         (10**30, f"{10**30} reports, where 0 to 1000000000000000 can be"),
         (-5, "-5 reports, where 0 to"),
-        (None, "summary.num_reports is missing"),
+        (None, "summary.num_reports = None: Input should be a valid integer"),
     ],
 )
 def test_impossible_numbers_of_reports_are_refused(
@@ -146,19 +146,25 @@ def test_byte_order_marks_are_taken(
 @pytest.mark.parametrize(
     ("column", "text", "told"),
     [
-        ("shrunken", "abc", "column shrunken: 'abc' is not a finite number"),
-        ("detected", "yes", "column detected: 'yes' is neither true nor false"),
+        (
+            "shrunken",
+            "abc",
+            "'abc' is not a number: write digits and a point, as 4227.5, without thousands "
+            "separators or a decimal comma",
+        ),
+        ("detected", "yes", "'yes' is neither true nor false"),
     ],
 )
 def test_bad_cells_are_named(column: str, text: str, told: str, words: Path, build: Build) -> None:
     edit(words / "candidates.csv", {column: text})
-    assert f"{words / 'candidates.csv'}, line 2, {told}; {AGAIN}" in build(words)
+    place = f"{words / 'candidates.csv'}: line 2, column {column!r}"
+    assert f"{place}: {told}; {AGAIN}" in build(words)
 
 
 @pytest.mark.parametrize(
     ("column", "text", "told"),
     [
-        ("reports", "6e4", "'6e4' is not a whole number of 0 or more"),
+        ("reports", "6e4", "'6e4' is not a whole number of at most 18 digits"),
     ],
 )
 def test_bad_cells_of_maps_are_named(
@@ -166,35 +172,35 @@ def test_bad_cells_of_maps_are_named(
 ) -> None:
     edit(places / "density.csv", {column: text}, row=1)
     said = build(places)
-    assert f"{places / 'density.csv'}, line 3, column {column}: {told}" in said
+    assert f"{places / 'density.csv'}: line 3, column {column!r}: {told}" in said
 
 
 def test_broken_lines_are_named(words: Path, build: Build) -> None:
     path = words / "candidates.csv"
     first, second, third, *_ = path.read_bytes().split(b"\n")
     for line, told in (
-        (b"\xff" + third, "it is not UTF-8"),
-        (third + b",", "columns, where the header has"),
-        (b'"a"b', "it is not CSV"),
+        (b"\xff" + third, "is not UTF-8"),
+        (third + b",", "cells, and the first line"),
+        (b'"a"b', "check the quotes"),
     ):
         path.write_bytes(b"\n".join([first, second, line, b""]))
         said = build(words)
-        assert f"{path}, line 3: " in said
+        assert f"{path}: line 3" in said
         assert told in said
 
 
 def test_broken_documents_are_named(words: Path, places: Path, build: Build) -> None:
     source = words / "manifest.json"
     edit_json(source, first_day="2026-13-01")
-    assert f"{source}: first_day = '2026-13-01' is not a day, as 2026-11-02" in build(words)
+    assert f"{source}: first_day = '2026-13-01': Input should be a valid date" in build(words)
     edit_json(source, first_day="2026-11-02", level=7)
     assert "level = 7.0 must lie in (0, 1)" in build(words)
     source.write_text("{")
     assert f"{source}: " in build(words)
     source.write_text("[]")
-    assert f"{source}: metric is missing; {AGAIN}" in build(words)
+    assert f"{source}: Input should be an object; {AGAIN}" in build(words)
     (places / "density.geojson").write_text("{}")
-    assert f"{places / 'density.geojson'}: features is missing" in build(places)
+    assert f"{places / 'density.geojson'}: features: Field required" in build(places)
 
 
 def test_results_of_two_kinds_are_refused(

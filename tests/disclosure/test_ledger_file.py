@@ -87,7 +87,7 @@ def test_files_missing_or_not_json_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="cannot be read"):
         read_ledger(tmp_path / "none.json")
     (tmp_path / "text.json").write_text("[]")
-    with pytest.raises(BudgetError, match="not as rappor release ledger writes it"):
+    with pytest.raises(BudgetError, match="not a ledger: Input should be an object"):
         read_ledger(tmp_path / "text.json")
     (tmp_path / "text.json").write_text("epsilon = 1")
     with pytest.raises(BudgetError, match="not a ledger"):
@@ -161,5 +161,5 @@ def test_a_failure_leaves_no_piece_of_a_ledger(path: Path, monkeypatch: pytest.M
 def test_ledger_messages_name_the_file(path: Path) -> None:
     wrong = {"limit": {"epsilon": 0, "delta": 0}}
     path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
-    with pytest.raises(BudgetError, match=r"ledger\.json: epsilon > 0"):
+    with pytest.raises(BudgetError, match=r"ledger\.json is not a ledger: epsilon > 0"):
         read_ledger(path)

@@ -172,8 +172,8 @@ def test_the_command_is_a_gate(files: Path, capsys: pytest.CaptureFixture[str]) 
     [
         ("[columns]\na = ['x', 'x']", "twice"),
         ("[columns]\na = ['x', 'ND']", "missing value"),
-        ("[columns]\na = 'x'", "list of texts"),
-        ("missing = 'ND'", "[columns]"),
+        ("[columns]\na = 'x'", "columns.a = 'x': Input should be a valid array"),
+        ("missing = 'ND'", "columns: Field required"),
         ("[columns]\na = ['x']\n[[incoherent]]\na = 'x'", "two columns"),
         ("[columns]\na = ['x']\nb = ['y']\n[[incoherent]]\na = 'x'\nb = 'z'", "'z'"),
         ("[columns", "not TOML"),

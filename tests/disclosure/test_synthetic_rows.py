@@ -304,9 +304,12 @@ def test_a_domain_is_read_from_toml(tmp_path: Path) -> None:
     path.write_text('[columns]\nplan = ["a", "b"]\nage = { low = 0, high = 9, bins = 5 }\n')
     assert load_row_domain(path).shape == (2, 5)
     for text, words in (
-        ("[columns]\nage = { low = 0, bins = 5 }", "'age': a list of texts or"),
-        ("[columns]\nage = { low = 0, high = 9, bins = 2.5 }", "bins whole"),
-        ("missing = 'ND'\n[columns]\na = ['x']", "nothing else"),
+        ("[columns]\nage = { low = 0, bins = 5 }", "age.bins.high: Field required"),
+        (
+            "[columns]\nage = { low = 0, high = 9, bins = 2.5 }",
+            "bins = 2.5: Input should be a valid integer",
+        ),
+        ("missing = 'ND'\n[columns]\na = ['x']", "missing: Unexpected keyword"),
         ("[columns", "domain.toml"),
     ):
         path.write_text(text)

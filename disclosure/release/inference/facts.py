@@ -53,7 +53,7 @@ class PublicTable:
     min_low: float
     step: float
     members: Mapping[str, tuple[str, ...]]
-    tree: Tree | str = ""
+    tree: Tree = ""
 
     @property
     def name(self) -> str:
@@ -230,7 +230,7 @@ def _rows_of(table: PublicTable, universe: Mapping[str, None]) -> Iterator[froze
             yield frozenset(held.get(cell) or table.members.get(cell, (cell,)))
 
 
-def is_under(value: str, node: str, tree: Tree | str) -> bool:
+def is_under(value: str, node: str, tree: Tree) -> bool:
     """Whether a value or node lies under a node, in a tree of `disclosure.release.pooling`."""
     if value == node or not tree:
         return False

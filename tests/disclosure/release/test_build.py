@@ -105,8 +105,6 @@ def test_policies_that_contradict_themselves_are_refused() -> None:
         policy(strata=("region", "region"))
     with pytest.raises(PolicyError, match="reports_rounding = 5000 is above min_reports = 1000"):
         policy(reports_rounding=5000)
-    with pytest.raises(PolicyError, match="must name the stratum that it lies in"):
-        policy(within={"district": {"region": "north"}})
 
 
 def test_a_rare_string_is_not_even_named() -> None:

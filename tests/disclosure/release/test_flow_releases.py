@@ -169,7 +169,7 @@ def test_damaged_flows_name_file_and_place(folder: Path, tmp_path: Path) -> None
     results, flows = json.loads((folder / "results.json").read_text()), tmp_path / "flows.csv"
     text = (folder / "flows.csv").read_text()
     origin = text.splitlines()[1].split(",")[0].strip('"')
-    assert f"{flows}, line 2, column origin: 'x' is no cell" in told(
+    assert f"{flows}: line 2, column 'origin': 'x' is no cell" in told(
         "flows.csv", text.replace(origin, "x", 1)
     )
     results["zones"][0]["estimate"] = 5.5
