@@ -124,10 +124,7 @@ def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: 
 
     INCOHERENT where a pattern has no candidate.
     """
-    worst = -1 if largest else np.iinfo(np.int64).max
-    potential = _potential_frequencies(patterns)
-    for rule in rules:
-        potential[tuple(rule.get(p, slice(None)) for p in range(potential.ndim))] = worst
+    potential, worst = potential_frequencies(patterns, rules, largest=largest)
     frequencies = np.empty(len(patterns.counts), dtype=np.int64)
     for columns, chosen in patterns.by_mask():
         missing = tuple(p for p in range(potential.ndim) if p not in columns)
@@ -136,12 +133,18 @@ def dense_frequencies(patterns: Patterns, rules: list[Combination], *, largest: 
     return np.where(frequencies == worst, INCOHERENT, frequencies)
 
 
-def _potential_frequencies(patterns: Patterns) -> Integers:
-    """For each candidate key, the rows compatible with it: f(c_q), shape `patterns.sizes`."""
+def potential_frequencies(
+    patterns: Patterns, rules: list[Combination], *, largest: bool
+) -> tuple[Integers, int]:
+    """For each candidate key, the rows compatible with it: f(c_q), shape `patterns.sizes`; and
+    what stands for a key that cannot be, which is never the extreme."""
     potential = np.zeros(patterns.sizes, dtype=np.int64)
     for columns, chosen in patterns.by_mask():
         shape = [size if p in columns else 1 for p, size in enumerate(patterns.sizes)]
         table = np.zeros(shape, dtype=np.int64)
         np.add.at(table, tuple(patterns.codes[chosen].clip(0).T), patterns.counts[chosen])
         potential += table
-    return potential
+    worst = -1 if largest else np.iinfo(np.int64).max
+    for rule in rules:
+        potential[tuple(rule.get(p, slice(None)) for p in range(potential.ndim))] = worst
+    return potential, worst

@@ -1,220 +1,161 @@
-"""OPTA and PESA by search, where the candidate keys are too many to list.
+"""OPTA and PESA by integer programs, where the candidate keys are too many to list.
 
-Only the patterns compatible with a pattern can tell its candidates apart. They are joined on the
-columns that both determine; most patterns are then decided by sums over groups, and the others by
-branch and bound over their missing columns.
+Of a pattern with missing values, only the patterns that are compatible with it tell its candidates
+apart. Where these are few they are listed. Else a program chooses a modality for each missing
+column; an entry counts if it agrees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from itertools import pairwise
+from time import monotonic
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
 
+from disclosure.errors import TableError
 from disclosure.risk.domain import Combination
-from disclosure.risk.fills import Work, extreme_fill, rules_given
-from disclosure.risk.patterns import INCOHERENT, MISSING, Patterns, number_keys, sum_matching
-from disclosure.typing import Booleans, Integers
+from disclosure.risk.patterns import (
+    INCOHERENT,
+    MISSING,
+    Patterns,
+    orthodox_frequencies,
+    potential_frequencies,
+)
+from disclosure.typing import Integers
 
-MAX_STEPS = 1_500_000_000  # of the searches of a table: about a minute of one core
-_PAIRS_AT_ONCE = 5_000_000
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """What compatible patterns say of the missing columns of some targets.
-
-    target: (e,) positions of targets, ascending; vectors: (e, missing columns), MISSING where they
-    say nothing; weights: (e,) rows. No two entries are equal in target and vector.
-    """
-
-    target: Integers
-    vectors: Integers
-    weights: Integers
+MAX_SECONDS = 60.0  # of the programs of a table
+_FEW_KEYS = 2**17  # of the missing columns, which are listed instead
+_INFEASIBLE = 2  # status of `milp`
 
 
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
-    """The frequencies of `dense_keys.dense_frequencies`, (P,), without a table of the candidate
-    keys.
+    """The frequencies of `patterns.dense_frequencies`, (P,), without a table of the candidate keys.
 
-    Raises TableError where the search for the fills of a table takes too long.
+    Raises TableError where the programs take too long.
     """
-    frequencies = np.zeros(len(patterns.counts), dtype=np.int64)
-    work = Work(MAX_STEPS)
-    masks = list(patterns.by_mask())
-    for columns, chosen in masks:
-        missing = [p for p in range(len(patterns.sizes)) if p not in columns]
-        frequencies[chosen] = _settled(patterns, chosen, masks, missing)
-        others = [(on, sources) for on, sources in masks if set(on) & set(missing)]
-        live = _is_live(patterns.codes[chosen], rules, missing)
-        for part, entries in _join(patterns, chosen, others, columns, missing):
-            frequencies[chosen[part]] += _added(
-                patterns, chosen[part], entries, missing, rules, live[part], largest, work
+    frequencies = orthodox_frequencies(patterns)  # without missing values there is one candidate
+    end = monotonic() + MAX_SECONDS
+    for place, code in enumerate(patterns.codes):
+        missing = np.flatnonzero(code == MISSING)
+        left = _rules_left(rules, code, missing)
+        if any(not rule for rule in left):
+            frequencies[place] = INCOHERENT
+        elif len(missing):
+            agrees = (patterns.codes == code) | (patterns.codes == MISSING) | (code == MISSING)
+            compatible = agrees.all(axis=1)
+            frequencies[place] = _extreme(
+                patterns.codes[compatible][:, missing],
+                patterns.counts[compatible],
+                [patterns.sizes[column] for column in missing.tolist()],
+                left,
+                largest=largest,
+                end=end,
             )
-        frequencies[chosen[_is_incoherent(patterns.codes[chosen], rules)]] = INCOHERENT
-    return np.where(frequencies < 0, INCOHERENT, frequencies)
+    return frequencies
 
 
-def _settled(
-    patterns: Patterns,
-    chosen: Integers,
-    masks: list[tuple[tuple[int, ...], Integers]],
-    missing: list[int],
-) -> Integers:
-    """Rows compatible with every candidate: they determine none of the missing columns."""
-    total = np.zeros(len(chosen), dtype=np.int64)
-    for columns, sources in masks:
-        if set(columns).isdisjoint(missing):
-            on = list(columns)
-            total += sum_matching(
-                patterns.codes[sources][:, on],
-                patterns.counts[sources],
-                patterns.codes[chosen][:, on],
-                [patterns.sizes[p] for p in on],
-            )
-    return total
-
-
-def _agrees(codes: Integers, rule: Combination) -> Booleans:
-    """(t,) True where no determined value differs from the rule's."""
-    agrees = np.ones(len(codes), dtype=bool)
-    for p, value in rule.items():
-        agrees &= (codes[:, p] == value) | (codes[:, p] == MISSING)
-    return agrees
-
-
-def _is_live(codes: Integers, rules: list[Combination], missing: list[int]) -> Booleans:
-    """(t,) True where some way to fill the missing columns is incoherent."""
-    live = np.zeros(len(codes), dtype=bool)
-    for rule in rules:
-        if set(rule) & set(missing):
-            live |= _agrees(codes, rule)
-    return live
-
-
-def _is_incoherent(codes: Integers, rules: list[Combination]) -> Booleans:
-    """(t,) True where the determined values alone are incoherent."""
-    found = np.zeros(len(codes), dtype=bool)
-    for rule in rules:
-        found |= (codes[:, list(rule)] == np.array(list(rule.values()))).all(axis=1)
-    return found
-
-
-def _join(
-    patterns: Patterns,
-    chosen: Integers,
-    others: list[tuple[tuple[int, ...], Integers]],
-    columns: tuple[int, ...],
-    missing: list[int],
-) -> Iterator[tuple[Integers, _Entries]]:
-    """Yields positions in `chosen` with their entries, in parts that fit in memory."""
-    ranges = [_ranges(patterns, chosen, on, sources, columns) for on, sources in others]
-    pairs = np.sum([high - low for _, low, high in ranges], axis=0, initial=0)
-    pairs = np.broadcast_to(pairs, len(chosen))
-    for part in np.split(np.arange(len(chosen)), _cuts(np.cumsum(pairs))):
-        if missing and len(part):
-            yield part, _entries(patterns, ranges, part, missing)
-
-
-def _cuts(cumulated: Integers) -> Integers:
-    """Where to cut so that each part holds about `_PAIRS_AT_ONCE` pairs, or one target."""
-    return np.flatnonzero(np.diff(cumulated // _PAIRS_AT_ONCE)) + 1
-
-
-def _ranges(
-    patterns: Patterns,
-    chosen: Integers,
-    on: tuple[int, ...],
-    sources: Integers,
-    columns: tuple[int, ...],
-) -> tuple[Integers, Integers, Integers]:
-    """Sources sorted by the columns shared, and for each target the range that agrees with it."""
-    common = [p for p in on if p in columns]
-    source_keys, target_keys = number_keys(
-        [patterns.codes[sources][:, common], patterns.codes[chosen][:, common]],
-        [patterns.sizes[p] for p in common],
-    )
-    order = np.argsort(source_keys, kind="stable")
-    source_keys = source_keys[order]
-    low = np.searchsorted(source_keys, target_keys, side="left")
-    high = np.searchsorted(source_keys, target_keys, side="right")
-    return sources[order], low, high
-
-
-def _entries(
-    patterns: Patterns,
-    ranges: list[tuple[Integers, Integers, Integers]],
-    part: Integers,
-    missing: list[int],
-) -> _Entries:
-    found = [
-        (np.repeat(np.arange(len(part)), high[part] - low[part]), sources[_expand(low, high, part)])
-        for sources, low, high in ranges
+def _rules_left(rules: list[Combination], code: Integers, missing: Integers) -> list[Combination]:
+    """What the combinations say of the missing columns, as positions in `missing`; {} for one that
+    the known values have."""
+    position = {column: index for index, column in enumerate(missing.tolist())}
+    return [
+        {position[column]: value for column, value in rule.items() if column in position}
+        for rule in rules
+        if all(column in position or code[column] == value for column, value in rule.items())
     ]
-    empty = np.zeros(0, dtype=np.int64)
-    target = np.concatenate([empty, *[t for t, _ in found]])
-    source = np.concatenate([empty, *[s for _, s in found]])
-    vectors = patterns.codes[source][:, missing]
-    table = np.column_stack([target, vectors + 1])
-    (keys,) = number_keys([table], [len(part), *[patterns.sizes[p] + 1 for p in missing]])
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    weights = np.bincount(inverse.ravel(), weights=patterns.counts[source], minlength=len(first))
-    return _Entries(target[first], vectors[first], np.rint(weights).astype(np.int64))
 
 
-def _expand(low: Integers, high: Integers, part: Integers) -> Integers:
-    """The integers of [low, high) of each target of a part, one after another."""
-    lengths = high[part] - low[part]
-    starts = np.repeat(low[part] - np.cumsum(lengths) + lengths, lengths)
-    expanded: Integers = starts + np.arange(int(lengths.sum()))
-    return expanded
-
-
-def _added(
-    patterns: Patterns,
-    targets: Integers,
-    entries: _Entries,
-    missing: list[int],
+def _extreme(
+    vectors: Integers,
+    counts: Integers,
+    sizes: list[int],
     rules: list[Combination],
-    live: Booleans,
+    *,
     largest: bool,
-    work: Work,
-) -> Integers:
-    """What the best (or worst) candidate of each target adds to its settled rows."""
-    sizes = [patterns.sizes[p] for p in missing]
-    decide = _largest if largest else _smallest
-    added, decided = decide(entries, len(targets), sizes)
-    open_ = np.flatnonzero(live | ~decided)
-    starts = np.searchsorted(entries.target, open_, side="left")
-    ends = np.searchsorted(entries.target, open_, side="right")
-    for position, start, end in zip(open_.tolist(), starts, ends, strict=True):
-        given = rules_given(rules, patterns.codes[targets[position]], missing)
-        vectors, weights = entries.vectors[start:end], entries.weights[start:end]
-        found = extreme_fill(vectors, weights, sizes, given, work, largest=largest)
-        added[position] = -(2**62) if found is None else found
-    return added
+    end: float,
+) -> int:
+    """The largest or smallest number of rows that agree with one way to fill the columns.
+
+    Args:
+        vectors: (e, columns) modalities of compatible patterns, MISSING where they say nothing.
+        counts: (e,) rows of each.
+        sizes: Modalities of each column.
+        rules: Combinations that cannot be.
+        largest: Whether the largest is asked for.
+        end: When to give up, as `monotonic`.
+
+    Returns:
+        The number; INCOHERENT where no way to fill them is coherent.
+    """
+    settled = (vectors == MISSING).all(axis=1)
+    total = int(counts[settled].sum())
+    vectors, inverse = np.unique(vectors[~settled], axis=0, return_inverse=True)
+    weights = np.bincount(inverse.ravel(), counts[~settled]).astype(np.int64)
+    if math.prod(sizes) <= _FEW_KEYS:
+        several = Patterns(vectors, weights, np.zeros(0, dtype=np.int64), tuple(sizes))
+        listed, worst = potential_frequencies(several, rules, largest=largest)
+        best = int(listed.max() if largest else listed.min())
+        return INCOHERENT if best == worst else total + best
+    if not rules:
+        if largest and len(weights) <= 1:
+            return total + int(weights.sum())
+        shown = [len(np.setdiff1d(column, [MISSING])) for column in vectors.T]
+        if not largest and all(number < size for number, size in zip(shown, sizes, strict=True)):
+            return total  # a modality of each column that nobody shows
+    found = _solve(vectors, weights if largest else -weights, sizes, rules, end)
+    return INCOHERENT if found is None else total + abs(round(found))
 
 
-def _largest(entries: _Entries, targets: int, sizes: list[int]) -> tuple[Integers, Booleans]:
-    """A single missing column, or a single entry, is decided by the heaviest entry."""
-    added = np.zeros(targets, dtype=np.int64)
-    np.maximum.at(added, entries.target, entries.weights)
-    number = np.bincount(entries.target, minlength=targets)
-    return added, (number <= 1) | (len(sizes) == 1)
+def _solve(
+    vectors: Integers, gains: Integers, sizes: list[int], rules: list[Combination], end: float
+) -> float | None:
+    """The largest sum of the gains of entries that agree with one fill; None where none is
+    coherent.
 
-
-def _smallest(entries: _Entries, targets: int, sizes: list[int]) -> tuple[Integers, Booleans]:
-    """Nothing is added where each missing column has a modality that no compatible row shows."""
-    free = np.ones(targets, dtype=bool)
-    for index, size in enumerate(sizes):
-        seen = entries.vectors[:, index] != MISSING
-        pairs = entries.target[seen] * size + entries.vectors[seen, index]
-        free &= np.bincount(np.unique(pairs) // size, minlength=targets) < size
-    added = np.zeros(targets, dtype=np.int64)
-    if len(sizes) == 1:
-        least = np.full(targets, np.iinfo(np.int64).max)
-        np.minimum.at(least, entries.target, entries.weights)
-        added[~free] = least[~free]
-        return added, np.ones(targets, dtype=bool)
-    return added, free
+    One variable says of each modality whether it is chosen, and one of each entry whether it
+    agrees: at most as much as each of its modalities is chosen, and at least as all are together.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    num_choices, num_entries = int(starts[-1]), len(vectors)
+    rows: list[tuple[list[int], list[float], float, float]] = [
+        (list(range(low, high)), [1.0] * (high - low), 1.0, 1.0)
+        for low, high in pairwise(starts.tolist())
+    ]
+    for rule in rules:
+        chosen = [int(starts[column]) + value for column, value in rule.items()]
+        rows.append((chosen, [1.0] * len(rule), -np.inf, len(rule) - 1.0))
+    for entry, vector in enumerate(vectors):
+        told = np.flatnonzero(vector != MISSING)
+        chosen, own = (starts[told] + vector[told]).tolist(), num_choices + entry
+        if gains[entry] > 0:
+            rows += [([own, one], [1.0, -1.0], -np.inf, 0.0) for one in chosen]
+        else:
+            agree = [-1.0] * len(chosen)
+            rows.append(([own, *chosen], [1.0, *agree], 1.0 - len(chosen), np.inf))
+    matrix = csr_array(
+        (
+            np.concatenate([values for _, values, _, _ in rows]),
+            np.concatenate([columns for columns, _, _, _ in rows]),
+            np.cumsum([0, *(len(columns) for columns, _, _, _ in rows)]),
+        ),
+        shape=(len(rows), num_choices + num_entries),
+    )
+    made = milp(
+        np.concatenate([np.zeros(num_choices), -gains]),
+        constraints=LinearConstraint(matrix, [row[2] for row in rows], [row[3] for row in rows]),
+        integrality=np.repeat([1, 0], [num_choices, num_entries]),
+        bounds=Bounds(0, 1),
+        options={"time_limit": max(end - monotonic(), 0.0)},
+    )
+    if made.status == _INFEASIBLE:
+        return None
+    if not made.success:
+        raise TableError(
+            "too many ways to fill the missing values: the exact search was given up. Take fewer "
+            "columns or modalities at a time, or the method orthodox, which needs no search and "
+            "never counts fewer rows"
+        )
+    return float(-made.fun)
