@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decoder.candidates.lists import Candidates, metric_candidates
-    from decoder.comparison.windows import compare_windows
+    from decoder.comparison.windows import Series, compare_windows, decode_over_time
     from decoder.density.maps import (
         Density,
         DensityOptions,
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from decoder.kinds.values import write_outputs
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
     from decoder.numbers.decoding import decode_numbers
-    from decoder.numbers.tables import NumberDecoding
+    from decoder.numbers.quantities import NumberDecoding
     from decoder.options import DecodeOptions
     from decoder.pipeline import decode
     from decoder.results.tables import Decoding, Detected
-    from decoder.series.series import Series, decode_over_time
 
 _HOMES = {
     "Candidates": "decoder.candidates.lists",
@@ -40,9 +39,9 @@ _HOMES = {
     "Density": "decoder.density.maps",
     "DensityOptions": "decoder.density.maps",
     "Detected": "decoder.results.tables",
-    "NumberDecoding": "decoder.numbers.tables",
+    "NumberDecoding": "decoder.numbers.quantities",
     "NumberSeries": "decoder.numbers.changes",
-    "Series": "decoder.series.series",
+    "Series": "decoder.comparison.windows",
     "DiscoverOptions": "decoder.discovery.discovery",
     "Discovery": "decoder.discovery.discovery",
     "compare_numbers": "decoder.numbers.changes",
@@ -51,7 +50,7 @@ _HOMES = {
     "decode_flows": "decoder.flows.decoding",
     "decode_numbers": "decoder.numbers.decoding",
     "decode_numbers_over_time": "decoder.numbers.changes",
-    "decode_over_time": "decoder.series.series",
+    "decode_over_time": "decoder.comparison.windows",
     "discover": "decoder.discovery.discovery",
     "estimate_density": "decoder.density.maps",
     "estimate_density_series": "decoder.density.maps",

@@ -22,17 +22,23 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decoder.density.evidence import factor, log_evidence
-from decoder.density.field_misfit import Misfit, even_evidence, even_map, own_reserved
 from decoder.density.field_prior import (
     Belief,
     Graph,
     Prior,
     check_finite,
+    factor,
+    log_evidence,
     negative_log_posterior,
     softmax,
 )
-from decoder.density.linear_system import LevelEquations
+from decoder.density.linear_system import (
+    LevelEquations,
+    Misfit,
+    even_evidence,
+    even_map,
+    own_reserved,
+)
 from decoder.errors import ConvergenceError
 from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats

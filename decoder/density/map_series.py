@@ -21,10 +21,15 @@ import numpy as np
 from decoder.density.blocks import Blocks
 from decoder.density.cell_changes import WindowChanges, series_changes
 from decoder.density.cells import Places, slot_readings
-from decoder.density.field_misfit import Misfit, even_map, own_reserved
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import STRENGTHS, Field, fit_field
-from decoder.density.linear_system import LevelEquations, WindowReadings
+from decoder.density.linear_system import (
+    LevelEquations,
+    Misfit,
+    WindowReadings,
+    even_map,
+    own_reserved,
+)
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
 from decoder.grid_cells import location_of

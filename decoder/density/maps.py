@@ -24,7 +24,7 @@ from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.estimation.leave_one_out import WarmStarts
-from decoder.frames import to_frame
+from decoder.files import to_frame
 from decoder.grid_cells import location_of
 from decoder.model.repetition import location_repetition
 from decoder.numerics.simplex import project_simplex

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from decoder.density.evidence import factor
-from decoder.density.field_misfit import Misfit, even_map, with_reserved
-from decoder.density.field_prior import Graph, Prior
-from decoder.density.linear_system import WindowReadings
-from decoder.density.space_time_changes import ChangeTest, Released
+from decoder.density.field_prior import Graph, Prior, factor
+from decoder.density.linear_system import Misfit, WindowReadings, even_map, with_reserved
 from decoder.density.space_time_modes import Deviations, Modes, deviations_of, modes_of
 from decoder.density.space_time_strengths import (
+    ChangeTest,
     Contrasts,
+    Released,
     Strengths,
     Windows,
     contrasts_of,

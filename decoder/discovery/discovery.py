@@ -11,8 +11,14 @@ from scipy.special import ndtri
 
 from decoder.decoded_window import DecodedWindow, window_fields
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.counting import CountedStrings, count
-from decoder.discovery.search import CompletedString, decide_by_level, search, text_of
+from decoder.discovery.search import (
+    CompletedString,
+    CountedStrings,
+    count,
+    decide_by_level,
+    search,
+    text_of,
+)
 from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
 from decoder.model.counts import debias

@@ -10,12 +10,19 @@ from scipy.special import chdtrc, ndtri
 
 from decoder.decoded_window import window_fields
 from decoder.errors import DecodeError
-from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments, ratios
-from decoder.flows.space import RESERVED, FlowSpace, indicator
+from decoder.flows.space import (
+    RESERVED,
+    Answers,
+    FlowSpace,
+    SymbolCounts,
+    answers_of,
+    indicator,
+    symbol_counts,
+)
 from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
 from decoder.model.repetition import collected_repetition
 from decoder.numerics.simplex import project_simplex

@@ -17,7 +17,7 @@ from decoder.formats.known_flows import read_known_flows
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.over_time import SeriesFound, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
-from decoder.output.base_layer import BaseLayer, read_base
+from decoder.output.basemap import BaseLayer, read_base
 from decoder.output.flows_tables import (
     Columns,
     FlowPlaces,

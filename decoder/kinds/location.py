@@ -24,7 +24,7 @@ from decoder.grid_cells import cell_centre, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import MapOptions
-from decoder.output.base_layer import BaseLayer, place_name, read_base
+from decoder.output.basemap import BaseLayer, place_name, read_base
 from decoder.output.density_csv import (
     area_geometries,
     area_rows,
@@ -32,7 +32,7 @@ from decoder.output.density_csv import (
     density_features,
     density_table,
 )
-from decoder.output.density_html import map_data, view_of
+from decoder.output.density_html import map_changes, map_data, view_of
 from decoder.output.density_text import (
     NOT_APART,
     cell_km,
@@ -41,7 +41,6 @@ from decoder.output.density_text import (
     visible_text,
     window_text,
 )
-from decoder.output.map_changes import map_changes
 from decoder.output.map_data import map_json
 from decoder.progress import Note, Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot

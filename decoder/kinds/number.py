@@ -12,7 +12,7 @@ from decoder.kinds.over_time import SeriesFound, days_of, series_result
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
-from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
+from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
 from decoder.progress import Note, Progress

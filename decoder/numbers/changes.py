@@ -24,8 +24,8 @@ from decoder.errors import DecodeError
 from decoder.model.repetition import collected_repetition
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.means import strata_weights
+from decoder.numbers.quantities import NumberDecoding
 from decoder.numbers.survival import CutCounts, Survival, cut_counts, replicate_factor, survival
-from decoder.numbers.tables import NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate

@@ -11,14 +11,17 @@ from decoder.model.repetition import collected_repetition
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import (
+    Bin,
+    CurvePoint,
     Interval,
+    NumberDecoding,
+    Quantile,
     first_edge,
     of_those_with_data,
     quantile_ends,
     unit,
 )
 from decoder.numbers.survival import Survival, cut_counts, survival
-from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding, Quantile
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate

@@ -16,8 +16,7 @@ from decoder.files import finite
 from decoder.flows.space import cell_metres
 from decoder.flows.tables import FlowDecoding, ShareTable
 from decoder.options import FlowOptions
-from decoder.output.base_layer import BaseLayer, place_name
-from decoder.output.basemap import distance_km
+from decoder.output.basemap import BaseLayer, distance_km, place_name
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import METRES, Flow

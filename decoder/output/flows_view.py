@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from decoder.grid_cells import cell_outline, unrolled
-from decoder.output.base_layer import BaseLayer
-from decoder.output.basemap import bundled_source
+from decoder.output.basemap import BaseLayer, bundled_source
 from decoder.output.charts import forest
 from decoder.output.density_csv import DECIMALS
 from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare

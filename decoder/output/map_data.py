@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from decoder.density.areas import Areas
-from decoder.output.base_layer import BaseLayer
-from decoder.output.basemap import View, surroundings
+from decoder.output.basemap import BaseLayer, View, surroundings
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
 

@@ -13,8 +13,8 @@ from scipy.special import ndtri
 from decoder.candidates.lists import Candidates
 from decoder.decoded_window import window_fields
 from decoder.estimation.estimate import Estimate
-from decoder.inference.alike_candidates import alike_candidates
 from decoder.inference.diagnostics import (
+    alike_candidates,
     cohort_residuals,
     detectable_share,
     signal_explained,
@@ -26,7 +26,7 @@ from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping
 from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
-from decoder.results.forgeries import Forged, unknown
+from decoder.results.forgeries import forged
 from decoder.results.selective_intervals import EVEN_ODDS, FoundIntervals
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
 from decoder.results.warnings import AlikeValues, Facts, left_out, plain_warnings, why_nothing
@@ -43,7 +43,6 @@ class StepResults:
     p: Floats
     decision: ListDecision
     intervals: FoundIntervals
-    forged: Forged | None = None
 
 
 def assemble(
@@ -143,7 +142,8 @@ def _table(
     candidates: Candidates, options: DecodeOptions, answer: StepResults, grouping: Grouping
 ) -> CandidateTable:
     estimate, back = answer.estimate, grouping.back
-    decision, bounds = answer.decision, answer.forged or unknown(len(estimate.shares))
+    decision = answer.decision
+    bounds = forged(answer.observed, estimate, decision.detected, answer.intervals.low)
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.decoded_window import DecodedWindow
-from decoder.frames import to_frame
+from decoder.files import to_frame
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from decoder.inference.alike_candidates import Alike
-from decoder.inference.diagnostics import balance_p_value
+from decoder.inference.diagnostics import Alike, balance_p_value
 from decoder.inference.impossible_counts import Impossible
 from decoder.results.tables import Diagnostics, Summary, join_group
 from decoder.tables.format import percent, short

@@ -9,11 +9,16 @@ from scipy.optimize import minimize
 
 from decoder.density import gaussian_field as field
 from decoder.density.cells import cell_laplacian, value_positions
-from decoder.density.field_misfit import Misfit, even_map
 from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
 from decoder.density.levels import LevelEstimate, reconcile
-from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
+from decoder.density.linear_system import (
+    LevelEquations,
+    Misfit,
+    design_of,
+    even_map,
+    read_aggregate,
+)
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend
 from decoder.numerics.simplex import project_simplex

@@ -18,8 +18,7 @@ from decoder.kinds.pair import KIND, joint_result
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
 from decoder.numerics.simplex import contrasts
-from decoder.pairs.decoding import _counts, decode_pairs
-from decoder.pairs.model import PairCounts, chi_squared, fit_pair
+from decoder.pairs.decoding import PairCounts, _counts, chi_squared, decode_pairs, fit_pair
 from decoder.pairs.table import side_sums
 from decoder.progress import silent
 from decoder.typing import Floats

@@ -11,15 +11,17 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from decoder.density.cells import cell_laplacian, slot_readings, value_positions
-from decoder.density.field_misfit import (
-    LEAST_RESERVED,
-    Misfit,
-    even_evidence,
-    with_reserved,
-)
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
+from decoder.density.linear_system import (
+    LEAST_RESERVED,
+    LevelEquations,
+    Misfit,
+    design_of,
+    even_evidence,
+    read_aggregate,
+    with_reserved,
+)
 from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import map_windows
 from decoder.density.maps import estimate_density_series

@@ -10,9 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from decoder.output.density_html import map_data
+from decoder.output.density_html import changes_view, map_data
 from decoder.output.jinja import page_environment
-from decoder.output.map_changes import changes_view
 from decoder.output.map_data import map_json
 from decoder.output.map_picture import map_picture
 from decoder.output.palette import THEMES, change_positions, rgb
