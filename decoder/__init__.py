@@ -32,35 +32,23 @@ if TYPE_CHECKING:
     from decoder.pipeline import decode
     from decoder.results.tables import Decoding, Detected
 
-_HOMES = {
-    "Candidates": "decoder.candidates.lists",
-    "DecodeOptions": "decoder.options",
-    "Decoding": "decoder.results.tables",
-    "Density": "decoder.density.maps",
-    "DensityOptions": "decoder.density.maps",
-    "Detected": "decoder.results.tables",
-    "NumberDecoding": "decoder.numbers.quantities",
-    "NumberSeries": "decoder.numbers.changes",
-    "Series": "decoder.comparison.windows",
-    "DiscoverOptions": "decoder.discovery.discovery",
-    "Discovery": "decoder.discovery.discovery",
-    "compare_numbers": "decoder.numbers.changes",
-    "compare_windows": "decoder.comparison.windows",
-    "decode": "decoder.pipeline",
-    "decode_flows": "decoder.flows.decoding",
-    "decode_numbers": "decoder.numbers.decoding",
-    "decode_numbers_over_time": "decoder.numbers.changes",
-    "decode_over_time": "decoder.comparison.windows",
-    "discover": "decoder.discovery.discovery",
-    "estimate_density": "decoder.density.maps",
-    "estimate_density_series": "decoder.density.maps",
-    "metric_candidates": "decoder.candidates.lists",
-    "write_outputs": "decoder.kinds.values",
-    "write_result": "decoder.kinds.run",
-    "decode_counts": "decoder.kinds.run",
-    "Question": "decoder.kinds.result",
-    "Result": "decoder.kinds.result",
+_NAMES = {  # by the module that holds them
+    "decoder.candidates.lists": "Candidates metric_candidates",
+    "decoder.comparison.windows": "Series compare_windows decode_over_time",
+    "decoder.density.maps": "Density DensityOptions estimate_density estimate_density_series",
+    "decoder.discovery.discovery": "DiscoverOptions Discovery discover",
+    "decoder.flows.decoding": "decode_flows",
+    "decoder.kinds.result": "Question Result",
+    "decoder.kinds.run": "decode_counts write_result",
+    "decoder.kinds.values": "write_outputs",
+    "decoder.numbers.changes": "NumberSeries compare_numbers decode_numbers_over_time",
+    "decoder.numbers.decoding": "decode_numbers",
+    "decoder.numbers.quantities": "NumberDecoding",
+    "decoder.options": "DecodeOptions",
+    "decoder.pipeline": "decode",
+    "decoder.results.tables": "Decoding Detected",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Candidates",

@@ -15,7 +15,7 @@ from decoder.estimation.estimate import Estimate, by_bit, by_boolean, by_cavity,
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.inference.diagnostics import undeclared_repetition
 from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
-from decoder.inference.multiple_testing import decide_apart
+from decoder.inference.multiple_testing import decide
 from decoder.model.counts import Observed, observe
 from decoder.model.design_matrix import Grouping, same_positions
 from decoder.model.repetition import repetition
@@ -23,9 +23,10 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
-from decoder.results.build import StepResults, assemble, cohort_scores, with_left_out
+from decoder.results.build import assemble, cohort_scores, with_left_out
 from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import Decoding
+from decoder.results.warnings import StepResults
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 
@@ -110,8 +111,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
     """Fit, test each candidate, correct for their number, and give intervals."""
     observed, estimate = _repeated(problem, fit(problem.observed), fit)
     p, options = estimate.p_values, problem.options
-    decision = decide_apart(
-        problem.reserved,
+    decision = decide(
         p,
         estimate.local_fdr,
         options.correction,
@@ -119,6 +119,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         options.largest_p,
         problem.weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
+        alone=problem.reserved,
     )
     intervals = selected_intervals(estimate, decision, options)
     answer = StepResults(observed, estimate, p, decision, intervals)

@@ -61,27 +61,17 @@ class WindowMap:
     changes: WindowChanges | None = None
 
 
-def map_windows(
-    windows: Sequence[Sequence[Aggregate]],
-    places: Places,
-    belief: Belief | None,
-    repeats: float | None,
-) -> list[WindowMap]:
-    """Map one or more windows of one slot, each given as its aggregates from coarse to fine.
-
-    belief, repeats: as in `DensityOptions`.
-    """
-    return list(window_maps(windows, places, belief, repeats))
-
-
 def window_maps(
     windows: Sequence[Sequence[Aggregate]],
     places: Places,
     belief: Belief | None,
     repeats: float | None,
 ) -> Iterator[WindowMap]:
-    """Yield the maps of the windows as `map_windows` lists them; a window that is fitted alone
-    is fitted when its turn comes."""
+    """Map one or more windows of one slot, each given as its aggregates from coarse to fine.
+
+    A window that is fitted alone is fitted when its turn comes. belief, repeats: as in
+    `DensityOptions`.
+    """
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
         yield _alone(readings[0], places, belief, "field")

@@ -190,7 +190,16 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
     """
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
-    return [mode for plans in _PLANS.values() for mode in plans(budget, periods, cohorts, no_data)]
+    reserved = 2 if no_data else 1
+    caps = [cap for cap in CAPS if cap > reserved and periods > 1]
+    makers = [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
+    makers += [partial(_symbols, number, budget, cohorts) for number in SYMBOLS]
+    least, most = mode_named("window").windows
+    if least <= periods <= most:
+        makers.append(partial(_window, budget, periods, cohorts))
+    if periods == 1:
+        makers.append(partial(_once, budget, cohorts))
+    return list(_possible(makers))
 
 
 def _possible(makers: Sequence[Callable[[], Mode]]) -> Iterator[Mode]:
@@ -214,27 +223,6 @@ def predict(
         reports = devices / (mode.turns * (1 if mode.memoises else slots))
         found.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
     return sorted(found, key=lambda one: one.error.total_variation)
-
-
-def _memo_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:
-    """Filters, if a permanent response is used more than once, and symbols."""
-    reserved = 2 if no_data else 1
-    caps = [cap for cap in CAPS if cap > reserved and periods > 1]
-    filters = [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
-    return _possible([*filters, *(partial(_symbols, one, budget, cohorts) for one in SYMBOLS)])
-
-
-def _window_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:  # noqa: ARG001
-    """One report in all the periods."""
-    least, most = mode_named("window").windows
-    if not least <= periods <= most:
-        return iter(())
-    return _possible([partial(_window, budget, periods, cohorts)])
-
-
-def _once_plans(budget: float, periods: int, cohorts: int, no_data: bool) -> Iterator[Mode]:  # noqa: ARG001
-    """One report for the one map."""
-    return _possible([partial(_once, budget, cohorts)] if periods == 1 else [])
 
 
 def _filter(cap: int, places: int, budget: float, cohorts: int) -> Mode:
@@ -274,7 +262,3 @@ def _dials(epsilon: float) -> tuple[float, float]:
 
 def _epsilon_keys(epsilon: float) -> str:
     return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"
-
-
-Plans = Callable[[float, int, int, bool], Iterator[Mode]]  # budget, periods, cohorts, no_data
-_PLANS: dict[str, Plans] = {"memo": _memo_plans, "window": _window_plans, "once": _once_plans}

@@ -32,9 +32,7 @@ class ShareTable:
 
     def at(self, rows: Any) -> ShareTable:
         """Some of the rows."""
-        return ShareTable(
-            self.estimate[rows], self.std_error[rows], self.low[rows], self.high[rows]
-        )
+        return ShareTable(*(part[rows] for part in vars(self).values()))
 
     def followed_by(self, other: ShareTable) -> ShareTable:
         """These rows, then those of another table."""

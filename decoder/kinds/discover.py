@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredRes
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
-from decoder.tables.paging import TablePage, TableQuery, page_of
+from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.reading import Row, read_table
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -158,19 +158,6 @@ def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class DiscoveredRow:
-    """A string that was found, fit to be shown. id: stands for it in a form.
-
-    role: what else the row says of it, in brackets, or nothing.
-    """
-
-    id: str
-    text: str
-    role: str
-    row: FoundString
-
-
 def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
     """The variables of `result_discover.html.j2`.
 
@@ -179,13 +166,11 @@ def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any
         query: the rows to show; the order is theirs, largest share first.
     """
     rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
-    shown = [{"string": shown_string(row), "id": name, "row": row} for name, row in rows]
-    page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
-    listed = [DiscoveredRow(one["id"], one["string"], role(one["row"]), one["row"])
-              for one in page.rows]  # fmt: skip
+    shown = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
+             for name, row in rows]  # fmt: skip
     return {
         "found": found,
-        "table": TablePage(listed, page.matching, page.total, page.query),
+        "table": page_of(shown, "string", replace(query, sort="", all=False)),
         "level": f"{100 * found['options']['level']:g} %",
         "alpha": f"{100 * found['options']['alpha']:g} %",
     }

@@ -19,7 +19,7 @@ from decoder.options import DecodeOptions
 from decoder.output.charts import Axis, Tick, axis_step, tick_text
 from decoder.output.series_view import latest, series_view, windows_between
 from decoder.tables.format import days
-from decoder.tables.paging import TablePage, TableQuery, page_of
+from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
@@ -221,15 +221,6 @@ def comparison(series: Result) -> Result:
     )
 
 
-@dataclass(frozen=True)
-class DifferencePage:
-    """A page of differences and the picture's axis: places in percent of its width."""
-
-    table: TablePage
-    ticks: tuple[Tick, ...]
-    marks: tuple[tuple[float, float, float], ...]
-
-
 def compare_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
     """The variables of `result_compare.html.j2`: what changed first, the surest first."""
     alpha = content["alpha"]
@@ -253,7 +244,8 @@ def _group(row: Mapping[str, Any], alpha: float) -> str:
     return MORE if row["difference"] > 0 else LESS
 
 
-def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePage:
+def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any]:
+    """A page of differences and the axis of their picture, in percent of its width."""
     groups = (MORE, LESS, UNCHANGED)
     ordered = sorted(
         rows,
@@ -271,7 +263,7 @@ def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePag
         Tick(50, _points(0, step)),
         Tick(100, f"+{_points(end, step)}"),
     )
-    return DifferencePage(table, ticks, marks)
+    return {"table": table, "ticks": ticks, "marks": marks}
 
 
 def _points(share: float, step: float) -> str:

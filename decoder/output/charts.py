@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from decoder.tables.format import short
 
@@ -205,50 +205,25 @@ def runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
     return [run for run in found if run]
 
 
-@dataclass(frozen=True)
-class ForestRow:
-    """One value of a forest plot; `true_at` is None if the truth is unknown."""
-
-    label: str
-    at: float
-    low_at: float
-    high_at: float
-    true_at: float | None
-    share: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Forest:
-    """Estimates with intervals, one row a value, in percent of the width."""
-
-    rows: tuple[ForestRow, ...]
-    ticks: tuple[Tick, ...]
-
-
-def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> Forest:
-    """Lay out shares with their intervals on a linear axis that starts at 0.
+def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> dict[str, Any]:
+    """Lay out shares with their intervals, one row a value, on a linear axis that starts at 0.
 
     Args:
         rows: Label, share, low and high end, and the true share or None.
+
+    Returns:
+        `rows`, each with its numbers and, in percent of the width, their places; and `ticks`.
     """
     largest = max((end for row in rows for end in row[3:] if end is not None), default=0.0)
     axis, ticks = share_axis(largest or 1.0, 0, 100)
-    laid = tuple(
-        ForestRow(
-            label=short(label, MAX_LABEL),
-            at=axis.at(share),
-            low_at=axis.at(low),
-            high_at=axis.at(high),
-            true_at=None if true is None else axis.at(true),
-            share=share,
-            low=low,
-            high=high,
-        )
+    laid = [
+        {"label": short(label, MAX_LABEL), "share": share, "low": low, "high": high,
+         "at": axis.at(share), "low_at": axis.at(low), "high_at": axis.at(high),
+         "true_at": None if true is None else axis.at(true)}
         for label, share, low, high, true in rows
-    )
-    return Forest(laid, tuple(Tick(one.at, one.text, bool(i % 2)) for i, one in enumerate(ticks)))
+    ]  # fmt: skip
+    marks = [Tick(one.at, one.text, bool(i % 2)) for i, one in enumerate(ticks)]
+    return {"rows": laid, "ticks": marks}
 
 
 @dataclass(frozen=True)

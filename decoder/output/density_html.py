@@ -13,7 +13,16 @@ from decoder.comparison.differences import Differences, RelativeChanges, relativ
 from decoder.density.areas import AreaShares
 from decoder.density.maps import LEAST_IN_BOX, Density
 from decoder.grid_cells import cell_centre, unrolled
-from decoder.output.basemap import BaseLayer, bundled_source, place_name
+from decoder.output.basemap import (
+    PLACES,
+    UNIT,
+    BaseLayer,
+    area_outlines,
+    bundled_source,
+    counted,
+    map_ground,
+    place_name,
+)
 from decoder.output.density_text import (
     cell_km,
     grid_text,
@@ -23,7 +32,6 @@ from decoder.output.density_text import (
     visible_notes,
     window_text,
 )
-from decoder.output.map_data import PLACES, UNIT, area_outlines, counted, map_ground
 from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import (
     DETECTED_FROM,

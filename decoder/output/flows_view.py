@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from decoder.grid_cells import cell_outline, unrolled
-from decoder.output.basemap import BaseLayer, bundled_source
+from decoder.output.basemap import UNIT, BaseLayer, bundled_source, counted, map_ground, map_json
 from decoder.output.charts import forest
 from decoder.output.density_csv import DECIMALS
 from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
-from decoder.output.map_data import UNIT, counted, map_ground, map_json
 from decoder.output.map_picture import map_picture
 from decoder.tables.format import days, percent
 from decoder.tables.paging import TableQuery, page_of

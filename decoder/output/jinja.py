@@ -13,21 +13,10 @@ from importlib.resources import files
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from decoder.output.palette import PICTURE_STEPS, THEMES, css_colours
-from decoder.tables.format import (
-    count,
-    days,
-    fraction,
-    interval,
-    p_text,
-    percent,
-    points,
-    points_interval,
-    short,
-    signed_interval,
-    signed_percent,
-)
+from decoder.tables import format as texts
 
-_FILTERS = (count, fraction, p_text, percent, points, short, signed_percent)
+_FILTERS = ("count", "fraction", "p_text", "percent", "points", "short", "signed_percent")
+_FUNCTIONS = ("days", "interval", "points_interval", "signed_interval")
 
 
 @cache
@@ -46,13 +35,10 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {one.__name__: one for one in _FILTERS}
+    environment.filters |= {name: getattr(texts, name) for name in _FILTERS}
+    environment.globals |= {name: getattr(texts, name) for name in _FUNCTIONS}
     environment.globals |= {
         "assets": assets,
-        "days": days,
-        "interval": interval,
-        "points_interval": points_interval,
-        "signed_interval": signed_interval,
         "script": script,
         "stylesheet": stylesheet,
         "flow_stylesheet": flow_stylesheet,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, helmert
 from scipy.special import chdtrc
 
 from decoder.candidates.lists import Candidates, listed_positions, metric_candidates
@@ -17,7 +17,7 @@ from decoder.errors import DecodeError, ImproperError
 from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
 from decoder.model.repetition import repetition
-from decoder.numerics.simplex import contrasts, project_simplex
+from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.pairs.table import MAX_CELLS, Independence, JointTable, joint_table, margins, side_sums
@@ -171,7 +171,7 @@ def pair_independence(fit: PairFit, level: float) -> Independence:
     first, second = side_sums(shape, 0), side_sums(shape, 1)
     estimated = np.outer(table.sum(axis=1), table.sum(axis=0))
     departure = table - estimated + first @ null @ second.T
-    basis = np.kron(contrasts(shape[0]), contrasts(shape[1]))
+    basis = np.kron(helmert(shape[0]).T, helmert(shape[1]).T)
     change = np.eye(table.size)
     change -= np.kron(np.eye(shape[0]), columns[:, None]) @ first
     change -= np.kron(rows[:, None], np.eye(shape[1])) @ second

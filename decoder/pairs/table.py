@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
 from decoder.decoded_window import DecodedWindow, window_fields
 from decoder.inference.intervals import fieller
-from decoder.numerics.simplex import contrasts, project_simplex
+from decoder.numerics.simplex import project_simplex
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.pair_kind import Pair
@@ -255,7 +256,7 @@ def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
     Returns the matrix W of those contrasts, (M, M - 1), and the one, of the same shape, that takes
     W'd back to the departures d of sum 0.
     """
-    basis = contrasts(len(margin))
+    basis = helmert(len(margin)).T
     width = np.maximum(margin, LEAST_MARGIN / len(margin))
     root = np.linalg.cholesky((basis.T * width) @ basis)
     return np.linalg.solve(root, basis.T).T, basis @ root
