@@ -16,9 +16,8 @@ from decoder.estimation.leave_one_out import WarmStarts
 from decoder.inference.diagnostics import undeclared_repetition
 from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
 from decoder.inference.multiple_testing import decide
-from decoder.model.counts import Observed, observe
+from decoder.model.counts import Observed, observe, repetition
 from decoder.model.design_matrix import Grouping, same_positions
-from decoder.model.repetition import repetition
 from decoder.numerics.bit_tensor import Positions
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions

@@ -66,35 +66,27 @@ def cell_estimates(
     estimate, error, warnings = table.estimate, table.std_error, decoding.warnings
     low = np.where(table.detected, table.selected_low, table.low)
     high = np.where(table.detected, table.selected_high, table.high)
-    excess = _excess_cells(aggregate, candidates)
+    excess, too_short = _crowding(aggregate, candidates)
     if excess > 0:
         warnings += _crowded(len(estimate), excess)
-    if _addresses_too_short(aggregate, candidates):
+    if too_short:
         low, high = np.zeros_like(low), np.maximum(high, _allowed(aggregate, candidates, decoding))
         warnings += _not_located(aggregate.params, len(estimate))
     low = np.where(table.detected, np.maximum(low, LEAST), low)
     return CellEstimates(estimate, error, low.clip(0, 1), high.clip(0, 1), table.detected, warnings)
 
 
-def _excess_cells(aggregate: Aggregate, candidates: Candidates) -> int:
-    """By how many the cells outnumber what their regression has to read; 0 if not crowded."""
+def _crowding(aggregate: Aggregate, candidates: Candidates) -> tuple[int, bool]:
+    """By how many the cells outnumber what their regression has to read, 0 if not crowded; and
+    whether the bits of a cell in all cohorts name fewer lists than there are of heavy cells."""
     params = aggregate.params
     if candidates.direct(params):
-        return 0
+        return 0, False
     cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
-    free = params.num_bits - bool(params.scheme.symbols)
-    numbers = cohorts * free
-    return max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
-
-
-def _addresses_too_short(aggregate: Aggregate, candidates: Candidates) -> bool:
-    """Whether the bits of a cell in all cohorts name fewer lists than there are of heavy cells."""
-    params = aggregate.params
-    if candidates.direct(params):
-        return False
-    cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
+    numbers = cohorts * (params.num_bits - bool(params.scheme.symbols))
     digits = cohorts * params.num_hashes * math.log2(max(params.num_bits, 2))
-    return digits < HEAVY * math.log2(len(candidates))
+    excess = max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
+    return excess, digits < HEAVY * math.log2(len(candidates))
 
 
 def _allowed(aggregate: Aggregate, candidates: Candidates, decoding: Decoding) -> Floats:

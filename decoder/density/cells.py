@@ -16,7 +16,7 @@ from decoder.candidates.lists import Candidates
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.errors import DecodeError
 from decoder.grid_cells import cell_outline, join_pair, location_of, parent_cell
-from decoder.model.repetition import location_repetition
+from decoder.model.counts import location_repetition
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import OTHER, RESERVED, Point

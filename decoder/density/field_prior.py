@@ -22,7 +22,6 @@ from scipy.linalg import lapack
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 
-from decoder.errors import ConvergenceError
 from decoder.numerics.bit_tensor import compiled
 from decoder.typing import Floats
 
@@ -123,15 +122,6 @@ def negative_log_posterior(
         return value + 0.5 * float(centred @ pull), slope
 
     return objective
-
-
-def check_finite(loss: float) -> None:
-    """Raise ConvergenceError unless a fit ended at a finite value."""
-    if not np.isfinite(loss):
-        raise ConvergenceError(
-            "a map has no finite fit; check that the counts, the parameters and the cells "
-            "belong together"
-        )
 
 
 def factor(matrix: Any) -> Any:

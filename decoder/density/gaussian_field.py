@@ -26,7 +26,6 @@ from decoder.density.field_prior import (
     Belief,
     Graph,
     Prior,
-    check_finite,
     factor,
     log_evidence,
     negative_log_posterior,
@@ -306,7 +305,11 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
         start, loss, steps = descend(objective, start, metric, _TOLERANCE, _STEPS)
         if steps < _STEPS:
             break
-    check_finite(loss)
+    if not np.isfinite(loss):
+        raise ConvergenceError(
+            "a map has no finite fit; check that the counts, the parameters and the cells belong "
+            "together"
+        )
     return Field(softmax(start), prior.centred(start), belief, loss)
 
 

@@ -25,7 +25,7 @@ from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
 from decoder.grid_cells import location_of
-from decoder.model.repetition import location_repetition
+from decoder.model.counts import location_repetition
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import (
@@ -42,6 +42,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
+_COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
 LEAST_IN_BOX = 1e-9  # shares of those in the box are divided by it
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
@@ -124,9 +125,8 @@ class Density:
         Reserved values stay.
         """
         places = self.places.showing(cells)
-        names = ("shares", "estimate", "std_error", "low", "high", "detected")
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
-        rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
+        rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
         rows["changes"] = self.changes and self.changes.of(listed)
         rows["since"] = tuple(one.of(listed) for one in self.since)
@@ -139,8 +139,8 @@ class Density:
 
     def to_frame(self) -> Any:
         """Return one row a cell as a pandas.DataFrame. Raises OutputError without pandas."""
-        names = ("shares", "estimate", "std_error", "low", "high", "detected")
-        columns = {"cell": self.cells, **{name: getattr(self, name).tolist() for name in names}}
+        columns = {"cell": self.cells}
+        columns |= {name: getattr(self, name).tolist() for name in _COLUMNS}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return to_frame(rows, list(columns))
 
@@ -288,6 +288,7 @@ def _assemble(
     finest = aggregates[-1]
     listed = places.candidates(len(places.values) - 1, finest.params)
     cells = cell_estimates(finest, listed, decoding)
+    warnings = (*missing_levels(aggregates), *made.doubts, *cells.warnings)
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -295,16 +296,11 @@ def _assemble(
         num_reports=sum(aggregate.num_reports for aggregate in aggregates),
         places=places,
         shares=made.shares,
-        estimate=cells.estimate,
-        std_error=cells.std_error,
-        low=cells.low,
-        high=cells.high,
-        detected=cells.detected,
+        **cells._replace(warnings=warnings)._asdict(),
         detectable_share=decoding.summary.detectable_share,
         repetition=decoding.summary.repetition,
         options=options,
         belief=made.belief,
-        warnings=(*missing_levels(aggregates), *made.doubts, *cells.warnings),
         source=made.source,
         check=made.check,
         changes=_changes(made, options, len(places.reserved)),

@@ -21,9 +21,8 @@ from decoder.discovery.search import (
 )
 from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
-from decoder.model.counts import debias
+from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
-from decoder.model.repetition import repetition
 from decoder.numerics.threads import one_thread
 from decoder.options import DEFAULT_CROWD, Levels
 from decoder.progress import Progress, silent

@@ -23,8 +23,9 @@ from decoder.flows.space import (
     indicator,
     symbol_counts,
 )
-from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
-from decoder.model.repetition import collected_repetition
+from decoder.flows.tables import FlowDecoding, QuestionCheck
+from decoder.inference.intervals import ShareTable
+from decoder.model.counts import collected_repetition
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions

@@ -107,10 +107,16 @@ def discovery_result(found: Discovery) -> Result:
         "warnings": [],
     }
     options = found.options
+    rows = [
+        (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
+         row.p_adjusted, "yes" if row.whole else "no", row.declared,
+         "" if row.whole else BEGINNING)
+        for row in found.found
+    ]  # fmt: skip
     return Result(
         _content(found),
         summary,
-        (STRINGS.of_rows(_rows(found)),),
+        (STRINGS.of_rows(rows),),
         manifest=manifest_of(found, options, crowd=options.crowd),
         notes=(*statement(found), *([REVIEW] if found.found else [])),
     )
@@ -136,15 +142,6 @@ def _content(discovery: Discovery) -> dict[str, Any]:
         "published",
         "found": [{"id": string_id(row)} | asdict(row) for row in discovery.found],
     }
-
-
-def _rows(discovery: Discovery) -> list[tuple[Any, ...]]:
-    return [
-        (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
-         row.p_adjusted, "yes" if row.whole else "no", row.declared,
-         "" if row.whole else BEGINNING)
-        for row in discovery.found
-    ]  # fmt: skip
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:

@@ -105,7 +105,7 @@ class SeriesFound:
 
     windows: Sequence[Aggregate | DecodedWindow]
     quantities: Sequence[str]
-    shares: Sequence[Sequence[Sequence[float]]]
+    shares: Sequence[Sequence[Any]]
     changes: Sequence[WindowChange]
     means: Sequence[Mapping[str, Any]] = ()
     unit: str = ""

@@ -21,7 +21,7 @@ from decoder.comparison.differences import (
     window_pairs,
 )
 from decoder.errors import DecodeError
-from decoder.model.repetition import collected_repetition
+from decoder.model.counts import collected_repetition
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.means import strata_weights
 from decoder.numbers.quantities import NumberDecoding
@@ -90,7 +90,7 @@ def compare_numbers(
     plain = [curve.covariance / curve.kappa for curve in (first, second)]
     variances = kappa * (np.diag(plain[0]) + np.diag(plain[1]))
     number = first.counts.number
-    names = [_name(cut) for cut in number.asked]
+    names = [ANY_DATA if math.isinf(cut) else f"{cut:.10g}" for cut in number.asked]
     shown = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
     rows = [(names[j], difference[j], variances[j]) for j in shown]
     if number.ask == "mean":
@@ -136,10 +136,6 @@ def _factor(
         return max(curve.kappa for _, curve in sides), math.inf
     least = 4 * mechanism.p2 * mechanism.q2 / PROBABILITY_SCALE**2  # of a variance of 1/4, the most
     return max(least, measured[0]), measured[1]
-
-
-def _name(cut: float) -> str:
-    return ANY_DATA if math.isinf(cut) else f"{cut:.10g}"
 
 
 def _mean_row(

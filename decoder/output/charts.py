@@ -19,6 +19,7 @@ Corners = tuple[tuple[float, float], ...]
 Shares = tuple[float, float, float]  # share, low, high
 Value = TypeVar("Value")
 
+MAX_SIDE = 20  # values of each side of a heat map
 MAX_LABEL = 300  # letters; the page cuts at the width
 _LABEL_WIDTH = 65  # of one label on an axis of a plot, at least
 
@@ -288,3 +289,11 @@ def tick_text(share: float, step: float) -> str:
 def _count_text(number: float, _: float) -> str:
     """At most seven letters: 250, 12,500, 1.5 M."""
     return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
+
+
+def heat_square(
+    share: float, top: float, text: str, title: str, *, detected: bool
+) -> dict[str, Any]:
+    """A square of a heat map: its strength from 0 to 9, by its share of the largest one."""
+    strength = min(9, int(10 * math.sqrt(max(share, 0.0) / top)))
+    return {"strength": strength, "detected": detected, "text": text, "title": title}

@@ -53,9 +53,11 @@ def decoding_view(
         "forest": forest([(row.value, row.share, row.low, row.high, row.true_share)
                           for row in shown[:MOST_MARKS]]) if shown else None,
         "known": known,
-        "covered": sum(_is_covered(row) for row in detected),
+        "covered": sum(row.low <= row.true_share <= row.high for row in detected
+                       if row.true_share is not None),
         "false_found": sum(row.true_share == 0.0 for row in detected),
-        "weakest": min((row for row in detected if row.forged >= 0), key=_forged, default=None),
+        "weakest": min((row for row in detected if row.forged >= 0),
+                       key=lambda row: row.forged, default=None),
         "level": f"{100 * manifest['level']:g} %",
         "promise": PROMISES[correction].format(level=f"{100 * alpha:g} %"),
         "p_heading": p_heading(correction),
@@ -66,14 +68,6 @@ def decoding_view(
         "checked": not all(map(math.isnan, z)),
         "odd_cohorts": [(cohort, round(z[cohort], 1)) for cohort in odd],
     }  # fmt: skip
-
-
-def _forged(row: Detected) -> float:
-    return row.forged
-
-
-def _is_covered(row: Detected) -> bool:
-    return row.true_share is not None and row.low <= row.true_share <= row.high
 
 
 def _detected(rows: Sequence[Mapping[str, Any]]) -> list[Detected]:

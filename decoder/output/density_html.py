@@ -50,25 +50,28 @@ BUSIEST = 10  # cells of the page's table
 def view_of(data: dict[str, Any]) -> dict[str, Any]:
     """The variables of `map_view.html.j2`: texts, and the table of the first map."""
     one = first_shown(data)
-    detected, shares = set(one["detected"]), one["share"]
     inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
-    order = sorted(range(len(shares)), key=lambda i: (i not in detected, -shares[i]))[:BUSIEST]
+    shares = [share * data["unit"] for share in one["share"]]
     rows = [
-        {
-            "name": data["names"][i],
-            "called": data["called"].get(i, data["called"].get(str(i), "")),
-            "detected": i in detected,
-            "share": shares[i] * data["unit"],
-            "in_box": shares[i] * data["unit"] / inside,
-            "low": one["low"][i] * data["unit"],
-            "high": one["high"][i] * data["unit"],
-        }
-        for i in order
+        row | {"share": shares[i], "in_box": shares[i] / inside} for i, row in _largest_rows(data)
     ]
     shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
     shown["no_data"] = "no_data" in one
     shown["areas"] = one.get("areas", [])
     return {"shown": shown, "picture": map_picture(data), "texts": data["texts"]}
+
+
+def _largest_rows(data: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Number and row of the cells of the first map: detected ones first, then by size."""
+    one, called = first_shown(data), data["called"]
+    detected, shares = set(one["detected"]), one["share"]
+    order = sorted(range(len(shares)), key=lambda i: (i not in detected, -abs(shares[i])))
+    return [
+        (i, {"name": data["names"][i], "called": called.get(i, called.get(str(i), "")),
+             "detected": i in detected, "low": one["low"][i] * data["unit"],
+             "high": one["high"][i] * data["unit"]})
+        for i in order[:BUSIEST]
+    ]  # fmt: skip
 
 
 def first_view(maps: Sequence[Density]) -> int:
@@ -187,7 +190,6 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     return {i: name for i, name in named.items() if name}
 
 
-MOST_ROWS = 10  # of the table that stands before the script runs
 MOST_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
 _DIGITS = 4  # of relative changes: hundredths of a per cent
 
@@ -294,21 +296,10 @@ def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
     shown = [each for each in data["maps"] if each.get("base") in (None, data["reference"])]
     data = {**data, "maps": shown}
     one = first_shown(data)
-    detected, unit, relative = set(one["detected"]), data["unit"], one.get("relative", {})
-    order = sorted(
-        range(len(one["share"])), key=lambda i: (i not in detected, -abs(one["share"][i]))
-    )
+    relative = one.get("relative", {})
     rows = [
-        {
-            "name": data["names"][i],
-            "called": data["called"].get(str(i), ""),
-            "detected": i in detected,
-            "change": one["share"][i] * unit,
-            "low": one["low"][i] * unit,
-            "high": one["high"][i] * unit,
-            "relative": relative.get(str(i)),
-        }
-        for i in order[:MOST_ROWS]
+        row | {"change": one["share"][i] * data["unit"], "relative": relative.get(str(i))}
+        for i, row in _largest_rows(data)
     ]
     counts = [{"slot": each["slot"], "window": each["window"], "changed": len(each["detected"])}
               for each in shown]  # fmt: skip

@@ -14,7 +14,8 @@ import numpy as np
 
 from decoder.files import finite
 from decoder.flows.space import cell_metres
-from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.flows.tables import FlowDecoding
+from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
 from decoder.output.basemap import BaseLayer, distance_km, place_name
 from decoder.typing import Floats, Indices
@@ -45,6 +46,14 @@ class FlowPlaces:
     def centres(self) -> tuple[Point, ...]:
         """Latitude and longitude of each cell's centre, the longitude from -180 to 180."""
         return tuple((north, east - 360 * round(east / 360)) for north, east in self.flow.centres)
+
+    @property
+    def points(self) -> dict[str, dict[str, Point]]:
+        """The centers by the name of a cell and of a zone, for the tables `flows` and `zones`."""
+        return {
+            "flows": dict(zip(self.flow.cells, self.centres, strict=True)),
+            "zones": dict(zip(self.flow.zones, self.zone_centres, strict=True)),
+        }
 
     @cached_property
     def cell_names(self) -> tuple[str, ...]:

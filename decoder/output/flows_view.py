@@ -11,9 +11,8 @@ import numpy as np
 
 from decoder.grid_cells import cell_outline, unrolled
 from decoder.output.basemap import UNIT, BaseLayer, bundled_source, counted, map_ground, map_json
-from decoder.output.charts import forest
+from decoder.output.charts import MAX_SIDE, forest, heat_square
 from decoder.output.density_csv import DECIMALS
-from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
 from decoder.output.map_picture import map_picture
 from decoder.tables.format import days, percent
 from decoder.tables.paging import TableQuery, page_of
@@ -69,7 +68,7 @@ def _map(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
     }
 
 
-def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
+def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any] | None:
     """The matrix of the largest zones as a table that is coloured, in per cent of people.
 
     rows: pairs of zones, as zones.csv has them; None without any.
@@ -81,7 +80,7 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
     for (origin, destination), row in at.items():
         for side in {origin, destination}:
             sizes[side] = sizes.get(side, 0.0) + drawn_share(row)
-    kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MOST_SIDE]
+    kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MAX_SIDE]
     sides = [side for side in sizes if side in kept]
     top = max(drawn_share(row) for row in rows) or 1.0
     numbers = {side: f"{number}" for number, side in enumerate(sizes, start=1)}
@@ -91,7 +90,7 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
         for origin in sides
     )  # fmt: skip
     columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
-    return Heat(made, columns, len(sides) < len(sizes))
+    return {"rows": made, "columns": columns, "hidden": len(sides) < len(sizes)}
 
 
 def _questions(flow: Flow) -> dict[str, str]:
@@ -106,11 +105,10 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
+def _square(row: Mapping[str, Any], top: float, level: float) -> dict[str, Any]:
     share = drawn_share(row)
-    strength = min(9, int(10 * math.sqrt(share / top)))
     text = percent(share).removesuffix(" %") if share >= LEAST_TEXT else "·"
-    return HeatSquare(strength, row["detected"], text, flow_title(row, level))
+    return heat_square(share, top, text, flow_title(row, level), detected=row["detected"])
 
 
 def _zone_name(row: Mapping[str, Any], number: str) -> str:

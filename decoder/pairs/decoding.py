@@ -14,9 +14,8 @@ from scipy.special import chdtrc
 
 from decoder.candidates.lists import Candidates, listed_positions, metric_candidates
 from decoder.errors import DecodeError, ImproperError
-from decoder.model.counts import debias
+from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
-from decoder.model.repetition import repetition
 from decoder.numerics.simplex import project_simplex
 from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
 from decoder.decoded_window import DecodedWindow, window_fields
-from decoder.inference.intervals import fieller
+from decoder.inference.intervals import ShareTable, fieller
 from decoder.numerics.simplex import project_simplex
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
@@ -21,15 +21,6 @@ MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 LEAST = 1e-300
 LEAST_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
 TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
-
-
-class Shares(NamedTuple):
-    """Estimates with errors and intervals, all of one shape."""
-
-    estimate: Floats
-    std_error: Floats
-    low: Floats
-    high: Floats
 
 
 class Independence(NamedTuple):
@@ -86,7 +77,7 @@ class JointTable(DecodedWindow):
         return float(ndtri(0.5 + self.level / 2))
 
     @property
-    def cells(self) -> Shares:
+    def cells(self) -> ShareTable:
         """Shares of all cells, with intervals."""
         return self._shares(self.estimate, np.sqrt(self.variances))
 
@@ -95,7 +86,7 @@ class JointTable(DecodedWindow):
         """Which cells are detected: their interval begins above 0, (M1, M2)."""
         return np.asarray(self.cells.low > 0)
 
-    def margin(self, side: int) -> Shares | None:
+    def margin(self, side: int) -> ShareTable | None:
         """Shares of the values of a side (0: rows, 1: columns); None without the covariance."""
         if self.covariance is None:
             return None
@@ -104,7 +95,7 @@ class JointTable(DecodedWindow):
         errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
         return self._shares(estimate, errors)
 
-    def conditional(self, given: int) -> Shares | None:
+    def conditional(self, given: int) -> ShareTable | None:
         """Share of each cell among the reports with the value of side `given`.
 
         Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
@@ -123,12 +114,12 @@ class JointTable(DecodedWindow):
             self.quantile,
         )
         parts = (found.estimate, found.std_error, *np.clip([found.low, found.high], 0.0, 1.0))
-        return Shares(*(part.reshape(self.shape) for part in parts))
+        return ShareTable(*(part.reshape(self.shape) for part in parts))
 
-    def _shares(self, estimate: Floats, errors: Floats) -> Shares:
+    def _shares(self, estimate: Floats, errors: Floats) -> ShareTable:
         reach = self.quantile * errors
         low, high = np.clip(estimate - reach, 0.0, 1.0), np.clip(estimate + reach, 0.0, 1.0)
-        return Shares(estimate, errors, low, high)
+        return ShareTable(estimate, errors, low, high)
 
 
 def side_sums(shape: tuple[int, int], side: int) -> Floats:

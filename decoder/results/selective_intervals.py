@@ -63,13 +63,9 @@ def _ends(
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
-    lows = _or_zero(np.where(reaching, 0.0, np.minimum(lows, printed)))
+    lows = np.where(reaching, 0.0, np.minimum(lows, printed))
+    lows = np.where(lows < LEAST, 0.0, lows)  # the row then says why it reaches 0
     return lows, np.clip(np.maximum(highs, printed), 0, 1)
-
-
-def _or_zero(low: Floats) -> Floats:
-    """Lower ends, those below one part in 10^9 as 0: the row then says why it reaches 0."""
-    return np.where(low < LEAST, 0.0, low)
 
 
 def _student(freedom: float, level: float) -> float:

@@ -13,9 +13,8 @@ from decoder.estimation.estimate import Estimate
 from decoder.inference.diagnostics import alike_candidates, balance_p_value
 from decoder.inference.impossible_counts import impossible_counts
 from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
-from decoder.model.counts import Observed
+from decoder.model.counts import Observed, repetition
 from decoder.model.design_matrix import Grouping
-from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
 from decoder.results.selective_intervals import FoundIntervals
 from decoder.results.tables import Diagnostics, Summary, join_group

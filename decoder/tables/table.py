@@ -269,22 +269,16 @@ def without_formulas(table: Any) -> Any:
 
     for number, name in enumerate(table.column_names):
         texts = table[name]
-        if not pa.types.is_string(texts.type) or not pc.any(_suspicious(texts)).as_py():
+        if not pa.types.is_string(texts.type):
             continue
-        cells = [_safe(text) for text in texts.to_pylist()]
+        if not pc.any(pc.match_substring_regex(texts, _COMPUTED)).as_py():
+            continue
+        cells = [
+            text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)
+            for text in texts.to_pylist()
+        ]
         table = table.set_column(number, table.schema.field(number), pa.array(cells, pa.string()))
     return table
-
-
-def _suspicious(texts: Any) -> Any:
-    """Which texts a spreadsheet would compute, numbers among them, as a boolean array."""
-    import pyarrow.compute as pc
-
-    return pc.match_substring_regex(texts, _COMPUTED)
-
-
-def _safe(text: str | None) -> str | None:
-    return text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)
 
 
 def _arrow(values: Any, kind: ColumnType) -> Any:

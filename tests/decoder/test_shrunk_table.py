@@ -10,8 +10,7 @@ import pytest
 from scipy.linalg import eigh, helmert
 from scipy.optimize import minimize_scalar
 
-from decoder.kinds.pair import joint_content
-from decoder.output.joint_view import joint_view
+from decoder.kinds.pair import joint_content, joint_view
 from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import Independence, margins, shrunk_table
 from decoder.tables.paging import TableQuery
@@ -96,7 +95,7 @@ def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
     told = replace(table, independence=Independence(99.0, 9, 1e-9, 0.05))
     for one, shown in ((table, table.shrunk), (told, told.fitted)):
         heat = joint_view(json.loads(json.dumps(joint_content(one))), TableQuery())["heat"]
-        texts = [square.text for _, squares in heat.rows for square in squares]
+        texts = [square["text"] for _, squares in heat["rows"] for square in squares]
         assert texts == [f"{100 * share:.0f}" for share in of_rows(shown)]
 
 
