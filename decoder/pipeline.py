@@ -18,8 +18,7 @@ from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out,
 from decoder.inference.multiple_testing import decide
 from decoder.model.counts import Observed, observe, repetition
 from decoder.model.design_matrix import Grouping, same_positions
-from decoder.numerics.bit_tensor import Positions
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import Positions, one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.results.build import assemble, cohort_scores, with_left_out

@@ -31,8 +31,7 @@ from decoder.estimation.estimate import by_bit, by_boolean
 from decoder.estimation.least_squares import centred_columns
 from decoder.estimation.refit import refit
 from decoder.model.counts import Observed, observe, repetition
-from decoder.numerics.bit_tensor import Positions
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import Positions, one_thread
 from decoder.options import DEFAULT_LEVEL, DecodeOptions
 from decoder.pipeline import decode
 from decoder.progress import Progress, silent

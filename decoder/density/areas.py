@@ -27,7 +27,7 @@ from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.model.counts import Observed, location_repetition, observe
 from decoder.model.noise import BitNoise
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import one_thread
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 

@@ -26,8 +26,8 @@ from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
 from decoder.grid_cells import location_of
 from decoder.model.counts import location_repetition
+from decoder.numerics.bit_tensor import one_thread
 from decoder.numerics.simplex import project_simplex
-from decoder.numerics.threads import one_thread
 from decoder.options import (
     DEFAULT_MAP_METHOD,
     DecodeOptions,

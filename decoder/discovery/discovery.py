@@ -23,7 +23,7 @@ from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
 from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import one_thread
 from decoder.options import DEFAULT_CROWD, Levels
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices

@@ -26,8 +26,8 @@ from decoder.flows.space import (
 from decoder.flows.tables import FlowDecoding, QuestionCheck
 from decoder.inference.intervals import ShareTable
 from decoder.model.counts import collected_repetition
+from decoder.numerics.bit_tensor import one_thread
 from decoder.numerics.simplex import project_simplex
-from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats

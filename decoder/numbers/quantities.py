@@ -7,6 +7,7 @@ Fieller), or found by tests at the edges; none uses a smoothed curve.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +97,7 @@ def quantile_ends(
     part = 1.0 if whole is None else float(np.clip(curve.shares[whole], 0, 1))
     wanted = (1 - share) * part
     critical = curve.quantile((1 - level) / 2 / len(WINDOWS))
-    score = _Scores(curve, wanted, 0.0 if whole is None else (1 - share), whole)
+    score = _pooled_score(curve, wanted, 0.0 if whole is None else (1 - share), whole)
     upper = size
     while upper - 1 >= start and any(
         score(max(start, upper - w), upper) < -critical for w in WINDOWS
@@ -110,28 +111,24 @@ def quantile_ends(
     return (lower if lower >= start else -1), upper
 
 
-class _Scores:
-    """Pooled scores of "the share at or above these questions is `wanted`"."""
+def _pooled_score(
+    curve: Survival, wanted: float, factor: float, whole: int | None
+) -> Callable[[int, int], float]:
+    """The score of "the share at or above these questions is `wanted`", pooled over questions."""
+    excess = curve.shares - wanted
+    scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
+    covariance = curve.covariance * scale[:, None] * scale[None, :]
 
-    def __init__(self, curve: Survival, wanted: float, factor: float, whole: int | None) -> None:
-        self._excess = curve.shares - wanted
-        scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
-        self._covariance = curve.covariance * scale[:, None] * scale[None, :]
-        self._with_whole = (
-            np.zeros(len(scale)) if whole is None else (curve.covariance[:, whole] * scale)
-        )
-        self._reports = curve.reports
-        self._factor, self._whole, self._curve = factor, whole, curve
+    def score(first: int, end: int) -> float:
+        weights = np.zeros(len(excess))
+        weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
+        variance = float(weights @ covariance @ weights)
+        if whole is not None:
+            variance += factor**2 * float(curve.covariance[whole, whole])
+            variance -= 2 * factor * float(weights @ (curve.covariance[:, whole] * scale))
+        return float(weights @ excess) / math.sqrt(max(variance, 1e-300))
 
-    def __call__(self, first: int, end: int) -> float:
-        weights = np.zeros(len(self._excess))
-        weights[first:end] = self._reports[first:end] / self._reports[first:end].sum()
-        variance = float(weights @ self._covariance @ weights)
-        if self._whole is not None:
-            covariance = self._curve.covariance
-            variance += self._factor**2 * float(covariance[self._whole, self._whole])
-            variance -= 2 * self._factor * float(weights @ self._with_whole)
-        return float(weights @ self._excess) / math.sqrt(max(variance, 1e-300))
+    return score
 
 
 @dataclass(frozen=True)

@@ -294,6 +294,14 @@ def _count_text(number: float, _: float) -> str:
 def heat_square(
     share: float, top: float, text: str, title: str, *, detected: bool
 ) -> dict[str, Any]:
-    """A square of a heat map: its strength from 0 to 9, by its share of the largest one."""
+    """Return a square of a heat map, whose strength is from 0 to 9.
+
+    Args:
+        share: Of the square.
+        top: The largest share of the map.
+        text: In the square.
+        title: Of the square.
+        detected: Whether the share differs from zero.
+    """
     strength = min(9, int(10 * math.sqrt(max(share, 0.0) / top)))
     return {"strength": strength, "detected": detected, "text": text, "title": title}

@@ -16,8 +16,8 @@ from decoder.candidates.lists import Candidates, listed_positions, metric_candid
 from decoder.errors import DecodeError, ImproperError
 from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
+from decoder.numerics.bit_tensor import one_thread
 from decoder.numerics.simplex import project_simplex
-from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.pairs.table import MAX_CELLS, Independence, JointTable, joint_table, margins, side_sums
 from decoder.typing import Floats
