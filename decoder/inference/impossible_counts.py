@@ -6,8 +6,8 @@ number between these limits, whatever values the devices hold. Forged reports do
 with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero.
 
 A cohort with such counts, or plainly unlike the others, is left out: to first order, forged reports
-move an estimate by no more than `results.forgeries` says, but a cohort that fits nothing raises the
-noise of all.
+move an estimate by no more than `results.selective_intervals` says, but a cohort that fits nothing
+raises the noise of all.
 """
 
 from __future__ import annotations

@@ -23,8 +23,7 @@ from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping
 from decoder.options import DecodeOptions
-from decoder.results.forgeries import forged
-from decoder.results.selective_intervals import EVEN_ODDS
+from decoder.results.selective_intervals import EVEN_ODDS, forged
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
 from decoder.results.warnings import Facts, StepResults, left_out, plain_warnings, why_nothing
 from decoder.typing import Floats

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from decoder.candidates.files import read_weights
 from decoder.candidates.lists import Candidates
-from decoder.candidates.weights import read_weights
 from decoder.errors import CandidatesError, CountsError, DecodeError
 from decoder.formats.density_inputs import (
     flow_counts_csv,

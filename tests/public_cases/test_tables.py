@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.candidates.weights import read_weights
+from decoder.candidates.files import read_weights
 from decoder.errors import CandidatesError, CountsError, DecodeError
 from decoder.formats.density_inputs import read_flow_counts, read_points
 from decoder.formats.google_rappor import read_counts, read_map, read_params
