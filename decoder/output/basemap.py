@@ -112,20 +112,28 @@ def _passing(line: Floats, view: View) -> list[Line]:
 
 
 def _clipped(ring: Floats, view: View) -> Line:
-    """The part of a ring within the view (Sutherland and Hodgman 1974)."""
-    part: list[list[float]] = ring.tolist()
+    """The part of a ring within the view."""
+    part: list[Sequence[float]] = ring.tolist()
     for axis, sign, edge in ((0, 1, view.west), (0, -1, view.east),
                              (1, 1, view.south), (1, -1, view.north)):  # fmt: skip
-        kept: list[list[float]] = []
-        for a, b in zip(part, [*part[1:], *part[:1]], strict=True):
-            inside_a, inside_b = sign * (a[axis] - edge) >= 0, sign * (b[axis] - edge) >= 0
-            if inside_a:
-                kept.append(a)
-            if inside_a != inside_b:
-                at = (edge - a[axis]) / (b[axis] - a[axis])
-                kept.append([a[i] + at * (b[i] - a[i]) for i in (0, 1)])
-        part = kept
+        part = one_side(part, axis, sign, edge)
     return [[round(x, _PLACES), round(y, _PLACES)] for x, y in part]
+
+
+def one_side(
+    ring: Sequence[Sequence[float]], axis: int, sign: int, edge: float
+) -> list[Sequence[float]]:
+    """Keep the part of a ring (x, y) on one side of an edge: of x (axis 0) or y (1), above it (sign
+    1) or below (-1). Sutherland and Hodgman 1974, "Reentrant polygon clipping"."""
+    kept: list[Sequence[float]] = []
+    for a, b in zip(ring, [*ring[1:], *ring[:1]], strict=True):
+        inside_a, inside_b = sign * (a[axis] - edge) >= 0, sign * (b[axis] - edge) >= 0
+        if inside_a:
+            kept.append(a)
+        if inside_a != inside_b:
+            at = (edge - a[axis]) / (b[axis] - a[axis])
+            kept.append([a[i] + at * (b[i] - a[i]) for i in (0, 1)])
+    return kept
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:

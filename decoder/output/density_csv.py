@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.grid_cells import cell_centre, cell_outline
+from decoder.output.basemap import one_side
 from decoder.output.density_text import row_notes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
@@ -36,25 +36,15 @@ def geometry(outline: Sequence[Point]) -> dict[str, Any]:
     return {"type": "MultiPolygon", "coordinates": parts}
 
 
-def _on_the_map(ring: Sequence[Point], turn: int) -> list[Point]:
-    """The part of a convex ring, turned, between the longitudes -180 and 180; empty if none.
-
-    Sutherland and Hodgman 1974, "Reentrant polygon clipping", for two edges.
-    """
-    part = [(x + turn, y) for x, y in ring]
-    for side in (-1, 1):
-        kept: list[Point] = []
-        for (xa, ya), (xb, yb) in pairwise([*part, *part[:1]]):
-            if side * xa <= 180:
-                kept.append((xa, ya))
-            if (side * xa <= 180) != (side * xb <= 180):
-                edge = 180.0 * side
-                kept.append((edge, ya + (edge - xa) / (xb - xa) * (yb - ya)))
-        part = kept
-    return part if part and min(part)[0] < max(part)[0] else []
+def _on_the_map(ring: Sequence[Point], turn: int) -> list[Sequence[float]]:
+    """The part of a convex ring, turned, between the longitudes -180 and 180; empty if none."""
+    part: list[Sequence[float]] = [(x + turn, y) for x, y in ring]
+    part = one_side(one_side(part, 0, 1, -180.0), 0, -1, 180.0)
+    across = [x for x, _ in part]
+    return part if part and min(across) < max(across) else []
 
 
-def _closed(ring: Sequence[Point]) -> list[list[list[float]]]:
+def _closed(ring: Sequence[Sequence[float]]) -> list[list[list[float]]]:
     corners = [[round(x, DECIMALS), round(y, DECIMALS)] for x, y in ring]
     return [[*corners, corners[0]]]
 
