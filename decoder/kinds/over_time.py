@@ -221,23 +221,6 @@ def comparison(series: Result) -> Result:
     )
 
 
-def compare_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_compare.html.j2`: what changed first, the surest first."""
-    alpha = content["alpha"]
-    rows = [row | {"group": _group(row, alpha)} for row in content["rows"]]
-    return {
-        "differences": _page(rows, query),
-        "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
-        "windows": content["windows"],
-        "alpha": alpha,
-        "level": f"{100 * content['level']:g} %",
-        "grouped": not query.sort,
-        "unchanged": UNCHANGED,
-        "warnings": content["warnings"],
-        "reason": content["reason"],
-    }
-
-
 def _group(row: Mapping[str, Any], alpha: float) -> str:
     if row["p_adjusted"] > alpha:
         return UNCHANGED
@@ -278,9 +261,22 @@ def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
 
 
 def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
-    """The page of a comparison: differences, grouped by what changed."""
-    view = compare_view(stored.json(), query)
-    before, after = (days(one["first_day"], one["last_day"]) for one in view["windows"])
+    """The page of a comparison: what changed first, the surest first."""
+    content = stored.json()
+    alpha, windows = content["alpha"], content["windows"]
+    rows = [row | {"group": _group(row, alpha)} for row in content["rows"]]
+    view = {
+        "differences": _page(rows, query),
+        "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
+        "windows": windows,
+        "alpha": alpha,
+        "level": f"{100 * content['level']:g} %",
+        "grouped": not query.sort,
+        "unchanged": UNCHANGED,
+        "warnings": content["warnings"],
+        "reason": content["reason"],
+    }
+    before, after = (days(one["first_day"], one["last_day"]) for one in windows)
     return PageParts("result_compare.html.j2", view, f"{after} compared with {before}")
 
 

@@ -9,7 +9,6 @@ bounds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date
 
 import numpy as np
 
@@ -162,14 +161,9 @@ def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
 
 
 def _periods(aggregate: Aggregate) -> int:
-    """How many periods the window can touch; 1 where it is not known."""
+    """The largest number of periods that the window can touch; 1 where it is not known."""
     if aggregate.first_day is None or aggregate.last_day is None:
         return 1
-    unit = str(aggregate.definition.get("period", "day"))
-    return periods_touched(unit, aggregate.first_day, aggregate.last_day)
-
-
-def periods_touched(unit: str, first: date, last: date) -> int:
-    """Largest number of periods of a unit that a window of days can touch."""
-    days, length = (last - first).days + 1, PERIOD_DAYS[unit]
+    days = (aggregate.last_day - aggregate.first_day).days + 1
+    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
     return days if length == 1 else (days - 2) // length + 2

@@ -39,16 +39,6 @@ def linear(curve: Survival, weights: Floats, constant: float, level: float) -> I
     return Interval(value, error, value - margin, value + margin)
 
 
-def quotient(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
-    """Fieller's interval of `top . shares / bottom . shares`; the ends are infinite where there
-    is none."""
-    both = np.stack([top, bottom])
-    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
-    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
-    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
-    return Interval(*(float(column[0]) for column in found))
-
-
 def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
     """The linear combination `constant + weights . shares` among devices with data, by Fieller's
     interval where some have none.
@@ -58,7 +48,11 @@ def of_those_with_data(curve: Survival, weights: Floats, constant: float, level:
     if not first_edge(curve.counts.number):
         return linear(curve, weights, constant, level)
     bottom = unit(curve, 0)
-    return quotient(curve, weights + constant * bottom, bottom, level)
+    both = np.stack([weights + constant * bottom, bottom])
+    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
+    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
+    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
+    return Interval(*(float(column[0]) for column in found))
 
 
 def unit(curve: Survival, question: int) -> Floats:

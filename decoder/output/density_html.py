@@ -74,16 +74,6 @@ def _largest_rows(data: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     ]  # fmt: skip
 
 
-def first_view(maps: Sequence[Density]) -> int:
-    """Index of the map that is shown first: the latest with at least half as many answers in the
-    box as the most.
-
-    The last window is often one that most devices have not answered for yet.
-    """
-    inside = [one.num_reports * one.in_box for one in maps]
-    return max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
-
-
 def map_data(
     maps: Sequence[Density],
     points: Sequence[Point] = (),
@@ -102,7 +92,11 @@ def map_data(
     """
     one, base = maps[0], base or BaseLayer()
     grid = one.places.grid
-    first = window_text(maps[first_view(maps)])
+    # first the latest with half as many answers in the box as the most: the last window is often
+    # one that most devices have not answered for yet
+    inside = [each.num_reports * each.in_box for each in maps]
+    latest = max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
+    first = window_text(maps[latest])
     top = top_share([drawn_shares(each) for each in maps])
     drawn = [_map(each, top) for each in maps]
     for each, found in zip(drawn, areas, strict=False):

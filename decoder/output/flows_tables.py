@@ -104,7 +104,9 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
     Returns:
         A list of plain values for each column; a distance that is not known is None.
     """
-    notes = flow_notes(found)
+    guess, flows = found.flow_share, found.flows
+    apart = (guess < flows.low) | (guess > flows.high)  # a guess outside of the interval
+    notes = notes_of(found.detected, apart, (NOT_DETECTED, GUESS_APART))
     return {
         **_ends(rows, found.flow.side_names, places.cell_names),
         "km": _known(places.kilometres.ravel()[rows].round(KM_DECIMALS)),
@@ -126,14 +128,6 @@ def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Column
         **{side: [names[i] for i in found] for side, found in sides.items()},
         **{f"{side}_name": [called[i] for i in found] for side, found in sides.items()},
     }
-
-
-def flow_notes(found: FlowDecoding) -> list[str]:
-    """A note for each pair: where it is not detected, and where the guess at the whole
-    matrix lies outside its interval."""
-    guess, flows = found.flow_share, found.flows
-    words = NOT_DETECTED, GUESS_APART
-    return notes_of(found.detected, (guess < flows.low) | (guess > flows.high), words)
 
 
 def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
