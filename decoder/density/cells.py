@@ -164,15 +164,13 @@ def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
 
 
 def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int) -> Indices:
-    index = {value: position for position, value in enumerate(above)}
-    return np.array([index[_parent(grid, value, level)] for value in below], dtype=np.intp)
-
-
-def _parent(grid: Grid, value: str, level: int) -> str:
-    if value in RESERVED:
-        return value
-    ends = [parent_cell(grid, cell, level) for cell in value.split(PAIR_SEPARATOR)]
-    return PAIR_SEPARATOR.join(ends)
+    """The index of each value's parent; a reserved value is its own."""
+    index, found = {value: position for position, value in enumerate(above)}, []
+    for value in below:
+        ends = [] if value in RESERVED else value.split(PAIR_SEPARATOR)
+        parents = [parent_cell(grid, cell, level) for cell in ends]
+        found.append(index[PAIR_SEPARATOR.join(parents) or value])
+    return np.array(found, dtype=np.intp)
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:

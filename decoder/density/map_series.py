@@ -85,17 +85,18 @@ def window_maps(
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> list[LevelEquations]:
-    """The readings of all windows together; a device that repeats does so in all of them."""
-    merged = [_together(level) for level in zip(*windows, strict=True)]
+    """The readings of all windows together; a device that repeats does so in all of them.
+
+    Of windows that overlap those of the one with the most reports.
+    """
+    merged = []
+    for level in zip(*windows, strict=True):
+        try:
+            ordered = sorted(level, key=lambda one: one.first_day or date.min)
+            merged.append(reduce(Aggregate.merge, ordered))
+        except AggregateError:
+            merged.append(max(level, key=lambda one: one.num_reports))
     return slot_readings(merged, places, None if repeats is None else repeats * len(windows))
-
-
-def _together(windows: Sequence[Aggregate]) -> Aggregate:
-    """The sum of several windows; the one with the most reports where they overlap."""
-    try:
-        return reduce(Aggregate.merge, sorted(windows, key=lambda one: one.first_day or date.min))
-    except AggregateError:
-        return max(windows, key=lambda one: one.num_reports)
 
 
 def _pooled(

@@ -255,7 +255,12 @@ def _window_map(
     if field and field.check.agrees:
         return field
     method = "simplex" if field else options.method
-    shares = _reconciled(decodings, places, method)
+    tables = [decoding.candidates for decoding in decodings]
+    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
+    if method == "simplex":
+        shares = project_simplex(levels[-1].shares)
+    else:
+        shares = reconcile(levels, places.parents)[-1]
     readings = slot_readings(aggregates, places, options.repeats)
     check = check_map(readings, shares, len(places.reserved))
     if not field:
@@ -267,15 +272,6 @@ def _window_map(
         "of the plain estimates. Check that devices report as often as the definition says."
     )
     return WindowMap(shares, "projection", None, check, (doubt,), field.changes)
-
-
-def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:
-    """By the other methods: of the finest level alone, or of all of them."""
-    tables = [decoding.candidates for decoding in decodings]
-    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
-    if method == "simplex":
-        return project_simplex(levels[-1].shares)
-    return reconcile(levels, places.parents)[-1]
 
 
 def _assemble(

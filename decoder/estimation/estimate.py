@@ -196,18 +196,14 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
 def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
     """Where the values are few, their own shares are the best guess: no prior is learnt."""
     scores = Scores(fit.estimates, fit.std_errors)
-    shrunken, local_fdr, prior = np.clip(fit.estimates, 0, 1), _evidence(fit.z), None
+    shrunken, prior = np.clip(fit.estimates, 0, 1), None
+    local_fdr = np.asarray(expit(-(np.maximum(fit.z, 0.0) ** 2) / 2))  # its bound at even odds
     if len(fit.z) >= _FEW:
         prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
         shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
     unfitted = 1 - 1 / len(fitted)
     columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
     return Estimate(*columns, prior, fitted, unfitted, method="direct")
-
-
-def _evidence(z: Floats) -> Floats:
-    """Local fdr without a prior: the bound 1 / (1 + exp(z^2 / 2)) of even odds, for z > 0."""
-    return np.asarray(expit(-(np.maximum(z, 0.0) ** 2) / 2))
 
 
 def _refit_scores(

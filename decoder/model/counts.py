@@ -69,8 +69,10 @@ def observe(
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     present = reports > 0 if cohorts is None else (reports > 0) & cohorts
     if not present.any():
+        days = f"from {aggregate.first_day} to {aggregate.last_day}"
         raise DecodeError(
-            f"metric {aggregate.metric!r} has no reports{_when(aggregate)}; "
+            f"metric {aggregate.metric!r} has no reports "
+            f"{'in this window' if aggregate.first_day is None else days}; "
             "choose a window with reports, or wait until its days are closed"
         )
     noise = BitNoise.of(params.mechanism)
@@ -79,12 +81,6 @@ def observe(
     symbols = params.scheme.symbols
     covariance = CohortNoise(noise, random, reports[present], repeats, symbols)
     return Observed(shares, positions if present.all() else positions[:, present], covariance)
-
-
-def _when(aggregate: Aggregate) -> str:
-    if aggregate.first_day is None:
-        return " in this window"
-    return f" from {aggregate.first_day} to {aggregate.last_day}"
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:

@@ -82,7 +82,11 @@ def compare_numbers(
     options = options or DecodeOptions()
     if (before.metric, before.params_id) != (after.metric, after.params_id):
         raise DecodeError(f"{before.metric!r} and {after.metric!r} have different meanings")
-    sides = [_side(one.without(options.without_cohorts), options) for one in (before, after)]
+    sides = []
+    for one in (before, after):
+        used = one.without(options.without_cohorts)
+        counts = cut_counts(used)
+        sides.append((counts, survival(counts, collected_repetition(used, options.repeats))))
     first, second = (curve for _, curve in sides)
     (early, early_v), (late, late_v) = (_parts(counts) for counts, _ in sides)
     kappa, freedom = _factor(late - early, late_v + early_v, sides, before.params.mechanism)
@@ -99,11 +103,6 @@ def compare_numbers(
     errors = np.sqrt(np.maximum(spread, 1e-300))
     found = differences(np.array(changes), errors, level=options.level, freedom=freedom)
     return NumberChange(0, 1, quantities, found, _p_any(difference, variances, freedom))
-
-
-def _side(aggregate: Aggregate, options: DecodeOptions) -> tuple[CutCounts, Survival]:
-    counts = cut_counts(aggregate)
-    return counts, survival(counts, collected_repetition(aggregate, options.repeats))
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:

@@ -45,7 +45,8 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
         "heat": zone_heat(found["zones"], found["level"]),
-        "questions": _questions(flow),
+        "questions": dict(zip(QUESTIONS, (flow.origin.name, flow.destination.name, "the distance",
+                                          "the pair of zones", "the pair of cells"), strict=True)),
         "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
                          for row in found["bands"]]),
         "table": page_of(named, "way", query),
@@ -91,13 +92,6 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]
     )  # fmt: skip
     columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
     return {"rows": made, "columns": columns, "hidden": len(sides) < len(sizes)}
-
-
-def _questions(flow: Flow) -> dict[str, str]:
-    """What each question asks, for people."""
-    asked = (flow.origin.name, flow.destination.name, "the distance", "the pair of zones",
-             "the pair of cells")  # fmt: skip
-    return dict(zip(QUESTIONS, asked, strict=True))
 
 
 def _plain(name: str) -> str:
@@ -189,13 +183,14 @@ def flow_map_data(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
         flow: the settings in it.
     """
     rows = found["flows"]
+    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     outlines = [cell_outline(flow.grid, name) for name in flow.cells]
     window = days(found["first_day"], found["last_day"]) if found["first_day"] else "all days"
     return {
         "flows": True,
         **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
         "names": list(flow.cells),
-        "called": _called(rows, flow),
+        "called": {i: named[name] for i, name in enumerate(flow.cells) if named.get(name)},
         "points": [],
         "areas": [],
         "maps": [_drawn(found, flow, window)],
@@ -245,12 +240,6 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
         return line_width(share, top) if row["detected"] else 1.0
 
     return [round(size(row), 2) for row in rows]
-
-
-def _called(rows: Sequence[Mapping[str, Any]], flow: Flow) -> dict[int, str]:
-    """What cells are called, by their index."""
-    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
-    return {place: named[name] for place, name in enumerate(flow.cells) if named.get(name)}
 
 
 def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

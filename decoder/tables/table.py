@@ -290,15 +290,9 @@ def _arrow(values: Any, kind: ColumnType) -> Any:
         return pa.array(values, mask=~np.isfinite(values))
     if isinstance(values, np.ndarray):
         return pa.array(values)
-    return pa.array(_plain(values), _types()[kind])
-
-
-def _types() -> dict[ColumnType, Any]:
-    import pyarrow as pa
-
-    others = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
-              ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
-    return dict.fromkeys(ColumnType, pa.float64()) | others
+    types = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
+             ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
+    return pa.array(_plain(values), types.get(kind, pa.float64()))
 
 
 def _plain(values: Any) -> list[Any]:
