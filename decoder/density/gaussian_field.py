@@ -204,7 +204,9 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
             for fits in walk:
                 worse += 1
                 for fit in fits:
-                    found = _evidence(misfit, information, fit, prior, to_beat + nothing)
+                    precision, least = prior.precision(fit.belief.strength), to_beat + nothing
+                    _, slope = misfit.at(fit.shares)
+                    found = log_evidence(fit.shares, fit.loss, slope, information, precision, least)
                     if np.isfinite(found):
                         weighed.append((found - nothing, fit.shares))
                     if found - nothing > to_beat:
@@ -311,12 +313,3 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
             "together"
         )
     return Field(softmax(start), prior.centred(start), belief, loss)
-
-
-def _evidence(
-    misfit: Misfit, information: Floats, fit: Field, prior: Prior, to_beat: float
-) -> float:
-    """Log evidence of a fit by Laplace's approximation; -inf where it is below `to_beat`."""
-    precision = prior.precision(fit.belief.strength)
-    _, slope = misfit.at(fit.shares)
-    return log_evidence(fit.shares, fit.loss, slope, information, precision, to_beat)

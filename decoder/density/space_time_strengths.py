@@ -125,9 +125,12 @@ def _for_phi(
         a, b, psi, fading = (float(expit(value)) for value in at[1:])
         return Strengths(variance, phi, most_repeated * a, b, _MOST_PSI * psi, fading, height)
 
+    usual = (float(np.log(_USUAL_VARIANCE)), 2.0, 0.5, 0.0, 0.0)
+
     def loss(at: Floats) -> float:
         tried = strengths(at)
-        return _prior_loss(at) - _log_likelihood(modes, data, rest, windows, tried)
+        unusual = sum(0.5 * (float(x) - c) ** 2 for x, c in zip(at, usual, strict=False))
+        return unusual - _log_likelihood(modes, data, rest, windows, tried)
 
     if most_repeated <= 0:
         bounds = (np.log(_LEAST_VARIANCE), np.log(MOST_VARIANCE))
@@ -150,12 +153,6 @@ def _starts(near: Strengths | None, most_repeated: float) -> Iterator[Floats]:
     usual = float(np.log(_USUAL_VARIANCE))
     yield np.array([usual, 2.0, 0.5, 0.0, -2.0])
     yield np.array([usual - 2.0, 1.0, 1.0, 1.5, 1.0])
-
-
-def _prior_loss(at: Floats) -> float:
-    """Half squares of the distances from what is usual."""
-    centres = (float(np.log(_USUAL_VARIANCE)), 2.0, 0.5, 0.0, 0.0)
-    return sum(0.5 * (float(x) - c) ** 2 for x, c in zip(at, centres, strict=False))
 
 
 def _log_likelihood(

@@ -247,7 +247,8 @@ def count(
         own = levels < number
         if own.any():
             held = own | (sums > PRESENT * np.sqrt(weights))
-            prefixes = _prefixes(groups, fresh[number], list(compress(found, held)))
+            shift = groups.code_bits - fresh[number].num_bits
+            prefixes = np.array([one.bits >> shift for one in compress(found, held)], np.uint64)
             fit = fresh[number].fit(prefixes, noise, repetition)
             part = own[held]
             precision = 1 / fit.null_errors[part] ** 2
@@ -261,13 +262,6 @@ def count(
     variance = held * more / noise.gap**2 + held * (1 - held)
     variance = null_errors**2 + np.maximum(repetition * variance / reports, 0)
     return CountedStrings(shares, null_errors, np.sqrt(variance), thirds / weights**1.5, reports)
-
-
-def _prefixes(
-    groups: PrefixGroups, group: GroupShares, found: Sequence[CompletedString]
-) -> Prefixes:
-    shift = groups.code_bits - group.num_bits
-    return np.array([string.bits >> shift for string in found], dtype=np.uint64)
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:

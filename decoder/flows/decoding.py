@@ -151,7 +151,9 @@ def fit_answers(
         fit = fit_flows(gravity, data, start, tau, search=number > 0)
         start, tau = fit.parameters, fit.tau if number else None
         moments = FlowMoments(fit)
-        before, surprising = surprising, _surprising(moments)
+        estimate, error = moments.pairs.cavity()
+        by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
+        before, surprising = surprising, estimate - moments.pairs.fitted > by_chance
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
         expected = _expected(moments, surprising)
@@ -188,13 +190,6 @@ def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
         return np.zeros(gravity.size)
     home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
     return gravity.start(home[:, 0], work[:, 0], (home[:, 1] + work[:, 1]) / 2)
-
-
-def _surprising(moments: FlowMoments) -> Flags:
-    """(P,) flows that are above what gravity says by more than chance makes one of all."""
-    flows = moments.pairs
-    estimate, error = flows.cavity()
-    return np.asarray(estimate - flows.fitted > -ndtri(0.5 / len(estimate)) * error)
 
 
 def _expected(moments: FlowMoments, surprising: Flags) -> Floats:

@@ -102,7 +102,9 @@ def compare_numbers(
     quantities, changes, spread = zip(*rows, strict=True)
     errors = np.sqrt(np.maximum(spread, 1e-300))
     found = differences(np.array(changes), errors, level=options.level, freedom=freedom)
-    return NumberChange(0, 1, quantities, found, _p_any(difference, variances, freedom))
+    each = difference**2 / np.maximum(variances, 1e-300)  # their mean is F's
+    p_any = fdtrc(len(each), min(freedom, 1e9), float(each.sum()) / len(each))
+    return NumberChange(0, 1, quantities, found, float(p_any))
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
@@ -159,10 +161,3 @@ def _mean_slope(curve: Survival) -> tuple[float, Floats]:
     slope = weights / whole
     slope[0] -= value / whole**2
     return value / whole, slope
-
-
-def _p_any(difference: Floats, variances: Floats, freedom: float) -> float:
-    """Of no change at any cut: F, or chi-squared over its degrees of freedom."""
-    size = len(difference)
-    statistic = float((difference**2 / np.maximum(variances, 1e-300)).sum()) / size
-    return float(fdtrc(size, freedom if math.isfinite(freedom) else 1e9, statistic))

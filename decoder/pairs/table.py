@@ -235,7 +235,8 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     noise = np.maximum(noise, LEAST)
     seen = rows.T @ (estimate - product) @ columns
     scores = axes.T @ seen.ravel()
-    tau = _likeliest_tau(noise, scores)
+    spreads = noise + TAUS[:, None]  # of scores that are normal around 0
+    tau = float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])
     kept = (axes @ (tau / (noise + tau) * scores)).reshape(seen.shape)
     departed = product + back_rows @ kept @ back_columns.T
     return np.asarray(project_simplex(departed.ravel()).reshape(estimate.shape))
@@ -258,9 +259,3 @@ def _contrasted(cells: Floats, rows: Floats, columns: Floats) -> Floats:
     cube = cells.reshape(len(rows), len(columns), -1)
     cube = columns.T @ np.tensordot(rows.T, cube, 1)
     return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], cells.shape[1]))
-
-
-def _likeliest_tau(noise: Floats, scores: Floats) -> float:
-    """The tau that is likeliest if scores (n,) are normal around 0 with variances noise + tau."""
-    spreads = noise + TAUS[:, None]
-    return float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])

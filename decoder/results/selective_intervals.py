@@ -67,20 +67,16 @@ def _ends(
     reaching = wrong > EVEN_ODDS
     told_apart = np.where(reaching, 0.0, wrong)[decision.listed(found)]
     level = _level(options.level, float(told_apart.mean()) if told_apart.size else 0.0)
-    errors = estimate.std_errors[found] * _student(estimate.freedom, level)
+    tail = (1 - level) / 2
+    wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
+    errors = estimate.std_errors[found] * wider  # as far as Student's t reaches
     lows, highs = selected_interval(shares, errors, cutoffs, level)
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
-    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
+    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
     lows = np.where(lows < LEAST, 0.0, lows)  # the row then says why it reaches 0
     return lows, np.clip(np.maximum(highs, printed), 0, 1)
-
-
-def _student(freedom: float, level: float) -> float:
-    """How much further Student's t reaches than a normal at `level`, at least 1."""
-    tail = (1 - level) / 2
-    return max(float(stdtrit(min(freedom, _MANY), tail) / ndtri(tail)), 1.0)
 
 
 def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:

@@ -179,7 +179,7 @@ def test_pages_without_scripts_have_picture_and_legend(
 def test_a_picture_of_changes_turns_at_no_change(data: dict[str, Any]) -> None:
     data["maps"][0] |= {"shade": [0] + [128] * (SIDE * SIDE - 1), "before": 1000}
     picture = map_picture(data | {"difference": True, "top": 0.02})
-    assert [name for name, _ in picture.cells] == ["turn-0", "turn-10"]
+    assert [name for name, _ in picture["cells"]] == ["turn-0", "turn-10"]
     assert picture["legend"] is not None
     assert picture["legend"]["ends"] == ("-2.00 points", "0", "+2.00 points")
 
