@@ -31,7 +31,7 @@ from benchmarks.conftest import OURS, Beside
 from decoder.density.cells import Places, cell_laplacian
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
-from decoder.density.modes import SECOND_DIAL, modes
+from decoder.density.predicted_error import SECOND_DIAL, modes
 from decoder.grid_cells import parent_cell
 from decoder.numerics.simplex import project_simplex
 from rappor_core.grid.box import Box

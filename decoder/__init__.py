@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decoder.candidates.lists import Candidates, metric_candidates
-    from decoder.comparison.windows import compare_windows
+    from decoder.comparison.windows import Series, compare_windows, decode_over_time
     from decoder.density.maps import (
         Density,
         DensityOptions,
@@ -27,41 +27,28 @@ if TYPE_CHECKING:
     from decoder.kinds.values import write_outputs
     from decoder.numbers.changes import NumberSeries, compare_numbers, decode_numbers_over_time
     from decoder.numbers.decoding import decode_numbers
-    from decoder.numbers.tables import NumberDecoding
+    from decoder.numbers.quantities import NumberDecoding
     from decoder.options import DecodeOptions
     from decoder.pipeline import decode
     from decoder.results.tables import Decoding, Detected
-    from decoder.series.series import Series, decode_over_time
 
-_HOMES = {
-    "Candidates": "decoder.candidates.lists",
-    "DecodeOptions": "decoder.options",
-    "Decoding": "decoder.results.tables",
-    "Density": "decoder.density.maps",
-    "DensityOptions": "decoder.density.maps",
-    "Detected": "decoder.results.tables",
-    "NumberDecoding": "decoder.numbers.tables",
-    "NumberSeries": "decoder.numbers.changes",
-    "Series": "decoder.series.series",
-    "DiscoverOptions": "decoder.discovery.discovery",
-    "Discovery": "decoder.discovery.discovery",
-    "compare_numbers": "decoder.numbers.changes",
-    "compare_windows": "decoder.comparison.windows",
-    "decode": "decoder.pipeline",
-    "decode_flows": "decoder.flows.decoding",
-    "decode_numbers": "decoder.numbers.decoding",
-    "decode_numbers_over_time": "decoder.numbers.changes",
-    "decode_over_time": "decoder.series.series",
-    "discover": "decoder.discovery.discovery",
-    "estimate_density": "decoder.density.maps",
-    "estimate_density_series": "decoder.density.maps",
-    "metric_candidates": "decoder.candidates.lists",
-    "write_outputs": "decoder.kinds.values",
-    "write_result": "decoder.kinds.run",
-    "decode_counts": "decoder.kinds.run",
-    "Question": "decoder.kinds.result",
-    "Result": "decoder.kinds.result",
+_NAMES = {  # by the module that holds them
+    "decoder.candidates.lists": "Candidates metric_candidates",
+    "decoder.comparison.windows": "Series compare_windows decode_over_time",
+    "decoder.density.maps": "Density DensityOptions estimate_density estimate_density_series",
+    "decoder.discovery.discovery": "DiscoverOptions Discovery discover",
+    "decoder.flows.decoding": "decode_flows",
+    "decoder.kinds.result": "Question Result",
+    "decoder.kinds.run": "decode_counts write_result",
+    "decoder.kinds.values": "write_outputs",
+    "decoder.numbers.changes": "NumberSeries compare_numbers decode_numbers_over_time",
+    "decoder.numbers.decoding": "decode_numbers",
+    "decoder.numbers.quantities": "NumberDecoding",
+    "decoder.options": "DecodeOptions",
+    "decoder.pipeline": "decode",
+    "decoder.results.tables": "Decoding Detected",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Candidates",

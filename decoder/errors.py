@@ -1,16 +1,4 @@
-"""Errors of the decoder, in the product's one tree (`rappor_core.errors`).
-
-RapporError
-|-- RemoteError              a collector that refuses, fails or cannot be reached
-`-- DecodeError              the question cannot be answered from what was given
-    |-- CandidatesError      a list of candidates that cannot be read or used
-    |-- CountsError          files of counts that do not fit together (google/rappor's)
-    |-- TableFileError       a table that is not as it must be, at a line and column
-    |   `-- MissingColumnError
-    |-- OutputError          a file or folder of results that cannot be written
-    `-- ConvergenceError     an iteration did not reach its tolerance: no zeros are returned
-        `-- ImproperError    a covariance that is not positive definite
-"""
+"""Errors of the decoder, in the product's one tree (`rappor_core.errors`)."""
 
 from collections.abc import Mapping
 from typing import Any

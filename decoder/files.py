@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import math
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -197,3 +198,12 @@ def _refused(path: Path, error: OSError) -> OutputError:
     return OutputError(
         f"{str(path)!r} cannot be written: {reason}; give a folder that can, with space left"
     )
+
+
+def to_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Any:
+    """Return rows as a pandas.DataFrame. Raises OutputError if pandas is not installed."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise OutputError("pandas is not installed: pip install pandas") from error
+    return pandas.DataFrame([dict(row) for row in rows], columns=list(columns))

@@ -9,15 +9,10 @@ from functools import lru_cache
 from decoder.errors import DecodeError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.grid.box import RESERVED, Box, Point
+from rappor_core.grid.box import RESERVED, Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
-
-
-def cells_touching(grid: Grid, box: Box, level: int) -> tuple[str, ...]:
-    """List cells that share a point with a box, sorted by code; some may be outside the grid's."""
-    return tuple(grid.system.name(cell, level) for cell in sorted(grid.codes(box, level)))
 
 
 def num_cells(grid: Grid, level: int) -> int:

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Literal, get_args
 
-from decoder.candidates.weights import Weights
+from decoder.candidates.files import Weights
 from decoder.errors import CandidatesError, DecodeError
 from decoder.inference.multiple_testing import CORRECTIONS, Correction, check_weighted
 from rappor_core.aggregate import MAX_COUNT

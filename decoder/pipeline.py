@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
-from decoder.estimation.estimate import by_bit, by_boolean, by_cavity, by_lasso
+from decoder.estimation.estimate import Estimate, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.estimation.leave_one_out import WarmStarts
-from decoder.inference.multiple_testing import decide_apart
-from decoder.model.counts import observe
-from decoder.numerics.bit_tensor import Positions
-from decoder.numerics.threads import one_thread
+from decoder.inference.diagnostics import undeclared_repetition
+from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
+from decoder.inference.multiple_testing import decide
+from decoder.model.counts import Observed, observe, repetition
+from decoder.model.design_matrix import Grouping, same_positions
+from decoder.numerics.bit_tensor import Positions, one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
-from decoder.results.build import StepResults, assemble
+from decoder.results.build import assemble, cohort_scores, with_left_out
 from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import Decoding
-from decoder.steps import (
-    AlikeCandidates,
-    CandidateWeights,
-    DecodingProblem,
-    Fit,
-    Forgeries,
-    Repeats,
-    ReservedValues,
-    Step,
-    without_odd_cohorts,
-)
+from decoder.results.warnings import StepResults
+from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 
-# Besides the method of the paper, in this order; `without_odd_cohorts` is about all of it.
-BESIDES: tuple[Step, ...] = (
-    Repeats(),
-    AlikeCandidates(),
-    ReservedValues(),
-    CandidateWeights(),
-    Forgeries(),
-)
+Fit = Callable[[Observed], Estimate]
+
+
+@dataclass(frozen=True)
+class DecodingProblem:
+    """The inputs of one decoding: counts, candidates, options, and what follows from them.
+
+    observed: bit shares of the cohorts, with the positions of the candidates that are told apart.
+    grouping: of all candidates, (M,).  direct: each value has a bit of its own.  reserved: of
+    the groups, those that are no part of the list, as `other` of a map, (G,).  weights: of the
+    groups, (G,), of mean 1; None: all 1.
+    """
+
+    aggregate: Aggregate
+    candidates: Candidates
+    options: DecodeOptions
+    observed: Observed
+    direct: bool
+    grouping: Grouping
+    reserved: Flags
+    weights: Floats | None
 
 
 def decode(
@@ -73,7 +80,7 @@ def decode(
             problem = _problem(rest, candidates, positions, options, direct=direct)
             return _answer(problem, _estimator(problem, progress, warm_starts))
 
-        return without_odd_cohorts(whole, decode_cohorts)
+        return _without_odd_cohorts(whole, decode_cohorts)
 
 
 def _problem(
@@ -84,22 +91,25 @@ def _problem(
     *,
     direct: bool,
 ) -> DecodingProblem:
-    """Unbiased shares of set bits, and what is asked of them."""
-    observed = observe(aggregate, positions)
-    problem = DecodingProblem.of(aggregate, candidates, options, observed, direct=direct)
-    for step in BESIDES:
-        problem = step.before_fit(problem)
-    return problem
+    """Unbiased shares of set bits; candidates that set the same bits in every cohort are one."""
+    observed = observe(aggregate, positions, repetition(aggregate, options.repeats))
+    grouping = Grouping(same_positions(observed.positions, aggregate.params.num_bits))
+    first = grouping.first
+    if not first.all():
+        observed = replace(observed, positions=observed.positions[first])
+    reserved = np.arange(len(candidates)) >= len(candidates) - candidates.reserved
+    declared = options.weights
+    weights = None if declared is None else declared.among(candidates.values, grouping.group)
+    return DecodingProblem(
+        aggregate, candidates, options, observed, direct, grouping, reserved[first], weights
+    )
 
 
 def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
     """Fit, test each candidate, correct for their number, and give intervals."""
-    estimate = fit(problem.observed)
-    for step in BESIDES:
-        problem, estimate = step.after_fit(problem, estimate, fit)
-    p, observed, options = estimate.p_values, problem.observed, problem.options
-    decision = decide_apart(
-        problem.reserved,
+    observed, estimate = _repeated(problem, fit(problem.observed), fit)
+    p, options = estimate.p_values, problem.options
+    decision = decide(
         p,
         estimate.local_fdr,
         options.correction,
@@ -107,12 +117,75 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         options.largest_p,
         problem.weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
+        alone=problem.reserved,
     )
     intervals = selected_intervals(estimate, decision, options)
     answer = StepResults(observed, estimate, p, decision, intervals)
-    for step in BESIDES:
-        answer = step.after_intervals(answer)
     return assemble(problem.aggregate, problem.candidates, options, answer, problem.grouping)
+
+
+def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[Observed, Estimate]:
+    """Fit once more where the data show another repetition of the reports.
+
+    One that is only bounded is lowered to what the noise in the data shows, plus two standard
+    errors. One that nobody declared is raised to what the noise shows, where the sizes of the
+    cohorts show it too; not where few cohorts alone are noisy, which are then left out.
+    """
+    observed = problem.observed
+    if problem.options.repeats is not None:
+        return observed, estimate
+    if observed.noise.repetition == 1:
+        shown = _undeclared(observed, estimate)
+        differs = shown > 1
+    else:
+        left = (observed.centred.size - len(observed.centred)) * estimate.unfitted
+        ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
+        differs = ratio < 1
+        shown = observed.noise.shown_repetition(ratio) if differs else 1.0
+    if not differs:
+        return observed, estimate
+    observed = observed.repeated(shown)
+    return observed, fit(observed)
+
+
+def _undeclared(observed: Observed, estimate: Estimate) -> float:
+    """The repetition that nobody declared and the data show; 1 where few cohorts are odd."""
+    odd = plainly_odd(cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken)))
+    reports = observed.noise.reports
+    if len(odd) and may_be_left_out(odd, reports, float(reports.sum())):
+        return 1.0
+    return undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
+
+
+def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decoding]) -> Decoding:
+    """Decode; again without cohorts whose counts were plainly not made as the others' were.
+
+    The first warning of the decoding names them.
+    """
+    scores: dict[int, float] = {}  # of the cohorts left out
+    while True:
+        rest = whole.without(scores)
+        decoding = decode(rest)
+        odd = _odd_cohorts(rest, whole, decoding)
+        if not odd:
+            return with_left_out(decoding, scores)
+        scores |= odd
+
+
+def _odd_cohorts(rest: Aggregate, whole: Aggregate, decoding: Decoding) -> dict[int, float]:
+    """Cohorts to decode without, with the sizes of their residuals; none if that is too much.
+
+    rest: what was decoded of the `whole`. Where each value has a bit of its own, a cohort's counts
+    shake nothing but the mean that they are part of.
+    """
+    if decoding.diagnostics.method == "direct":
+        return {}
+    reports, counts = (np.array(x, float) for x in (rest.reports_per_cohort, rest.bit_counts))
+    scores = decoding.diagnostics.cohort_z
+    odd = forged_cohorts(rest.params, reports, counts, decoding.summary.repetition, scores)
+    if not may_be_left_out(odd, reports, whole.num_reports):
+        return {}
+    return {int(cohort): float(scores[cohort]) for cohort in odd}
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from decoder.errors import DecodeError, OutputError, RemoteError
-from decoder.frames import to_frame
+from decoder.files import to_frame
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import file_problem
 from rappor_core.text import visible

@@ -105,7 +105,8 @@ class LocationDesign(KindDesign):
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
         """Every mode that is compared by the review, with several numbers of cohorts."""
-        modes = import_module("decoder.density.modes").modes  # numpy: not for the review alone
+        # with numpy, which the review alone does not need
+        modes = import_module("decoder.density.predicted_error").modes
         no_data = "no_data" in question.given
         for cohorts in powers_of_cohorts(question.people, question.length_of("levels")):
             for mode in modes(question.life, question.together, cohorts, no_data):

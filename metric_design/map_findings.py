@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from decoder.density.modes import Predicted, modes, predict
-from decoder.density.predicted_error import MapError
+from decoder.density.predicted_error import MapError, Predicted, modes, predict
 from decoder.grid_cells import num_cells
 from metric_design.kind_design import rounded_down
 from metric_design.location_kind import map_error

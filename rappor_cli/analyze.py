@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from decoder.candidates.weights import read_weights
+from decoder.candidates.files import read_weights
 from decoder.errors import DecodeError
 from decoder.files import replacing
 from decoder.formats.google_rappor import write_metrics_json

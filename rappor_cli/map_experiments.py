@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from decoder.formats.known_flows import read_known_flows
+from decoder.formats.density_inputs import read_known_flows
 from rappor_cli import options as shared
 from rappor_cli.experiment_runs import ExperimentRun
 from rappor_cli.progress import progress_bar

@@ -16,7 +16,8 @@ import numpy as np
 
 from decoder.flows.decoding import decode_flows
 from decoder.flows.space import FlowSpace, cell_metres
-from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.flows.tables import FlowDecoding
+from decoder.inference.intervals import ShareTable
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import table_metrics

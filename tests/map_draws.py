@@ -14,9 +14,12 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder.density.cells import Places, slot_readings, value_positions
+from decoder.candidates.lists import Candidates
+from decoder.density.cells import Places, slot_readings
 from decoder.density.gaussian_field import fit_field
+from decoder.numerics.bit_tensor import Positions
 from rappor_core.aggregate import Aggregate
+from rappor_core.hashing import normalise
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -51,6 +54,11 @@ class PeriodCounts:
         """The aggregate that a collector would serve of some of the periods, as one window."""
         reports, bits = (one[periods].sum(axis=0) for one in (self.reports, self.bits))
         return aggregate_of_metric(metric, reports, bits, first, last)
+
+
+def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
+    """Index tensor (M, m, h) of the values of a level."""
+    return Candidates([normalise(value) for value in values]).positions(params)
 
 
 def capped(values: Integers, cap: int, other: int) -> Integers:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.density.cells import places_of
-from decoder.density.map_series import WindowMap, map_windows
-from decoder.density.modes import SECOND_DIAL
-from decoder.numerics.threads import one_thread
+from decoder.density.map_series import WindowMap, window_maps
+from decoder.density.predicted_error import SECOND_DIAL
+from decoder.numerics.bit_tensor import one_thread
 from rappor_core.metrics.metric import Metric
 from tests.map_draws import capped, cell_distance, draw_windows, square_metric, true_shares
 
@@ -131,7 +131,7 @@ def one_series(setting: Setting, rng: np.random.Generator) -> Found:
     windows, true = draw_windows(metric, places, values, rng), true_shares(values, size + 1)
     start = time.process_time()
     with one_thread():
-        maps = map_windows(windows, places, None, None)
+        maps = list(window_maps(windows, places, None, None))
     seconds = time.process_time() - start
     cells = true[:, :-1] / true[:, :-1].sum(axis=1, keepdims=True)
     change = cells - (cells.sum(axis=0) - cells) / (WEEKS - 1)

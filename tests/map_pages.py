@@ -9,7 +9,7 @@ from decoder.density.maps import Density
 from decoder.kinds.location import KIND, MAP, Maps, map_result
 from decoder.kinds.result import MANIFEST, RESULTS, Question, StoredResult
 from decoder.kinds.run import render_page, write_result
-from decoder.output.base_layer import BaseLayer
+from decoder.output.basemap import BaseLayer
 from decoder.output.density_html import map_data
 from decoder.progress import silent
 from rappor_core.aggregate import Aggregate

@@ -7,7 +7,7 @@ the same as on the device. Duplicates after normalisation count once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,9 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     names = own_names(params, definition)
     if names:
         reserved = _kind_of(definition).reserved if definition else ()
-        return replace(_listed(names), reserved=sum(name in reserved for name in names))
+        values = [normalise(name) for name in names]
+        own = sum(name in reserved for name in names)
+        return Candidates(values, ReadNotes(read=len(names)), reserved=own)
     if not params.scheme.hashed:
         _check_fit(0, params)
         raise CandidatesError(
@@ -249,7 +251,3 @@ def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
                 f"{aggregate.metric!r}, which has {names}"
             )
     return own
-
-
-def _listed(names: Sequence[str]) -> Candidates:
-    return Candidates([normalise(name) for name in names], ReadNotes(read=len(names)))

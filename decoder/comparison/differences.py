@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from decoder.errors import DecodeError
-from decoder.inference.multiple_testing import Correction, ListDecision, decide_apart
+from decoder.inference.multiple_testing import Correction, ListDecision, decide
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.text import counted
@@ -51,10 +51,9 @@ def differences(
     level: float = DEFAULT_LEVEL,
     alpha: float = DEFAULT_ALPHA,
     freedom: float = np.inf,
-    correction: Correction = "bh",
     apart: Flags | None = None,
 ) -> Differences:
-    """Interval and test of each difference (n,).
+    """Interval and test of each difference (n,), corrected by Benjamini-Hochberg.
 
     Args:
         difference: later less earlier.
@@ -62,11 +61,10 @@ def differences(
         level: of the intervals, in (0, 1).
         alpha: of the tests, in (0, 1).
         freedom: of the t distribution of the differences.
-        correction: for the number of values.
-        apart: values that are no part of the list, such as `other` of a map (`decide_apart`).
+        apart: values that are no part of the list, such as `other` of a map (`decide`).
     """
     p = no_change(difference, std_error, freedom)
-    decision = corrected(p, correction, alpha, apart)
+    decision = corrected(p, alpha=alpha, apart=apart)
     half = margin(std_error, level, freedom)
     return Differences(difference, std_error, difference - half, difference + half,
                        p, decision.adjusted, decision.detected)  # fmt: skip
@@ -147,8 +145,7 @@ def corrected(
     apart: Flags | None = None,
 ) -> ListDecision:
     """Correct p-values (n,) for multiplicity; those marked in `apart` are tested each by itself."""
-    alone = np.zeros(len(p), dtype=bool) if apart is None else apart
-    return decide_apart(alone, p, np.zeros_like(p), correction, alpha)
+    return decide(p, np.zeros_like(p), correction, alpha, alone=apart)
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,9 @@ from decoder.density.cells import Places, in_order
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
-from decoder.model.counts import Observed, observe
+from decoder.model.counts import Observed, location_repetition, observe
 from decoder.model.noise import BitNoise
-from decoder.model.repetition import location_repetition
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import one_thread
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 

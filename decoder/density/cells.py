@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decoder.candidates.bloom_positions import bit_positions
-from decoder.candidates.lists import Candidates, listed_positions
+from decoder.candidates.lists import Candidates
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
 from decoder.errors import DecodeError
 from decoder.grid_cells import cell_outline, join_pair, location_of, parent_cell
-from decoder.model.repetition import location_repetition
-from decoder.numerics.bit_tensor import Positions
+from decoder.model.counts import location_repetition
 from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import OTHER, RESERVED, Point
@@ -129,12 +127,10 @@ class Places:
         """Hashed once: maps of many slots and windows share them."""
         if (index, params) not in self._known:
             names = [normalise(value) for value in self.values[index]]
-            bits = value_positions(self.values[index], params)
+            listed = Candidates(names, complete=True, reserved=len(self.reserved))
+            bits = listed.positions(params)
             design = design_of(bits, params, self.ancestors(index))
-            self._known[index, params] = (
-                Candidates(names, tensor=bits, complete=True, reserved=len(self.reserved)),
-                design,
-            )
+            self._known[index, params] = replace(listed, tensor=bits), design
         return self._known[index, params]
 
 
@@ -155,13 +151,6 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
     return Places(grid, levels, values, parents, laplacian)
 
 
-def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
-    """Index tensor (M, m, h) of the values of a level."""
-    if not params.scheme.hashed:
-        return listed_positions(len(values), params)
-    return bit_positions([normalise(value) for value in values], params)
-
-
 def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
     cells = grid.cells(level)
     if not pairs:
@@ -175,15 +164,13 @@ def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
 
 
 def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int) -> Indices:
-    index = {value: position for position, value in enumerate(above)}
-    return np.array([index[_parent(grid, value, level)] for value in below], dtype=np.intp)
-
-
-def _parent(grid: Grid, value: str, level: int) -> str:
-    if value in RESERVED:
-        return value
-    ends = [parent_cell(grid, cell, level) for cell in value.split(PAIR_SEPARATOR)]
-    return PAIR_SEPARATOR.join(ends)
+    """The index of each value's parent; a reserved value is its own."""
+    index, found = {value: position for position, value in enumerate(above)}, []
+    for value in below:
+        ends = [] if value in RESERVED else value.split(PAIR_SEPARATOR)
+        parents = [parent_cell(grid, cell, level) for cell in ends]
+        found.append(index[PAIR_SEPARATOR.join(parents) or value])
+    return np.array(found, dtype=np.intp)
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:

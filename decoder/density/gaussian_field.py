@@ -22,17 +22,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decoder.density.evidence import factor, log_evidence
-from decoder.density.field_misfit import Misfit, even_evidence, even_map, own_reserved
 from decoder.density.field_prior import (
     Belief,
     Graph,
     Prior,
-    check_finite,
+    factor,
+    log_evidence,
     negative_log_posterior,
     softmax,
 )
-from decoder.density.linear_system import LevelEquations
+from decoder.density.linear_system import (
+    LevelEquations,
+    Misfit,
+    even_evidence,
+    even_map,
+    own_reserved,
+)
 from decoder.errors import ConvergenceError
 from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats
@@ -199,7 +204,9 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
             for fits in walk:
                 worse += 1
                 for fit in fits:
-                    found = _evidence(misfit, information, fit, prior, to_beat + nothing)
+                    precision, least = prior.precision(fit.belief.strength), to_beat + nothing
+                    _, slope = misfit.at(fit.shares)
+                    found = log_evidence(fit.shares, fit.loss, slope, information, precision, least)
                     if np.isfinite(found):
                         weighed.append((found - nothing, fit.shares))
                     if found - nothing > to_beat:
@@ -300,14 +307,9 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
         start, loss, steps = descend(objective, start, metric, _TOLERANCE, _STEPS)
         if steps < _STEPS:
             break
-    check_finite(loss)
+    if not np.isfinite(loss):
+        raise ConvergenceError(
+            "a map has no finite fit; check that the counts, the parameters and the cells belong "
+            "together"
+        )
     return Field(softmax(start), prior.centred(start), belief, loss)
-
-
-def _evidence(
-    misfit: Misfit, information: Floats, fit: Field, prior: Prior, to_beat: float
-) -> float:
-    """Log evidence of a fit by Laplace's approximation; -inf where it is below `to_beat`."""
-    precision = prior.precision(fit.belief.strength)
-    _, slope = misfit.at(fit.shares)
-    return log_evidence(fit.shares, fit.loss, slope, information, precision, to_beat)

@@ -1,4 +1,5 @@
-"""Linear equations between an aggregate and the cells of a map: target = design @ shares.
+"""Linear equations between an aggregate and the cells of a map, target = design @ shares, and how
+well a map fits them.
 
 One equation for each bit of each cohort (or one for each cell, where every cell has its own bit).
 """
@@ -10,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
+from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.errors import DecodeError
 from decoder.model.counts import unbiased
 from decoder.model.design_matrix import design_matrix
@@ -100,3 +103,130 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
     if params.scheme.own_bits:
         positions = positions[:, :1]
     return design_matrix(positions, params.num_bits)[:, cells].tocsr()
+
+
+UNLIKELY = 1e-6  # of a chi-square
+LEAST_RESERVED = 1e-6  # a share of 0 has no logarithm
+
+
+class Misfit:
+    """The weighted equations of a window, whose precisions are those at the map `held` (n,)."""
+
+    def __init__(self, readings: Sequence[LevelEquations], held: Floats) -> None:
+        self.size = len(held)
+        self._rows = [(one.design, one.target, one.precision(held)) for one in readings]
+        self.freedom = sum(one.freedom for one in readings)
+
+    def at(self, shares: Floats) -> tuple[float, Floats]:
+        """Half the weighted sum of squared residuals, and its gradient in the shares (n,)."""
+        value, slope = 0.0, np.zeros(self.size)
+        for design, target, weight in self._rows:
+            residual = design @ shares - target
+            weighted = weight * residual
+            value += 0.5 * float(residual @ weighted)
+            slope += weighted @ design
+        return value, slope
+
+    def explains(self, shares: Floats) -> bool:
+        """Whether the residuals of a map are no larger than noise makes them, but for one in a
+        million."""
+        return 2 * self.at(shares)[0] <= float(chdtri(self.freedom, UNLIKELY))
+
+    def own_information(self) -> Floats:
+        """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
+        return np.asarray(sum(weight @ design for design, _, weight in self._rows))
+
+    def information(self) -> Floats:
+        """The information about the shares, (n, n)."""
+        parts = [design.T @ design.multiply(w[:, None]) for design, _, w in self._rows]
+        return np.asarray(sum(part.toarray() for part in parts))
+
+    def reserved_shares(self, shares: Floats, reserved: int) -> tuple[Floats, Floats]:
+        """Estimate the shares of the reserved values (r,) by weighted least squares, with their
+        information.
+
+        shares: (n,), of which the last `reserved` are not read; the cells are scaled to what is
+        left.  The information (r, r) is the inverse of the estimates' covariance.
+        """
+        cells = self.size - reserved
+        inside = np.append(shares[:cells] / shares[:cells].sum(), np.zeros(reserved))
+        outside, values = np.eye(reserved, self.size, cells), range(reserved)
+        products, information = np.zeros(reserved), np.zeros((reserved, reserved))
+        for design, target, weight in self._rows:
+            base = design @ inside
+            toward = [design @ unit - base for unit in outside]
+            for i in values:
+                products[i] += float(toward[i] @ (weight * (target - base)))
+                for j in values:
+                    information[i, j] += float(toward[i] @ (weight * toward[j]))
+        if not all(information[i, i] > 0 for i in values):
+            return shares[cells:].copy(), np.zeros((reserved, reserved))
+        return _within_bounds(information, products), information
+
+
+def _within_bounds(information: Floats, products: Floats) -> Floats:
+    """The shares x (r,), one or two, of the least x' information x / 2 - x' products.
+
+    Each is at least LEAST_RESERVED, and so is what they leave to the cells.
+    """
+    most = 1 - LEAST_RESERVED
+    if len(products) == 1:
+        return np.asarray(np.clip(products / information[0], LEAST_RESERVED, most))
+    free = np.asarray(np.linalg.lstsq(information, products, rcond=None)[0], dtype=np.float64)
+    if free.min() >= LEAST_RESERVED and free.sum() <= most:
+        return free
+    fixed = LEAST_RESERVED * np.eye(2)
+    lines = [(fixed[0], np.eye(2)[1]), (fixed[1], np.eye(2)[0])]  # one share is the least
+    lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or nothing is left to the cells
+    edges = []
+    for start, way in lines:
+        curvature = max(float(way @ information @ way), 1e-300)
+        step = float(way @ (products - information @ start)) / curvature
+        edges.append(start + way * np.clip(step, LEAST_RESERVED, most - LEAST_RESERVED))
+    return min(edges, key=lambda x: float(x @ information @ x / 2 - x @ products))
+
+
+def with_reserved(shares: Floats, reserved: Floats) -> Floats:
+    """The map (n,) with its last shares set to `reserved` (r,), the cells scaled to the rest."""
+    cells = shares[: len(shares) - len(reserved)]
+    return np.append(cells * ((1 - reserved.sum()) / cells.sum()), reserved)
+
+
+def own_reserved(misfit: Misfit, near: Floats, reserved: int) -> Floats:
+    """The map `near` (n,) with the shares of reserved values re-estimated from the equations."""
+    if not reserved:
+        return near
+    return with_reserved(near, misfit.reserved_shares(near, reserved)[0])
+
+
+def even_map(readings: Sequence[LevelEquations], size: int, reserved: int) -> Floats:
+    """Return one map, (n,): equal cells, then the reserved shares that the equations give."""
+    shares = np.full(size, 1 / size)
+    for _ in range(2 if reserved else 0):  # the weights depend on them
+        shares = own_reserved(Misfit(readings, shares), shares, reserved)
+    return shares
+
+
+def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
+    """Log evidence that all cells hold the same, up to the constant of a field's (`laplace`)."""
+    value, _ = misfit.at(even)
+    if not reserved:
+        return -value
+    shares, information = even[-reserved:], misfit.reserved_shares(even, reserved)[1]
+    away = np.log(shares) - np.log(even[0])
+    curvatures = _log_curvatures(shares, information) + RESERVED_PRECISION
+    height = 0.5 * np.log(RESERVED_PRECISION / curvatures).sum()
+    square = sum(float(one) ** 2 for one in away)
+    return float(height - value - 0.5 * RESERVED_PRECISION * square)
+
+
+def _log_curvatures(shares: Floats, information: Floats) -> Floats:
+    """Eigenvalues of the information about the log shares of the reserved values, (r,).
+
+    shares: (r,).  information: about them, (r, r).
+    """
+    if len(shares) == 1 and information[0, 0] > 0:
+        share, error = float(shares[0]), float(information[0, 0]) ** -0.5
+        return np.array([(share * (1 - share) / error) ** 2])
+    slopes = np.diag(shares) - np.outer(shares, shares)
+    return np.asarray(np.linalg.eigvalsh(slopes @ information @ slopes), dtype=np.float64)

@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import chdtrc
 
-from decoder.density.field_misfit import UNLIKELY, Misfit
-from decoder.density.linear_system import LevelEquations
+from decoder.density.linear_system import UNLIKELY, LevelEquations, Misfit
 from decoder.typing import Floats
 
 BLOCKS = 15

@@ -21,10 +21,15 @@ import numpy as np
 from decoder.density.blocks import Blocks
 from decoder.density.cell_changes import WindowChanges, series_changes
 from decoder.density.cells import Places, slot_readings
-from decoder.density.field_misfit import Misfit, even_map, own_reserved
 from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import STRENGTHS, Field, fit_field
-from decoder.density.linear_system import LevelEquations, WindowReadings
+from decoder.density.linear_system import (
+    LevelEquations,
+    Misfit,
+    WindowReadings,
+    even_map,
+    own_reserved,
+)
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
 from decoder.grid_cells import location_of
@@ -56,27 +61,17 @@ class WindowMap:
     changes: WindowChanges | None = None
 
 
-def map_windows(
-    windows: Sequence[Sequence[Aggregate]],
-    places: Places,
-    belief: Belief | None,
-    repeats: float | None,
-) -> list[WindowMap]:
-    """Map one or more windows of one slot, each given as its aggregates from coarse to fine.
-
-    belief, repeats: as in `DensityOptions`.
-    """
-    return list(window_maps(windows, places, belief, repeats))
-
-
 def window_maps(
     windows: Sequence[Sequence[Aggregate]],
     places: Places,
     belief: Belief | None,
     repeats: float | None,
 ) -> Iterator[WindowMap]:
-    """Yield the maps of the windows as `map_windows` lists them; a window that is fitted alone
-    is fitted when its turn comes."""
+    """Map one or more windows of one slot, each given as its aggregates from coarse to fine.
+
+    A window that is fitted alone is fitted when its turn comes. belief, repeats: as in
+    `DensityOptions`.
+    """
     readings = [slot_readings(levels, places, repeats, keep_empty=True) for levels in windows]
     if len(windows) == 1:
         yield _alone(readings[0], places, belief, "field")
@@ -90,17 +85,18 @@ def window_maps(
 def _merged(
     windows: Sequence[Sequence[Aggregate]], places: Places, repeats: float | None
 ) -> list[LevelEquations]:
-    """The readings of all windows together; a device that repeats does so in all of them."""
-    merged = [_together(level) for level in zip(*windows, strict=True)]
+    """The readings of all windows together; a device that repeats does so in all of them.
+
+    Of windows that overlap those of the one with the most reports.
+    """
+    merged = []
+    for level in zip(*windows, strict=True):
+        try:
+            ordered = sorted(level, key=lambda one: one.first_day or date.min)
+            merged.append(reduce(Aggregate.merge, ordered))
+        except AggregateError:
+            merged.append(max(level, key=lambda one: one.num_reports))
     return slot_readings(merged, places, None if repeats is None else repeats * len(windows))
-
-
-def _together(windows: Sequence[Aggregate]) -> Aggregate:
-    """The sum of several windows; the one with the most reports where they overlap."""
-    try:
-        return reduce(Aggregate.merge, sorted(windows, key=lambda one: one.first_day or date.min))
-    except AggregateError:
-        return max(windows, key=lambda one: one.num_reports)
 
 
 def _pooled(

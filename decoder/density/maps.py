@@ -17,18 +17,17 @@ import numpy as np
 
 from decoder.comparison.differences import Differences, differences, independent
 from decoder.density.cell_changes import bases_of
-from decoder.density.cell_estimates import cell_estimates
+from decoder.density.cell_estimates import LevelEstimate, cell_estimates, reconcile
 from decoder.density.cells import Places, in_order, missing_levels, slot_places, slot_readings
 from decoder.density.field_prior import Belief
-from decoder.density.levels import LevelEstimate, reconcile
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.estimation.leave_one_out import WarmStarts
-from decoder.frames import to_frame
+from decoder.files import to_frame
 from decoder.grid_cells import location_of
-from decoder.model.repetition import location_repetition
+from decoder.model.counts import location_repetition
+from decoder.numerics.bit_tensor import one_thread
 from decoder.numerics.simplex import project_simplex
-from decoder.numerics.threads import one_thread
 from decoder.options import (
     DEFAULT_MAP_METHOD,
     DecodeOptions,
@@ -43,6 +42,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
+_COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
 LEAST_IN_BOX = 1e-9  # shares of those in the box are divided by it
 MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
@@ -125,9 +125,8 @@ class Density:
         Reserved values stay.
         """
         places = self.places.showing(cells)
-        names = ("shares", "estimate", "std_error", "low", "high", "detected")
         listed = np.arange(len(self.cells)) if places.listed is None else places.listed
-        rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in names}
+        rows: dict[str, Any] = {name: getattr(self, name)[listed] for name in _COLUMNS}
         unlisted = float(self.shares.sum() - rows["shares"].sum())
         rows["changes"] = self.changes and self.changes.of(listed)
         rows["since"] = tuple(one.of(listed) for one in self.since)
@@ -140,8 +139,8 @@ class Density:
 
     def to_frame(self) -> Any:
         """Return one row a cell as a pandas.DataFrame. Raises OutputError without pandas."""
-        names = ("shares", "estimate", "std_error", "low", "high", "detected")
-        columns = {"cell": self.cells, **{name: getattr(self, name).tolist() for name in names}}
+        columns = {"cell": self.cells}
+        columns |= {name: getattr(self, name).tolist() for name in _COLUMNS}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return to_frame(rows, list(columns))
 
@@ -256,7 +255,12 @@ def _window_map(
     if field and field.check.agrees:
         return field
     method = "simplex" if field else options.method
-    shares = _reconciled(decodings, places, method)
+    tables = [decoding.candidates for decoding in decodings]
+    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
+    if method == "simplex":
+        shares = project_simplex(levels[-1].shares)
+    else:
+        shares = reconcile(levels, places.parents)[-1]
     readings = slot_readings(aggregates, places, options.repeats)
     check = check_map(readings, shares, len(places.reserved))
     if not field:
@@ -270,15 +274,6 @@ def _window_map(
     return WindowMap(shares, "projection", None, check, (doubt,), field.changes)
 
 
-def _reconciled(decodings: Sequence[Decoding], places: Places, method: str) -> Floats:
-    """By the other methods: of the finest level alone, or of all of them."""
-    tables = [decoding.candidates for decoding in decodings]
-    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
-    if method == "simplex":
-        return project_simplex(levels[-1].shares)
-    return reconcile(levels, places.parents)[-1]
-
-
 def _assemble(
     aggregates: Sequence[Aggregate],
     places: Places,
@@ -289,6 +284,7 @@ def _assemble(
     finest = aggregates[-1]
     listed = places.candidates(len(places.values) - 1, finest.params)
     cells = cell_estimates(finest, listed, decoding)
+    warnings = (*missing_levels(aggregates), *made.doubts, *cells.warnings)
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -296,16 +292,11 @@ def _assemble(
         num_reports=sum(aggregate.num_reports for aggregate in aggregates),
         places=places,
         shares=made.shares,
-        estimate=cells.estimate,
-        std_error=cells.std_error,
-        low=cells.low,
-        high=cells.high,
-        detected=cells.detected,
+        **cells._replace(warnings=warnings)._asdict(),
         detectable_share=decoding.summary.detectable_share,
         repetition=decoding.summary.repetition,
         options=options,
         belief=made.belief,
-        warnings=(*missing_levels(aggregates), *made.doubts, *cells.warnings),
         source=made.source,
         check=made.check,
         changes=_changes(made, options, len(places.reserved)),

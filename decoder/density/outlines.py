@@ -13,11 +13,10 @@ from shapely.affinity import translate
 from shapely.geometry import mapping
 
 from decoder.density.areas import Areas
-from decoder.grid_cells import cell_outline, cells_touching
+from decoder.grid_cells import cell_outline
 from decoder.tables.vector_files import Shape
 from decoder.typing import Floats
 from rappor_core.errors import ParameterError, shown
-from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
 
 MAX_AREAS = 500
@@ -236,34 +235,28 @@ def _notes(areas: Areas, outside: int, repaired: Sequence[str]) -> tuple[str, ..
     return tuple(texts)
 
 
-def region_cells(grid: Grid, level: int, region: Box | Any) -> tuple[str, ...]:
+def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:
     """List the grid's cells of a level that touch a region, sorted by code.
 
     Args:
         grid: Of the cells.
         level: Of the cells.
-        region: A `Box`, or valid polygons, longitude first.
+        region: Valid polygons, longitude first.
 
     Raises:
         ParameterError: No cell is left.
     """
     domain = grid.cells(level)
-    if isinstance(region, Box):
-        touched, what = set(cells_touching(grid, region, level)), f"the region {region}"
-        found = tuple(cell for cell in domain if cell in touched)
-    else:
-        polygons = _cell_polygons(grid, domain)
-        near: set[int] = set()
-        for turn in _TURNS:
-            moved = translate(region, xoff=turn)
-            indices = shapely.STRtree(polygons).query(moved, predicate="intersects")
-            near.update(indices[~shapely.touches(polygons[indices], moved)].tolist())
-        found = tuple(domain[i] for i in sorted(near))
+    polygons = _cell_polygons(grid, domain)
+    tree, near = shapely.STRtree(polygons), set[int]()
+    for turn in _TURNS:
+        moved = translate(region, xoff=turn)
+        indices = tree.query(moved, predicate="intersects")
+        near.update(indices[~shapely.touches(polygons[indices], moved)].tolist())
+    if not near:
         west, south, east, north = shapely.bounds(region)
-        what = f"the region (latitude {south:g} to {north:g}, longitude {west:g} to {east:g})"
-    if not found:
         raise ParameterError(
-            f"{what} and the box of the grid, {grid.box}, have no cell in common (GeoJSON has the "
-            "longitude first)"
+            f"the region (latitude {south:g} to {north:g}, longitude {west:g} to {east:g}) and the "
+            f"box of the grid, {grid.box}, have no cell in common (GeoJSON has the longitude first)"
         )
-    return found
+    return tuple(domain[i] for i in sorted(near))

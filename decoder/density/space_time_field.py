@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from decoder.density.evidence import factor
-from decoder.density.field_misfit import Misfit, even_map, with_reserved
-from decoder.density.field_prior import Graph, Prior
-from decoder.density.linear_system import WindowReadings
-from decoder.density.space_time_changes import ChangeTest, Released
+from decoder.density.field_prior import Graph, Prior, factor
+from decoder.density.linear_system import Misfit, WindowReadings, even_map, with_reserved
 from decoder.density.space_time_modes import Deviations, Modes, deviations_of, modes_of
 from decoder.density.space_time_strengths import (
+    ChangeTest,
     Contrasts,
+    Released,
     Strengths,
     Windows,
     contrasts_of,
@@ -89,11 +88,13 @@ def fit_space_time(
     means = _means(modes, contrasts, strengths, test.rest(changes) / variances)
     weights = _weights(windows, apart)
     maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
-    shares = _with_reserved(windows, maps, reserved)
+    pairs = zip(maps, _reserved(windows, maps, reserved), strict=True)
+    shares = np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])
+    each = strengths.variance * (modes.information @ (1 / variances))
     return SpaceTimeField(
         shares,
         _shared_freedom(windows, shared, precision) * weights,
-        _own_freedom(modes, contrasts, strengths, variances),
+        np.einsum("tj,j,jt->t", contrasts.back, each, contrasts.turn),
         deviations,
         graph,
         strengths,
@@ -130,11 +131,6 @@ def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
         shares = with_reserved(np.append(inside, np.zeros(reserved)), even[size:])
         found.append(Misfit(readings, shares).reserved_shares(shares, reserved)[0])
     return np.array(found)
-
-
-def _with_reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
-    pairs = zip(cells, _reserved(windows, cells, reserved), strict=True)
-    return np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])
 
 
 def _weights(windows: WindowReadings, reserved: Floats) -> Floats:
@@ -181,11 +177,3 @@ def _shared_freedom(windows: WindowReadings, shared: Floats, precision: Any) -> 
     else:
         total, precision = response.T @ response, precision.toarray()
     return float(np.trace(cho_solve(cho_factor(total + precision), total)))
-
-
-def _own_freedom(
-    modes: Modes, contrasts: Contrasts, strengths: Strengths, variances: Floats
-) -> Floats:
-    """The same for the deviations of each window, (T,)."""
-    each = strengths.variance * (modes.information @ (1 / variances))
-    return np.asarray(np.einsum("tj,j,jt->t", contrasts.back, each, contrasts.turn))

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
 
-from decoder.density.evidence import factor
+from decoder.density.field_prior import factor
 from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats, Indices
 

@@ -11,14 +11,19 @@ from scipy.special import ndtri
 
 from decoder.decoded_window import DecodedWindow, window_fields
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.counting import CountedStrings, count
-from decoder.discovery.search import CompletedString, decide_by_level, search, text_of
+from decoder.discovery.search import (
+    CompletedString,
+    CountedStrings,
+    count,
+    decide_by_level,
+    search,
+    text_of,
+)
 from decoder.errors import DecodeError
 from decoder.inference.intervals import selected_interval
-from decoder.model.counts import debias
+from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
-from decoder.model.repetition import repetition
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import one_thread
 from decoder.options import DEFAULT_CROWD, Levels
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices

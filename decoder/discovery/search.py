@@ -1,11 +1,15 @@
-"""The search for strings: prefixes are extended level by level, and the most probable are kept.
+"""The search for strings: prefixes are extended level by level, and the most probable are kept;
+then their shares are estimated from groups of cohorts that had no part in finding them.
 
 A prefix whose code has ended is a string: it leaves the search, and no later group has chosen it.
-(PEM, Wang, Li, Jha 2017, arXiv:1708.06674, over a compressed code.)
+(PEM, Wang, Li, Jha 2017, arXiv:1708.06674, over a compressed code.) A string that ended at level l
+was chosen by the groups up to l; each later group, and the one that only counts, is new data about
+it. So no estimate carries the choice of the search, and a p-value is one.
 
 The search itself decides how many strings are tested: how many end at the levels after l is decided
 by the groups that test those of level l. So what is spent of alpha at level l follows from the
-groups up to l alone: Bonferroni's share, with room left for as many strings as the search can keep.
+groups up to l alone: the share of Bonferroni, with room left for as many strings as the search can
+keep.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaincc, ndtr
 
 from decoder.discovery.bucket_shares import GroupShares
 from decoder.discovery.prefix_hash import Prefixes, best_extensions
+from decoder.model.noise import BitNoise
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.codes.prefix_groups import PrefixGroups
@@ -184,3 +191,86 @@ def _holm(p_values: Floats) -> Floats:
     adjusted = np.empty(len(order))
     adjusted[order] = np.minimum(np.maximum.accumulate(p_values[order] * left), 1.0)
     return adjusted
+
+
+PRESENT = 3.0  # standard errors above 0, by later groups
+SYMMETRIC = 1e-3  # skewness below which the normal law serves
+
+
+@dataclass(frozen=True)
+class CountedStrings:
+    """Shares of the strings, (M,) each.
+
+    null_errors: standard errors if nobody holds the string.  std_errors: given its share.
+    skewness: of the estimate if nobody holds it.  reports: that the estimate rests on.
+    """
+
+    shares: Floats
+    null_errors: Floats
+    std_errors: Floats
+    skewness: Floats
+    reports: Floats
+
+    @property
+    def p_values(self) -> Floats:
+        """P(an estimate so high if nobody holds the string).
+
+        The law of a sum of many rare bits is skewed; Pearson's type III has its three moments.
+        """
+        return upper_tail(self.shares / self.null_errors, self.skewness)
+
+
+def count(
+    groups: PrefixGroups,
+    fresh: Sequence[GroupShares],
+    found: Sequence[CompletedString],
+    noise: BitNoise,
+    repetition: float,
+) -> CountedStrings:
+    """Estimate the share of each string from the groups after the one that chose it last.
+
+    A group is fitted with the strings that it did not choose, and with those of the others that
+    later groups show to be there: a heavy string left out would lift what shares its buckets, and
+    a wrong one that the group itself chose would take from what shares its own.
+
+    Args:
+        groups: of the metric.
+        fresh: bucket shares of all groups, in order; the last one only counts.
+        found: what the search came to.
+        noise: of one bit.
+        repetition: reports of a device, sum r^2 / sum r.
+    """
+    size = len(found)
+    weights, sums, thirds, reports = (np.zeros(size) for _ in range(4))
+    levels = np.array([string.level for string in found])
+    for number in reversed(range(len(fresh))):
+        own = levels < number
+        if own.any():
+            held = own | (sums > PRESENT * np.sqrt(weights))
+            shift = groups.code_bits - fresh[number].num_bits
+            prefixes = np.array([one.bits >> shift for one in compress(found, held)], np.uint64)
+            fit = fresh[number].fit(prefixes, noise, repetition)
+            part = own[held]
+            precision = 1 / fit.null_errors[part] ** 2
+            weights[own] += precision
+            sums[own] += precision * fit.shares[part]
+            thirds[own] += fit.skewness * precision**1.5
+            reports[own] += fit.num_reports
+    shares, null_errors = sums / weights, 1 / np.sqrt(weights)
+    held = np.clip(shares, 0, 1)
+    more = noise.q_star * (1 - noise.q_star) - noise.p_star * (1 - noise.p_star)
+    variance = held * more / noise.gap**2 + held * (1 - held)
+    variance = null_errors**2 + np.maximum(repetition * variance / reports, 0)
+    return CountedStrings(shares, null_errors, np.sqrt(variance), thirds / weights**1.5, reports)
+
+
+def upper_tail(z: Floats, skewness: Floats) -> Floats:
+    """P(Z >= z) of Pearson's type III law with mean 0, variance 1 and a skewness; normal where
+    the skewness is 0 or below."""
+    normal = ndtr(-z)
+    skewed = skewness > SYMMETRIC
+    if not skewed.any():
+        return np.asarray(normal)
+    shape = 4 / np.where(skewed, skewness, 1) ** 2
+    gamma = gammaincc(shape, np.maximum(shape + z * np.sqrt(shape), 0))
+    return np.asarray(np.where(skewed, gamma, normal))

@@ -23,8 +23,6 @@ from decoder.estimation.ep_sites import (
 )
 from decoder.estimation.least_squares import (
     Balance,
-    CandidateSolver,
-    Solver,
     balance,
     candidate_solver,
     centred_sums,
@@ -275,17 +273,15 @@ def _updated_prior(now: EpIteration, scores: Scores, sites: Sites, iteration: in
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """One solve with the present sites, and tau improved from its last value."""
-    solve = solver_of(problem, noise, sites)
-    return balance(solve, problem.random, missing, 4 if isinstance(solve, CandidateSolver) else 2)
+    """One solve with the present sites, and tau improved from its last value.
 
-
-def solver_of(problem: FitProblem, noise: Floats, sites: Sites) -> Solver:
-    """A solver in the space of the rows, or in that of the participating candidates where they
-    are fewer."""
+    In the space of the rows, or in that of the participating candidates where they are fewer.
+    """
     members, variance = problem.members(sites), sites.variance[sites.active]
-    make = solver_in_rows if len(members) > problem.centred.size // 2 else candidate_solver
-    return make(noise, _target(problem, sites), members, variance, problem.random)
+    in_rows = len(members) > problem.centred.size // 2
+    make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
+    solve = make(noise, _target(problem, sites), members, variance, problem.random)
+    return balance(solve, problem.random, missing, steps)
 
 
 def _target(problem: FitProblem, sites: Sites) -> Floats:

@@ -156,14 +156,11 @@ def refit_prior(
     null_z: their deviates if the share is 0, (M,); None: the scores themselves.  steps: of
     expectation maximisation.
     """
-    if prior is None or (may_rebuild and _ladder_is_off(prior, scores)):
+    lowest = lowest_bump(scores.std_errors)
+    if prior is None or (may_rebuild and abs(lowest / prior.centres[0] - 1) > LADDER_MOVED):
         prior = flat_prior(ladder(scores.estimates, scores.std_errors))
     null_z = scores.z if null_z is None else null_z
     return fit_weights(prior, *_summarise(scores, null_z, active), steps)
-
-
-def _ladder_is_off(prior: SharePrior, scores: Scores) -> bool:
-    return bool(abs(lowest_bump(scores.std_errors) / prior.centres[0] - 1) > LADDER_MOVED)
 
 
 def _summarise(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -15,7 +14,6 @@ from scipy.special import expit
 from decoder.errors import DecodeError
 from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.ep_sites import Scores, refit_prior
-from decoder.estimation.influence import Directions, fitted_directions, own_directions
 from decoder.estimation.lasso import left_out, select
 from decoder.estimation.least_squares import (
     Balance,
@@ -26,7 +24,7 @@ from decoder.estimation.least_squares import (
 )
 from decoder.estimation.leave_one_out import FEW_COHORTS, WarmStarts, fit_cavity
 from decoder.estimation.one_bit import DirectFit, fit_direct
-from decoder.estimation.refit import Refit
+from decoder.estimation.refit import Directions, Refit, fitted_directions, own_directions
 from decoder.inference.intervals import score_freedom, widened_interval
 from decoder.inference.multiple_testing import p_values
 from decoder.model.counts import Observed
@@ -118,9 +116,10 @@ def by_cavity(
     fit = fit_cavity(
         _problem(observed, full=full), progress, warm_starts, weights, repeated=repeated
     )
-    held, rest = fit.taking_part, (fit.balance, fit.freedom)
-    finished = _Finished(fit.scores, fit.z, fit.tail, fit.law, held, *rest, prior=fit.prior)
-    estimate = _estimate(observed, finished, level)
+    estimate = _estimate(
+        observed, level, fit.scores, fit.z, fit.balance, tail=fit.tail, law=fit.law,
+        held=fit.taking_part, left=fit.freedom, prior=fit.prior
+    )  # fmt: skip
     if not fit.converged:
         estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
     return replace(
@@ -149,8 +148,10 @@ def by_lasso(
     tail = null_tail(balance.solution.residual, random)
     first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
     scores, z = left_out(problem, chosen, first, alpha, progress, weights)
-    finished = _Finished(scores, z, tail, tail, shares, balance, left, quieter=balance.slack)
-    estimate = _estimate(observed, finished, level)
+    estimate = _estimate(
+        observed, level, scores, z, balance, tail=tail, law=tail, held=shares, left=left,
+        quieter=balance.slack
+    )  # fmt: skip
     known = chosen.members, chosen.fitted.directions
     directions = fitted_directions(observed.positions, random, balance.solution, *known)
     return replace(estimate, penalty=chosen.fit.penalty, method="lasso", directions=directions)
@@ -195,18 +196,14 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
 def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
     """Where the values are few, their own shares are the best guess: no prior is learnt."""
     scores = Scores(fit.estimates, fit.std_errors)
-    shrunken, local_fdr, prior = np.clip(fit.estimates, 0, 1), _evidence(fit.z), None
+    shrunken, prior = np.clip(fit.estimates, 0, 1), None
+    local_fdr = np.asarray(expit(-(np.maximum(fit.z, 0.0) ** 2) / 2))  # its bound at even odds
     if len(fit.z) >= _FEW:
         prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
         shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
     unfitted = 1 - 1 / len(fitted)
     columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
     return Estimate(*columns, prior, fitted, unfitted, method="direct")
-
-
-def _evidence(z: Floats) -> Floats:
-    """Local fdr without a prior: the bound 1 / (1 + exp(z^2 / 2)) of even odds, for z > 0."""
-    return np.asarray(expit(-(np.maximum(z, 0.0) ** 2) / 2))
 
 
 def _refit_scores(
@@ -225,49 +222,49 @@ def _refit_scores(
     return Scores(shares, np.sqrt(fitted.balance.excess / information)), np.asarray(z)
 
 
-class _Finished(NamedTuple):
-    """What a fit leaves to be said of all candidates.
+def _estimate(
+    observed: Observed,
+    level: float,
+    scores: Scores,
+    z: Floats,
+    balance: Balance,
+    *,
+    tail: NullTail,
+    law: NullTail,
+    held: Floats,
+    left: float,
+    prior: SharePrior | None = None,
+    quieter: float = 1.0,
+) -> Estimate:
+    """Intervals, prior and posteriors of the scores, against their null distribution.
 
     scores, z: of all, (M,).  tail: the null distribution of z.  law: that of a score against the
-    residual of all.  held: the shares that the fit gives, 0 outside it, (M,).  freedom: what it
-    leaves over.  prior: where it has one.  quieter: of the errors, how large the scatter of scores
-    is, where a selection took noise out of the rest: with the whole errors all look like shares.
+    residual of all.  held: the shares that the fit gives, 0 outside it, (M,).  left: of the freedom
+    of the rows, by the fit.  prior: where it has one.  quieter: of the errors, how large the
+    scatter of scores is, where a selection took noise out of the rest: with the whole errors all
+    look like shares.
     """
-
-    scores: Scores
-    z: Floats
-    tail: NullTail
-    law: NullTail
-    held: Floats
-    balance: Balance
-    freedom: float
-    prior: SharePrior | None = None
-    quieter: float = 1.0
-
-
-def _estimate(observed: Observed, fit: _Finished, level: float) -> Estimate:
-    """Intervals, prior and posteriors of the scores, against their null distribution."""
-    null_z = fit.tail.deviate(fit.z)
-    near = Scores(fit.scores.estimates, fit.scores.std_errors * fit.quieter)
-    prior = _prior_of(near, fit.held != 0, null_z, fit.prior)
+    null_z = tail.deviate(z)
+    near = Scores(scores.estimates, scores.std_errors * quieter)
+    prior = _prior_of(near, held != 0, null_z, prior)
     shrunken, _, local_fdr = prior.posterior(*near, null_z)
     cohorts, num_bits = observed.bit_shares.shape
-    unfitted = float(fit.freedom / (cohorts * (num_bits - 1)))
-    freedom = score_freedom(fit.freedom, unfitted)
+    unfitted = float(left / (cohorts * (num_bits - 1)))
+    freedom = score_freedom(left, unfitted)
     return Estimate(
-        *fit.scores,
-        fit.z,
-        *widened_interval(*fit.scores, null_z, fit.law, freedom, level),
+        *scores,
+        z,
+        *widened_interval(*scores, null_z, law, freedom, level),
         shrunken,
         local_fdr,
         prior,
-        fitted=_fitted(observed, fit.held),
+        fitted=_fitted(observed, held),
         unfitted=unfitted,
-        tail=fit.tail,
-        missing=fit.balance.missing,
-        missing_error=missing_error(fit.balance, fit.freedom),
-        ratio=fit.balance.ratio,
-        excess=fit.balance.excess,
+        tail=tail,
+        missing=balance.missing,
+        missing_error=missing_error(balance, left),
+        ratio=balance.ratio,
+        excess=balance.excess,
         freedom=freedom,
     )
 

@@ -9,8 +9,8 @@ estimator").
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +113,7 @@ def left_out(
     worth = chosen[tail.deviate(z[chosen]) > leasts[chosen]]
     for done, i in enumerate(worth.tolist(), start=1):
         least = float(leasts[i])
-        without = _without(problem, selected, i, float(estimates[i]), alpha)
+        without = _Without(problem, selected, i, float(estimates[i]), alpha)
         deviate = without.deviate()
         z[i] = tail.score(np.array([deviate]))[0]
         if deviate > least:
@@ -144,7 +144,7 @@ def _response(
     parts = []
     for i in probes.tolist():
         move = _PROBED * float(errors[i])
-        without = _without(problem, selected, i, 0.0, alpha)
+        without = _Without(problem, selected, i, 0.0, alpha)
         try:
             before, after = without.solve(0.0), without.solve(-move)
         except ConvergenceError:
@@ -158,14 +158,35 @@ def _response(
 
 @dataclass(frozen=True)
 class _Without:
-    """Selection and refit of all candidates but one, of the data less a share of that one.
+    """Selections and refits of all candidates but one, `left`, of the data less a share of it.
 
-    solve: share b -> the refit of y - a - b z_i.  column: z_i, (n, 1).
+    expected: its share; what is left of it in the data is that of one unlisted.
     """
 
-    solve: Callable[[float], Solution]
-    column: Floats
     problem: FitProblem
+    selected: Selected
+    left: int
+    expected: float
+    alpha: float
+
+    @cached_property
+    def column(self) -> Floats:
+        """z_i, (n, 1)."""
+        return centred_columns(self.problem.positions[[self.left]], self.problem.random)
+
+    def solve(self, taken: float) -> Solution:
+        """Select and refit in y - a - b z_i, of a share b that is `taken` out of the data."""
+        problem, fit, noise = self.problem, self.selected.fit, self.selected.noise
+        missing = self.selected.fitted.balance.missing + max(self.expected - taken, 0.0) ** 2
+        weights, size = _weights(problem, noise, missing), len(problem.positions)
+        penalty = noise_penalty(weights, problem.random, size, self.alpha, strict=True)
+        target = problem.centred - taken * self.column.reshape(problem.centred.shape)
+        data = target, problem.positions, weights, problem.random, penalty
+        others = fit.selected != self.left
+        start = fit.selected[others], fit.shares[others]
+        chosen = fit_lasso(*data, start=start, left_out=self.left)
+        columns = _refittable(problem, chosen)[1]
+        return CandidateSolver(noise, target, columns, None, problem.random)(missing)
 
     def score(self, share: float) -> tuple[float, Floats]:
         """Of z_i, in its own null deviation, in the data less `share` of it; with the residual."""
@@ -209,27 +230,6 @@ class _Without:
         fall = self.score(share - move)[0] - self.score(share + move)[0]
         least = 2 * _PROBED / _MOST_WIDENED
         return max(2 * _PROBED / max(fall, least), 1.0)
-
-
-def _without(
-    problem: FitProblem, selected: Selected, left: int, share: float, alpha: float
-) -> _Without:
-    """Prepare selections without candidate `left`: what is left of its share is one unlisted."""
-    column = centred_columns(problem.positions[[left]], problem.random)
-    others = selected.fit.selected != left
-    start = selected.fit.selected[others], selected.fit.shares[others]
-
-    def solve(taken: float) -> Solution:
-        missing = selected.fitted.balance.missing + max(share - taken, 0.0) ** 2
-        weights, size = _weights(problem, selected.noise, missing), len(problem.positions)
-        penalty = noise_penalty(weights, problem.random, size, alpha, strict=True)
-        target = problem.centred - taken * column.reshape(problem.centred.shape)
-        data = target, problem.positions, weights, problem.random, penalty
-        chosen = fit_lasso(*data, start=start, left_out=left)
-        columns = _refittable(problem, chosen)[1]
-        return CandidateSolver(selected.noise, target, columns, None, problem.random)(missing)
-
-    return _Without(solve, column, problem)
 
 
 def _weights(problem: FitProblem, noise: Floats, missing: float) -> Floats:

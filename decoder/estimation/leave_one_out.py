@@ -213,24 +213,18 @@ def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bo
     Where all take part and the residual is quieter than chance explains, the prior holds shares
     for more unlike than they are, as its bumps have a width. Of the data less a share of a
     candidate (1) is true at its true share: the variance that u itself has is that of its score.
-    Not where devices repeat: how often is a bound then, which `pipeline` decides.
+    Not where devices repeat: how often is a bound then, which `pipeline` decides. Where more had a
+    claim to take part, the part that fits best was chosen: what it leaves over is less than the
+    noise, and the errors are larger by what the fit used up.
     """
-    if not problem.full:
-        return _widened(problem, now, freedom)
-    ratio = now.fitted.ratio
-    if repeated or ratio > 1 - QUIETER * np.sqrt(2 / freedom):
-        return now.scores
-    return now.scores._replace(std_errors=now.scores.std_errors * np.sqrt(ratio))
-
-
-def _widened(problem: FitProblem, now: EpIteration, freedom: float) -> Scores:
-    """Scores with errors larger by what the fit used up, where more had a claim to take part.
-
-    Then the part that fits best was chosen, and what it leaves over is less than the noise.
-    """
+    scores, ratio = now.scores, now.fitted.ratio
+    if problem.full:
+        if repeated or ratio > 1 - QUIETER * np.sqrt(2 / freedom):
+            return scores
+        return scores._replace(std_errors=scores.std_errors * np.sqrt(ratio))
     if not problem.crammed(now.sites):
-        return now.scores
-    return now.scores._replace(std_errors=now.scores.std_errors * problem.freedom / freedom)
+        return scores
+    return scores._replace(std_errors=scores.std_errors * problem.freedom / freedom)
 
 
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:

@@ -68,7 +68,9 @@ def solver_in_rows(
 
     noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,).
     """
-    if (random.num_bits, random.num_hashes) != (2, 1) or not _equally_noisy(noise):
+    if (random.num_bits, random.num_hashes) != (2, 1) or (
+        np.abs(noise[:, 0, 0] - noise[:, 1, 1]) > _ALIKE * noise[:, 0, 0]
+    ).any():
         return row_solver(noise, target, positions, variances, random)
     columns = np.sqrt(0.5) - np.sqrt(2.0) * positions[:, :, 0]
     negative = variances < 0
@@ -77,8 +79,3 @@ def solver_in_rows(
     sums = noise[:, 0, 0] + noise[:, 0, 1]
     widening = columns[negative], 1 / variances[negative]
     return ContrastSolver(base, sums, target, columns, *widening, random)
-
-
-def _equally_noisy(noise: Floats) -> bool:
-    first, second = noise[:, 0, 0], noise[:, 1, 1]
-    return bool((np.abs(first - second) <= _ALIKE * first).all())

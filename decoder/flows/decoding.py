@@ -10,16 +10,24 @@ from scipy.special import chdtrc, ndtri
 
 from decoder.decoded_window import window_fields
 from decoder.errors import DecodeError
-from decoder.flows.answers import Answers, SymbolCounts, answers_of, symbol_counts
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments, ratios
-from decoder.flows.space import RESERVED, FlowSpace, indicator
-from decoder.flows.tables import FlowDecoding, QuestionCheck, ShareTable
-from decoder.model.repetition import collected_repetition
+from decoder.flows.space import (
+    RESERVED,
+    Answers,
+    FlowSpace,
+    SymbolCounts,
+    answers_of,
+    indicator,
+    symbol_counts,
+)
+from decoder.flows.tables import FlowDecoding, QuestionCheck
+from decoder.inference.intervals import ShareTable
+from decoder.model.counts import collected_repetition
+from decoder.numerics.bit_tensor import one_thread
 from decoder.numerics.simplex import project_simplex
-from decoder.numerics.threads import one_thread
 from decoder.options import DecodeOptions
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats
@@ -143,7 +151,9 @@ def fit_answers(
         fit = fit_flows(gravity, data, start, tau, search=number > 0)
         start, tau = fit.parameters, fit.tau if number else None
         moments = FlowMoments(fit)
-        before, surprising = surprising, _surprising(moments)
+        estimate, error = moments.pairs.cavity()
+        by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
+        before, surprising = surprising, estimate - moments.pairs.fitted > by_chance
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
         expected = _expected(moments, surprising)
@@ -180,13 +190,6 @@ def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
         return np.zeros(gravity.size)
     home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
     return gravity.start(home[:, 0], work[:, 0], (home[:, 1] + work[:, 1]) / 2)
-
-
-def _surprising(moments: FlowMoments) -> Flags:
-    """(P,) flows that are above what gravity says by more than chance makes one of all."""
-    flows = moments.pairs
-    estimate, error = flows.cavity()
-    return np.asarray(estimate - flows.fitted > -ndtri(0.5 / len(estimate)) * error)
 
 
 def _expected(moments: FlowMoments, surprising: Flags) -> Floats:

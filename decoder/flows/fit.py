@@ -19,9 +19,8 @@ import numpy as np
 from scipy import sparse
 
 from decoder.errors import ConvergenceError
-from decoder.flows.answers import Answers
 from decoder.flows.gravity import Gravity
-from decoder.flows.space import COARSE
+from decoder.flows.space import COARSE, Answers
 from decoder.numerics.arrowhead import Arrowhead
 from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats, Indices

@@ -36,14 +36,7 @@ class Moments:
 
     def at(self, rows: Indices) -> Moments:
         """Some of the sums, in any order and as often as wanted."""
-        return Moments(
-            self.fitted[rows],
-            self.departure[rows],
-            self.prior[rows],
-            self.variance[rows],
-            self.covariance[rows],
-            self.gravity_variance[rows],
-        )
+        return Moments(*(part[rows] for part in vars(self).values()))
 
     def posterior(self) -> tuple[Floats, Floats]:
         """Mean and standard error with the prior of the departure."""

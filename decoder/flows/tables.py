@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,29 +16,9 @@ from decoder.comparison.differences import (
 )
 from decoder.decoded_window import DecodedWindow
 from decoder.errors import DecodeError
+from decoder.inference.intervals import ShareTable
 from decoder.typing import Flags, Floats
 from rappor_core.metrics.flow import Flow
-
-
-@dataclass(frozen=True)
-class ShareTable:
-    """Shares of people, each (rows,), with standard errors and intervals; not clipped."""
-
-    estimate: Floats
-    std_error: Floats
-    low: Floats
-    high: Floats
-
-    def at(self, rows: Any) -> ShareTable:
-        """Some of the rows."""
-        return ShareTable(
-            self.estimate[rows], self.std_error[rows], self.low[rows], self.high[rows]
-        )
-
-    def followed_by(self, other: ShareTable) -> ShareTable:
-        """These rows, then those of another table."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return ShareTable(*(np.concatenate(pair) for pair in pairs))
 
 
 @dataclass(frozen=True)
@@ -142,4 +121,5 @@ def band_changes(
 
 def band_shares(found: FlowDecoding) -> ShareTable:
     """Shares of the bands, then of people with two different cells."""
-    return found.bands.followed_by(found.moved)
+    pairs = zip(found.bands, found.moved, strict=True)
+    return ShareTable(*(np.concatenate(pair) for pair in pairs))

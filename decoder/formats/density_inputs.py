@@ -1,21 +1,34 @@
-"""Files that an analyst gives to `rappor density`: cells or a region to show, points to mark."""
+"""Files that an analyst gives to maps and flows.
+
+Cells or a region to show, named areas, points to mark, and a known matrix of flows, such as the
+last census: a CSV of origin,destination,count.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from decoder.candidates.files import read_values
 from decoder.density.areas import Areas
 from decoder.density.cells import Places
-from decoder.errors import CandidatesError, DecodeError, MissingColumnError
+from decoder.errors import CandidatesError, CountsError, DecodeError, MissingColumnError
 from decoder.files import naming
 from decoder.grid_cells import listed_cells
+from decoder.progress import Note, quiet
 from decoder.tables.reading import read_rows, read_table
 from decoder.tables.vector_files import read_shapes
-from rappor_core.grid.box import Point
+from decoder.typing import Floats
+from rappor_core.errors import shown
+from rappor_core.grid.box import OTHER, Point
+from rappor_core.metrics.flow import Flow
 
 if TYPE_CHECKING:  # it needs shapely, of the extra `geo`
     from decoder.density.outlines import Outline
@@ -30,23 +43,19 @@ def read_cells(path: Path, places: Places) -> tuple[str, ...]:
         raise DecodeError(f"--cells {path}: the values are trips, not cells; leave the option out")
     way_out = f"give a cell a line, or a table with a column {CELL_COLUMN!r}"
     with naming(path, CandidatesError, way_out):
-        lines = (_text(entry) for entry in _entries(path))
-        return listed_cells(places.grid, places.levels[-1], lines)
+        return listed_cells(places.grid, places.levels[-1], _entries(path))
 
 
-def _entries(path: Path) -> list[str | bytes]:
+def _entries(path: Path) -> list[str]:
     """One a line; in place of a header a blank one."""
     suffixes = {suffix.lower() for suffix in path.suffixes}
+    is_table = bool({".csv", ".parquet"} & suffixes)
     try:
-        if not {".csv", ".parquet"} & suffixes:
-            return list(read_values(path))
-        return ["", *read_values(path, CELL_COLUMN)]
+        entries = read_values(path, CELL_COLUMN if is_table else None)
+        texts = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in entries]
+        return ["", *texts] if is_table else texts
     except MissingColumnError:  # without a header: each line must begin with a cell
         return [row.text(1) for row in read_rows(path)]
-
-
-def _text(entry: str | bytes) -> str:
-    return entry.decode(errors="replace") if isinstance(entry, bytes) else entry
 
 
 def read_region(path: Path, places: Places) -> tuple[str, ...]:
@@ -117,3 +126,72 @@ def read_points(path: Path) -> list[Point]:
         if not points:
             raise DecodeError("no points; give a CSV with columns latitude and longitude")
         return points
+
+
+COLUMNS = ("origin", "destination", "count")
+_WAY_OUT = "give a UTF-8 CSV with columns origin, destination and count"
+
+
+def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
+    """Read counts by pair of cells; those of the same pair add up.
+
+    Args:
+        path: a CSV with a header; further columns are passed over.
+        flow: whose cells are named; any other name counts as `other`.
+        note: called with a sentence on names that are no cells.
+
+    Returns:
+        (P,) counts, row by row of the K + 2 sides.
+
+    Raises:
+        CountsError: no such columns, a count that is no number of 0 or more, or no cell is named.
+    """
+    counts = np.zeros((flow.num_sides, flow.num_sides))
+    unknown: set[str] = set()
+    for pair, count in read_flow_counts(path).items():
+        origin, destination = (_side(name, flow, unknown) for name in pair)
+        counts[origin, destination] += count
+    with naming(path, CountsError, _WAY_OUT):
+        if not counts[: len(flow.cells), : len(flow.cells)].any():
+            raise CountsError(
+                f"no count of a pair of this metric's cells, such as {flow.cells[0]!r}: name cells "
+                "as flows.csv does"
+            )
+    if unknown:
+        note(
+            f"{path}: names that are no cells of this metric ({len(unknown):,}, such as "
+            f"{shown(min(unknown))}) count as {OTHER!r}"
+        )
+    return counts.ravel()
+
+
+def read_flow_counts(path: Path) -> dict[tuple[str, str], float]:
+    """Read counts by the names of both sides; those of the same pair add up.
+
+    Raises CountsError for a file without these columns, without a count above 0, or with a count
+    that is no number of 0 or more.
+    """
+    found: dict[tuple[str, str], float] = {}
+    with naming(path, CountsError, _WAY_OUT):
+        for row in read_table(path, COLUMNS):
+            pair = row.text("origin", strip=True), row.text("destination", strip=True)
+            found[pair] = found.get(pair, 0.0) + row.number("count", low=0)
+        if not 0 < sum(found.values()) < math.inf:
+            raise CountsError("the counts add up to 0, or to more than a number holds")
+    return found
+
+
+def flow_counts_csv(counts: Mapping[tuple[str, str], float]) -> str:
+    """Counts as a CSV that `read_flow_counts` reads, by the names of both sides."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows((*pair, repr(count)) for pair, count in sorted(counts.items()))
+    return file.getvalue()
+
+
+def _side(text: str, flow: Flow, unknown: set[str]) -> int:
+    if text not in flow.side_index:
+        unknown.add(text)
+        text = OTHER
+    return flow.side_index[text]

@@ -6,8 +6,8 @@ number between these limits, whatever values the devices hold. Forged reports do
 with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero.
 
 A cohort with such counts, or plainly unlike the others, is left out: to first order, forged reports
-move an estimate by no more than `results.forgeries` says, but a cohort that fits nothing raises the
-noise of all.
+move an estimate by no more than `results.selective_intervals` says, but a cohort that fits nothing
+raises the noise of all.
 """
 
 from __future__ import annotations
@@ -57,93 +57,70 @@ def impossible_counts(
         The finding about all reports if there is one, else about cohorts. Wrong about honest
         reports with probability `FALSE_ALARM` at most, by the normal approximation.
     """
-    if params.scheme.symbols or not reports.any():
-        return None
-    present = np.flatnonzero(reports)
-    number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
-    bits, limits, variances, step = _sums(params, reports, counts, repetition)
-    total = number.sum()
-    found = _beyond(
-        bits.sum() / total, variances / total, step / total, limits, FALSE_ALARM / 2, noise, k
-    )
-    if found is not None:
-        return found
-    odd = impossible_cohorts(params, reports, counts, repetition)
-    if not len(odd):
-        return None
-    odd = np.searchsorted(present, odd)
-    size = number[odd].sum()
-    mean = float(bits[odd].sum() / size)
-    forged = _least_forged(mean, limits, noise, k)
-    return Impossible(mean, *limits, forged, tuple(present[odd].tolist()))
+    bits = _Bits.of(params, reports, counts, repetition)
+    every = np.arange(len(bits.sums))
+    if bits.beyond(bits.sums.sum(), bits.reports.sum(), FALSE_ALARM / 2):
+        return bits.finding(every, ())
+    odd = bits.odd
+    return bits.finding(odd, tuple(bits.cohorts[odd].tolist())) if len(odd) else None
 
 
-def impossible_cohorts(
-    params: RapporParams, reports: Floats, counts: Floats, repetition: float
-) -> Indices:
-    """The cohorts whose own mean cannot be; of honest reports any with `FALSE_ALARM` / 2 at most.
+class _Bits(NamedTuple):
+    """Bits of values in the cohorts that report, and what they may be; none with symbols.
 
-    Args and limits are those of `impossible_counts`.
+    cohorts: their numbers.  limits: of the bits of a report.  variances: of a report's sum where it
+    is at either limit, (2,): a bit that is set has another noise than one that is not, so that
+    reports of few bits may scatter much more than those of many.  step: what one bit of a report
+    moves a sum by.  ends: of the sum of a forged report.
     """
-    present = np.flatnonzero(reports)
-    if params.scheme.symbols or not len(present):
-        return np.zeros(0, dtype=np.intp)
-    bits, limits, variances, step = _sums(params, reports, counts, repetition)
-    each, noise = FALSE_ALARM / 2 / len(present), BitNoise.of(params.mechanism)
-    odd = [
-        _beyond(total / size, variances / size, step / size, limits, each, noise, params.num_bits)
-        is not None
-        for total, size in zip(bits, reports[present], strict=True)
-    ]
-    return present[odd]
 
+    cohorts: Indices
+    reports: Floats
+    sums: Floats
+    limits: tuple[float, float]
+    variances: Floats
+    step: float
+    ends: tuple[float, float]
 
-def _sums(
-    params: RapporParams, reports: Floats, counts: Floats, repetition: float
-) -> tuple[Floats, tuple[float, float], Floats, float]:
-    """Bits of values in each cohort that reports, what a report may have, and the noise of both.
+    @classmethod
+    def of(cls, params: RapporParams, reports: Floats, counts: Floats, repetition: float) -> _Bits:
+        """Sum the debiased counts. Arguments as of `impossible_counts`."""
+        present = np.flatnonzero(reports > (np.inf if params.scheme.symbols else 0))
+        number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
+        sums = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
+        limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
+        variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
+        low, high = sorted((-k * noise.p_star / noise.gap, k * (1 - noise.p_star) / noise.gap))
+        step = repetition / abs(noise.gap)
+        return cls(present, number, sums, limits, variances, step, (low, high))
 
-    The noise: variance of a report's sum at either limit, (2,), and what a bit of it moves it by.
-    """
-    present = np.flatnonzero(reports)
-    number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
-    bits = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
-    limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
-    variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
-    return bits, limits, variances, repetition / abs(noise.gap)
+    def beyond(self, total: float, reports: float, level: float) -> bool:
+        """Whether a mean is outside its limits by more than noise, two-sided at this level.
 
+        The third moment of a mean is at most what a bit moves it by, times the variance: few
+        reports with few wrong bits scatter as a Poisson law, not as a normal one.
+        """
+        if not reports:
+            return False
+        mean, z = total / reports, -float(ndtri(level / 2))
+        reaches = z * np.sqrt(self.variances / reports)
+        reaches = reaches + (z**2 - 1) / 6 * (self.step / reports)  # Cornish and Fisher's first
+        return not self.limits[0] - reaches[0] <= mean <= self.limits[1] + reaches[1]
 
-def _beyond(
-    mean: float,
-    variances: Floats,
-    step: float,
-    limits: tuple[float, float],
-    level: float,
-    noise: BitNoise,
-    num_bits: int,
-) -> Impossible | None:
-    """Whether a mean is outside its limits by more than noise, two-sided at this level.
+    @property
+    def odd(self) -> Indices:
+        """Places of cohorts that are beyond by themselves; any honest ones by `FALSE_ALARM` / 2."""
+        each = FALSE_ALARM / 2 / max(len(self.sums), 1)
+        pairs = zip(self.sums, self.reports, strict=True)
+        return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])
 
-    variances: of the mean where it is at either limit, (2,): a bit that is set has another noise
-    than one that is not, so that reports of few bits may scatter much more than those of many.
-    step: what one bit of a report moves it by. The third moment is at most this by the variance:
-    few reports with few wrong bits scatter as a Poisson law, not as a normal one.
-    """
-    z = -float(ndtri(level / 2))
-    reaches = z * np.sqrt(variances) + (z**2 - 1) / 6 * step  # Cornish and Fisher's first term
-    if limits[0] - reaches[0] <= mean <= limits[1] + reaches[1]:
-        return None
-    forged = _least_forged(float(mean), limits, noise, num_bits)
-    return Impossible(float(mean), *limits, forged, ())
-
-
-def _least_forged(
-    mean: float, limits: tuple[float, float], noise: BitNoise, num_bits: int
-) -> float:
-    """The part of reports that moves the mean from its limit, if each has all bits, or none."""
-    ends = sorted((-num_bits * noise.p_star / noise.gap, num_bits * (1 - noise.p_star) / noise.gap))
-    limit, end = (limits[0], ends[0]) if mean < limits[0] else (limits[1], ends[1])
-    return min(max((mean - limit) / (end - limit), 0.0), 1.0)
+    def finding(self, some: Indices, named: tuple[int, ...]) -> Impossible:
+        """What is said of some cohorts: forged reports move a mean most with all bits, or none."""
+        mean = float(self.sums[some].sum() / self.reports[some].sum())
+        side = 0 if mean < self.limits[0] else 1
+        limit, end = self.limits[side], self.ends[side]
+        forged = min(max((mean - limit) / (end - limit), 0.0), 1.0)
+        return Impossible(mean, *self.limits, forged, named)
 
 
 def forged_cohorts(
@@ -158,8 +135,8 @@ def forged_cohorts(
         repetition: rho of the reports.
         scores: size of each cohort's residual as a normal deviate, (m,); NaN without reports.
     """
-    impossible = impossible_cohorts(params, reports, counts, repetition)
-    return np.union1d(plainly_odd(scores), impossible)
+    bits = _Bits.of(params, reports, counts, repetition)
+    return np.union1d(plainly_odd(scores), bits.cohorts[bits.odd])
 
 
 def plainly_odd(scores: Floats) -> Indices:

@@ -4,7 +4,7 @@ was large."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri, stdtrit
@@ -27,18 +27,22 @@ def plain_interval(
     return estimates - margin, estimates + margin
 
 
-class Ratio(NamedTuple):
-    """Ratios of a part to a whole, both estimated, (n,) each. std_error: of first order."""
+class ShareTable(NamedTuple):
+    """Estimates with standard errors and intervals, all of one shape."""
 
     estimate: Floats
     std_error: Floats
     low: Floats
     high: Floats
 
+    def at(self, rows: Any) -> ShareTable:
+        """Some of the rows."""
+        return ShareTable(*(part[rows] for part in self))
+
 
 def fieller(
     part: tuple[Floats, Floats], whole: tuple[Floats, Floats], covariance: Floats, quantile: float
-) -> Ratio:
+) -> ShareTable:
     """Divide estimates, with Fieller's intervals (1954).
 
     An interval holds every ratio r for which part - r whole is within `quantile` standard errors
@@ -51,7 +55,7 @@ def fieller(
         quantile: Of the distribution of the errors, for half of what the level leaves out.
 
     Returns:
-        The ratios; NaN where the whole is not above 0.
+        The ratios, NaN where the whole is not above 0; standard errors are of first order.
     """
     top, bottom = part[0], whole[0]
     square = bottom**2 - quantile**2 * whole[1]
@@ -62,7 +66,7 @@ def fieller(
     divisor = np.where(told, square, 1.0)
     ratio = top / np.where(bottom > 0, bottom, np.nan)
     spread = part[1] - 2 * ratio * covariance + ratio**2 * whole[1]
-    return Ratio(
+    return ShareTable(
         ratio,
         np.where(told, np.sqrt(np.maximum(spread, 0.0)) / bottom, np.inf),
         np.where(told, (mixed - root) / divisor, -np.inf),

@@ -74,6 +74,7 @@ def decide(
     largest_p: float = 1.0,
     weights: Floats | None = None,
     null_p: Floats | None = None,
+    alone: Flags | None = None,
 ) -> ListDecision:
     """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
 
@@ -81,8 +82,12 @@ def decide(
     mean 1, chosen without the p-values: each p-value is divided by its candidate's weight
     (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.  null_p:
     (M,), uniform where nobody holds a candidate: `fdr` estimates from them how many those are;
-    None: `p`; empty: no p-values are, and all are taken for such.
+    None: `p`; empty: no p-values are, and all are taken for such.  alone: (M,), candidates that are
+    no part of the list, each tested by itself: a value that is surely held, such as `other` of a
+    map, would else raise the level at which `bh` and `fdr` accept the rest.
     """
+    if alone is not None and alone.any():
+        return _apart(alone, p, local_fdr, correction, alpha, largest_p, weights, null_p)
     if correction not in CORRECTIONS:
         raise DecodeError(f"correction = {correction!r} is not one of {', '.join(CORRECTIONS)}")
     if not 0 < alpha < 1:
@@ -102,29 +107,22 @@ def decide(
     return ListDecision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
 
 
-def decide_apart(
+def _apart(
     alone: Flags,
     p: Floats,
     local_fdr: Floats,
     correction: Correction,
     alpha: float,
-    largest_p: float = 1.0,
-    weights: Floats | None = None,
-    null_p: Floats | None = None,
+    largest_p: float,
+    weights: Floats | None,
+    null_p: Floats | None,
 ) -> ListDecision:
-    """`decide`, with some candidates (M,) that are no part of the list: each is tested by itself.
-
-    A value that is surely held, such as `other` of a map, would else raise the level at which `bh`
-    and `fdr` accept the rest: their false share is that of the list, of which it is a part.
-    """
-    if not alone.any():
-        return decide(p, local_fdr, correction, alpha, largest_p, weights, null_p)
+    """Decide on the list, and on each of those that are no part of it by itself."""
     listed = ~alone
     w = None if weights is None else np.where(listed, weights / weights[listed].mean(), 1.0)
-    own_p, own_fdr = p[listed], local_fdr[listed]
     own_w = None if w is None else w[listed]
     own_null = null_p[listed] if null_p is not None and len(null_p) else null_p
-    own = decide(own_p, own_fdr, correction, alpha, largest_p, own_w, own_null)
+    own = decide(p[listed], local_fdr[listed], correction, alpha, largest_p, own_w, own_null)
     adjusted = (local_fdr if correction == "fdr-eb" else p).copy()
     detected = (adjusted <= alpha) & (p <= largest_p)
     detected[listed], adjusted[listed] = own.detected, own.adjusted

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredRes
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
-from decoder.tables.paging import TablePage, TableQuery, page_of
+from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.reading import Row, read_table
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -107,10 +107,16 @@ def discovery_result(found: Discovery) -> Result:
         "warnings": [],
     }
     options = found.options
+    rows = [
+        (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
+         row.p_adjusted, "yes" if row.whole else "no", row.declared,
+         "" if row.whole else BEGINNING)
+        for row in found.found
+    ]  # fmt: skip
     return Result(
         _content(found),
         summary,
-        (STRINGS.of_rows(_rows(found)),),
+        (STRINGS.of_rows(rows),),
         manifest=manifest_of(found, options, crowd=options.crowd),
         notes=(*statement(found), *([REVIEW] if found.found else [])),
     )
@@ -138,15 +144,6 @@ def _content(discovery: Discovery) -> dict[str, Any]:
     }
 
 
-def _rows(discovery: Discovery) -> list[tuple[Any, ...]]:
-    return [
-        (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
-         row.p_adjusted, "yes" if row.whole else "no", row.declared,
-         "" if row.whole else BEGINNING)
-        for row in discovery.found
-    ]  # fmt: skip
-
-
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
     """The strings of some ids that fit a list: whole, and on one line. content: results.json."""
     wanted = set(ids)
@@ -158,19 +155,6 @@ def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class DiscoveredRow:
-    """A string that was found, fit to be shown. id: stands for it in a form.
-
-    role: what else the row says of it, in brackets, or nothing.
-    """
-
-    id: str
-    text: str
-    role: str
-    row: FoundString
-
-
 def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
     """The variables of `result_discover.html.j2`.
 
@@ -179,13 +163,11 @@ def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any
         query: the rows to show; the order is theirs, largest share first.
     """
     rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
-    shown = [{"string": shown_string(row), "id": name, "row": row} for name, row in rows]
-    page = page_of(shown, "string", TableQuery(q=query.q, page=query.page, rows=query.rows))
-    listed = [DiscoveredRow(one["id"], one["string"], role(one["row"]), one["row"])
-              for one in page.rows]  # fmt: skip
+    shown = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
+             for name, row in rows]  # fmt: skip
     return {
         "found": found,
-        "table": TablePage(listed, page.matching, page.total, page.query),
+        "table": page_of(shown, "string", replace(query, sort="", all=False)),
         "level": f"{100 * found['options']['level']:g} %",
         "alpha": f"{100 * found['options']['alpha']:g} %",
     }

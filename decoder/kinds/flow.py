@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.tables import FlowDecoding, band_changes, band_shares
-from decoder.formats.known_flows import read_known_flows
+from decoder.formats.density_inputs import read_known_flows
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.over_time import SeriesFound, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
-from decoder.output.base_layer import BaseLayer, read_base
+from decoder.output.basemap import BaseLayer, read_base
 from decoder.output.flows_tables import (
     Columns,
     FlowPlaces,
@@ -158,7 +158,7 @@ class Flows(KindDecoder):
         whole = np.arange(flow.num_sides**2)
         flows = FLOWS.table(_unless_moves(found, flow_columns(found, places, whole)))
         tables = (
-            replace(flows, geometries=_lines(flows.data, _cell_centers(places))),
+            replace(flows, geometries=_lines(flows.data, places.points["flows"])),
             ZONES.table(_unless_moves(found, zone_columns(found, places))),
             CELLS.table(_unless_moves(found, cell_columns(found, places))),
             BANDS.table(band_columns(found)),
@@ -180,7 +180,7 @@ class Flows(KindDecoder):
         """Decode all windows together, and the distance bands of each."""
         each = [decode_flows(one, question.options, progress=progress) for one in windows]
         quantities = (*band_texts(each[0].flow.bands_km), APART)
-        shares = [tuple(vars(band_shares(one)).values()) for one in each]
+        shares = [band_shares(one) for one in each]
         found = SeriesFound(each, quantities, shares, band_changes(each, quantities))
         whole = self.decode(windows, question, progress, note)
         return series_result(whole, found, question.options)
@@ -258,10 +258,9 @@ def _map_files(
     content: dict[str, Any], places: FlowPlaces, day: str
 ) -> dict[str, Callable[[Path], object]]:
     """Flows and zones as lines, for GIS programs."""
-    centers = {"flows": _cell_centers(places), "zones": _zone_centers(places)}
     files: dict[str, Callable[[Path], object]] = {}
     layers = {}
-    for name, places_of in centers.items():
+    for name, places_of in places.points.items():
         features = list(placed_flows(content[name], places_of, content["metric"]))
         files[f"{name}.geojson"] = partial(write_geojson, features)
         if features:
@@ -270,11 +269,3 @@ def _map_files(
     if layers and has_geopackage():
         files["flows.gpkg"] = partial(write_geopackage, layers, day)
     return files
-
-
-def _cell_centers(places: FlowPlaces) -> dict[str, Point]:
-    return dict(zip(places.flow.cells, places.centres, strict=True))
-
-
-def _zone_centers(places: FlowPlaces) -> dict[str, Point]:
-    return dict(zip(places.flow.zones, places.zone_centres, strict=True))

@@ -22,7 +22,6 @@ from decoder.tables.table import columns_of, read_schema
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
-    from decoder.tables.paging import TableQuery
     from decoder.tables.table import TableSchema
     from rappor_core.aggregate import Aggregate
 

@@ -24,7 +24,7 @@ from decoder.grid_cells import cell_centre, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import MapOptions
-from decoder.output.base_layer import BaseLayer, place_name, read_base
+from decoder.output.basemap import BaseLayer, map_json, place_name, read_base
 from decoder.output.density_csv import (
     area_geometries,
     area_rows,
@@ -32,7 +32,7 @@ from decoder.output.density_csv import (
     density_features,
     density_table,
 )
-from decoder.output.density_html import map_data, view_of
+from decoder.output.density_html import map_changes, map_data, view_of
 from decoder.output.density_text import (
     NOT_APART,
     cell_km,
@@ -41,8 +41,6 @@ from decoder.output.density_text import (
     visible_text,
     window_text,
 )
-from decoder.output.map_changes import map_changes
-from decoder.output.map_data import map_json
 from decoder.progress import Note, Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
@@ -246,13 +244,13 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
     cells = DENSITY.table({name: table[name] for name in table.column_names})
     tables: tuple[Table, ...] = (replace(cells, geometries=geometries),)
     if maps.areas:
-        rows = [[row[name] for name in AREAS.names] for row in area_rows(densities, maps.areas)]
-        tables += (AREAS.of_rows(rows),)
+        tables += (_areas_table(densities, maps.areas),)
     visible = [visible_text(one) for one in maps.last().values()]
     missing = [] if has_geopackage() or first.places.pairs else [NO_GEOPACKAGE]
     texts = (*visible, *notes, *maps.area_notes, *missing, promise_text(first))
     manifest = manifest_of(counts, question.options, num_reports=_reports(maps),
-                           first_day=_day(first.first_day), last_day=_day(last.last_day),
+                           first_day=first.first_day and str(first.first_day),
+                           last_day=last.last_day and str(last.last_day),
                            map_method=question.maps.method)  # fmt: skip
     content = _content(maps)
     return Result(
@@ -285,8 +283,10 @@ def _printed(maps: Maps) -> tuple[Table, ...]:
         if one.since_first is not None:
             found.append(_change_table(one, one.since_first))
     if maps.areas:
-        areas = [[row[name] for name in AREAS.names] for row in area_rows(*_last_areas(maps))]
-        found.append(AREAS.of_rows(areas, f"Areas, of all answers; no: {NOT_APART}"))
+        pairs = zip(maps.densities, maps.areas, strict=True)
+        last = {one.location.slot: (one, found_in) for one, found_in in pairs}
+        densities, shares = zip(*last.values(), strict=True)
+        found.append(_areas_table(densities, shares, f"Areas, of all answers; no: {NOT_APART}"))
     return tuple(found)
 
 
@@ -306,10 +306,11 @@ def _change_table(one: Density, changes: Differences) -> Table:
     )
 
 
-def _last_areas(maps: Maps) -> tuple[list[Density], list[AreaShares]]:
-    pairs = zip(maps.densities, maps.areas, strict=True)
-    last = {one.location.slot: (one, found) for one, found in pairs}
-    return [one for one, _ in last.values()], [found for _, found in last.values()]
+def _areas_table(
+    densities: Sequence[Density], shares: Sequence[AreaShares], title: str = ""
+) -> Table:
+    rows = area_rows(densities, shares)
+    return AREAS.of_rows([[row[name] for name in AREAS.names] for row in rows], title)
 
 
 def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
@@ -370,10 +371,6 @@ def _write_picture(maps: Maps, path: Path) -> None:
     write_picture(maps.densities, path, maps.points, maps.base, maps.areas)
 
 
-def _day(day: object) -> str | None:
-    return None if day is None else str(day)
-
-
 def _reports(maps: Maps) -> int:
     return sum(one.num_reports for one in maps.densities)
 
@@ -381,8 +378,12 @@ def _reports(maps: Maps) -> int:
 def _content(maps: Maps) -> dict[str, Any]:
     """The contents of results.json: each map in short, and the changes of each slot."""
     listed = [_map(one) for one in maps.densities]
-    found = {slot: (one.cells, one.since_first) for slot, one in maps.last().items()}
-    changes = {slot: _moved(cells, one) for slot, (cells, one) in found.items() if one}
+    changes = {
+        slot: {"cells": list(one.cells)}
+        | {name: part.tolist() for name, part in vars(one.since_first).items()}
+        for slot, one in maps.last().items()
+        if one.since_first is not None
+    }
     warnings = [text for one in listed for text in one["warnings"]]
     content: dict[str, Any] = finite(
         {
@@ -420,11 +421,6 @@ def _map(one: Density) -> dict[str, Any]:
         "check": asdict(one.check) if one.check else None,
         "warnings": list(one.warnings),
     }
-
-
-def _moved(cells: Sequence[str], change: Differences) -> dict[str, Any]:
-    """From the first window of a slot to its last."""
-    return {"cells": list(cells), **{name: part.tolist() for name, part in vars(change).items()}}
 
 
 def _area_shares(

@@ -12,7 +12,7 @@ from decoder.kinds.over_time import SeriesFound, days_of, series_result
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.numbers.changes import ANY_DATA, MEAN, NumberSeries, decode_numbers_over_time
 from decoder.numbers.decoding import decode_numbers
-from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding
+from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
 from decoder.progress import Note, Progress
@@ -31,16 +31,8 @@ def number_view(found: dict[str, Any]) -> dict[str, Any]:
     """The variables of `result_number.html.j2`. found: content of results.json."""
     points = [row_of(CurvePoint, one) for one in found["curve"]]
     bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
-    curve = [
-        Estimate(_label(one.edge), _title(edge_text(one.edge), one), one.estimate,
-                 one.low, one.high, one.fitted)
-        for one in points
-    ]  # fmt: skip
-    bars = [
-        Estimate(_label(one.lower), _title(_bin_text(one), one), one.estimate,
-                 one.low, one.high, one.fitted)
-        for one in bins
-    ]  # fmt: skip
+    curve = [_mark(one.edge, edge_text(one.edge), one) for one in points]
+    bars = [_mark(one.lower, _bin_text(one), one) for one in bins]
     band = [(one.band_low, one.band_high) for one in points]
     return {
         "found": found,
@@ -53,13 +45,11 @@ def number_view(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _label(edge: float | None) -> str:
-    """An edge on an axis, to three digits."""
-    return "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
-
-
-def _title(where: str, one: CurvePoint | Bin) -> str:
-    return f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
+    """A share on a chart, with its edge to three digits on the axis."""
+    label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
+    title = f"{where}: {100 * one.low:.1f} to {100 * one.high:.1f} %"
+    return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
 
 
 def _bin_text(one: Bin) -> str:

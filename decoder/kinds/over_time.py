@@ -19,7 +19,7 @@ from decoder.options import DecodeOptions
 from decoder.output.charts import Axis, Tick, axis_step, tick_text
 from decoder.output.series_view import latest, series_view, windows_between
 from decoder.tables.format import days
-from decoder.tables.paging import TablePage, TableQuery, page_of
+from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
@@ -105,7 +105,7 @@ class SeriesFound:
 
     windows: Sequence[Aggregate | DecodedWindow]
     quantities: Sequence[str]
-    shares: Sequence[Sequence[Sequence[float]]]
+    shares: Sequence[Sequence[Any]]
     changes: Sequence[WindowChange]
     means: Sequence[Mapping[str, Any]] = ()
     unit: str = ""
@@ -221,39 +221,14 @@ def comparison(series: Result) -> Result:
     )
 
 
-@dataclass(frozen=True)
-class DifferencePage:
-    """A page of differences and the picture's axis: places in percent of its width."""
-
-    table: TablePage
-    ticks: tuple[Tick, ...]
-    marks: tuple[tuple[float, float, float], ...]
-
-
-def compare_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_compare.html.j2`: what changed first, the surest first."""
-    alpha = content["alpha"]
-    rows = [row | {"group": _group(row, alpha)} for row in content["rows"]]
-    return {
-        "differences": _page(rows, query),
-        "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
-        "windows": content["windows"],
-        "alpha": alpha,
-        "level": f"{100 * content['level']:g} %",
-        "grouped": not query.sort,
-        "unchanged": UNCHANGED,
-        "warnings": content["warnings"],
-        "reason": content["reason"],
-    }
-
-
 def _group(row: Mapping[str, Any], alpha: float) -> str:
     if row["p_adjusted"] > alpha:
         return UNCHANGED
     return MORE if row["difference"] > 0 else LESS
 
 
-def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePage:
+def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any]:
+    """A page of differences and the axis of their picture, in percent of its width."""
     groups = (MORE, LESS, UNCHANGED)
     ordered = sorted(
         rows,
@@ -271,7 +246,7 @@ def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> DifferencePag
         Tick(50, _points(0, step)),
         Tick(100, f"+{_points(end, step)}"),
     )
-    return DifferencePage(table, ticks, marks)
+    return {"table": table, "ticks": ticks, "marks": marks}
 
 
 def _points(share: float, step: float) -> str:
@@ -286,9 +261,22 @@ def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
 
 
 def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
-    """The page of a comparison: differences, grouped by what changed."""
-    view = compare_view(stored.json(), query)
-    before, after = (days(one["first_day"], one["last_day"]) for one in view["windows"])
+    """The page of a comparison: what changed first, the surest first."""
+    content = stored.json()
+    alpha, windows = content["alpha"], content["windows"]
+    rows = [row | {"group": _group(row, alpha)} for row in content["rows"]]
+    view = {
+        "differences": _page(rows, query),
+        "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
+        "windows": windows,
+        "alpha": alpha,
+        "level": f"{100 * content['level']:g} %",
+        "grouped": not query.sort,
+        "unchanged": UNCHANGED,
+        "warnings": content["warnings"],
+        "reason": content["reason"],
+    }
+    before, after = (days(one["first_day"], one["last_day"]) for one in windows)
     return PageParts("result_compare.html.j2", view, f"{after} compared with {before}")
 
 

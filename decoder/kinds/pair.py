@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ import numpy as np
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import DecodeOptions
-from decoder.output.joint_view import joint_view
+from decoder.output.charts import MAX_SIDE, heat_square
 from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import JointTable
 from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
-from decoder.tables.paging import TableQuery
+from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
@@ -195,3 +195,50 @@ def _plain(number: float) -> float | None:
 def _write_array(values: Floats, path: Path) -> None:
     with path.open("wb") as file:
         np.save(file, values, allow_pickle=False)
+
+
+def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
+    """The variables of `result_pair.html.j2`. found: content of results.json."""
+    cells = [one | {"pair": f"{one['first']}, {one['second']}"} for one in found["cells"]]
+    cells.sort(key=lambda one: -one["fitted"])
+    return {
+        "found": found,
+        "heat": _heat(found["cells"], "fitted" if found["independence"]["refuted"] else "shrunk"),
+        "table": page_of(cells, "pair", query),
+        "margins": _margins(found),
+        "level": f"{100 * found['level']:g} %",
+    }
+
+
+def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
+    """Shares within rows, as a table that is colored."""
+    sums: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    for one in cells:
+        for side, name in enumerate(("first", "second")):
+            sums[side][one[name]] = sums[side].get(one[name], 0.0) + one[which]
+    rows, columns = (
+        [value for value in side if value in sorted(side, key=lambda v: -side[v])[:MAX_SIDE]]
+        for side in sums
+    )
+    at = {(one["first"], one["second"]): one for one in cells}
+    shares = {place: one[which] / max(sums[0][place[0]], 1e-12) for place, one in at.items()}
+    top = max((shares[r, c] for r in rows for c in columns), default=1.0) or 1.0
+    made = tuple(
+        (row, tuple(_square(at[row, column], shares[row, column], top) for column in columns))
+        for row in rows
+    )
+    hidden = max(len(side) for side in sums) > MAX_SIDE
+    return {"rows": made, "columns": tuple(columns), "hidden": hidden}
+
+
+def _square(one: Mapping[str, Any], share: float, top: float) -> dict[str, Any]:
+    title = f"{100 * one['low']:.1f} to {100 * one['high']:.1f} % of all reports"
+    return heat_square(share, top, f"{100 * share:.0f}", title, detected=one["low"] > 0)
+
+
+def _margins(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [
+        (name, sorted((one for one in found["margins"] if one["side"] == name),
+                      key=lambda one: -one["estimate"])[:MAX_SIDE])
+        for name in found["of"]
+    ]  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from decoder.candidates.lists import Candidates, metric_candidates
+from decoder.comparison.windows import Series, decode_over_time
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
 from decoder.kinds.interface import KindDecoder
@@ -31,7 +32,6 @@ from decoder.output.decoding_view import decoding_view
 from decoder.pipeline import decode
 from decoder.progress import Note, Progress, silent
 from decoder.results.tables import NOTES, Decoding
-from decoder.series.series import Series, decode_over_time
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days
 from decoder.tables.paging import TableQuery, page_of, page_of_parquet

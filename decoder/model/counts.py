@@ -1,6 +1,9 @@
-"""From counts of noisy bits to unbiased shares of set bits, with their covariance.
+"""From counts of noisy bits to unbiased shares of set bits, with their covariance, and how often
+devices report.
 
-Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4.
+Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4. rho = sum r^2 / sum r, if device i
+sent r_i reports in the window; it never exceeds the largest r, which the definition of the metric
+bounds.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Flags, Floats
-from rappor_core.aggregate import Aggregate
+from rappor_core.aggregate import Aggregate, periods_ended
+from rappor_core.calendar import PERIOD_DAYS
+from rappor_core.metrics.location import Location
+from rappor_core.metrics.metric import Metric
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,10 @@ def observe(
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     present = reports > 0 if cohorts is None else (reports > 0) & cohorts
     if not present.any():
+        days = f"from {aggregate.first_day} to {aggregate.last_day}"
         raise DecodeError(
-            f"metric {aggregate.metric!r} has no reports{_when(aggregate)}; "
+            f"metric {aggregate.metric!r} has no reports "
+            f"{'in this window' if aggregate.first_day is None else days}; "
             "choose a window with reports, or wait until its days are closed"
         )
     noise = BitNoise.of(params.mechanism)
@@ -73,12 +81,6 @@ def observe(
     symbols = params.scheme.symbols
     covariance = CohortNoise(noise, random, reports[present], repeats, symbols)
     return Observed(shares, positions if present.all() else positions[:, present], covariance)
-
-
-def _when(aggregate: Aggregate) -> str:
-    if aggregate.first_day is None:
-        return " in this window"
-    return f" from {aggregate.first_day} to {aggregate.last_day}"
 
 
 def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> Floats:
@@ -103,3 +105,61 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
 def unbiased(frequencies: Floats, noise: BitNoise) -> Floats:
     """(c / N - p*) / (q* - p*): share of set bits from the frequency of reported ones."""
     return np.asarray((frequencies - noise.p_star) / noise.gap)
+
+
+def repetition(aggregate: Aggregate, repeats: float | None) -> float:
+    """rho = sum r^2 / sum r: as the analyst gave it, or the largest that the definition allows;
+    >= 1.
+
+    A definition bounds r by max_reports_per_period times the periods that the window touches,
+    and by max_reports. rho never exceeds the largest r. Without a definition: 1.
+    """
+    if repeats is not None:
+        return float(repeats)
+    definition = aggregate.definition
+    if "max_reports_per_period" not in definition:
+        return 1.0
+    bound = float(definition["max_reports_per_period"]) * _periods(aggregate)
+    most = definition.get("max_reports")
+    return max(1.0, min(bound, float(most) if most is not None else bound))
+
+
+def location_repetition(
+    aggregate: Aggregate, metric: Metric, location: Location, repeats: float | None
+) -> float:
+    """rho of a location metric: as the analyst gave it, or the largest that its definition
+    allows; >= 1.
+
+    A report is dated by the last day of its period, so there is at most one for each such day in
+    the window; in mode `window` one in `window` of them, or in each block that they can touch. Of a
+    window without days: `repetition`.
+    """
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    ends = periods_ended(metric.period, aggregate.first_day, aggregate.last_day)
+    most = location.most_reports_in(ends)
+    return float(max(1, min(most, metric.max_reports or most)))
+
+
+def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
+    """rho of a metric that is reported after each period: as the analyst gave it, or its bound;
+    >= 1.
+
+    A report is dated by the last day of its period, so a device has at most one for each such day
+    in the window, and `max_reports` in all. Of a window without days: `repetition`.
+    """
+    if repeats is not None or aggregate.first_day is None or aggregate.last_day is None:
+        return repetition(aggregate, repeats)
+    unit = str(aggregate.definition.get("period", "day"))
+    ends = periods_ended(unit, aggregate.first_day, aggregate.last_day)
+    most = aggregate.definition.get("max_reports")
+    return float(max(1, ends if most is None else min(ends, most)))
+
+
+def _periods(aggregate: Aggregate) -> int:
+    """The largest number of periods that the window can touch; 1 where it is not known."""
+    if aggregate.first_day is None or aggregate.last_day is None:
+        return 1
+    days = (aggregate.last_day - aggregate.first_day).days + 1
+    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
+    return days if length == 1 else (days - 2) // length + 2

@@ -21,11 +21,11 @@ from decoder.comparison.differences import (
     window_pairs,
 )
 from decoder.errors import DecodeError
-from decoder.model.repetition import collected_repetition
+from decoder.model.counts import collected_repetition
 from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.means import strata_weights
+from decoder.numbers.quantities import NumberDecoding
 from decoder.numbers.survival import CutCounts, Survival, cut_counts, replicate_factor, survival
-from decoder.numbers.tables import NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
@@ -82,7 +82,11 @@ def compare_numbers(
     options = options or DecodeOptions()
     if (before.metric, before.params_id) != (after.metric, after.params_id):
         raise DecodeError(f"{before.metric!r} and {after.metric!r} have different meanings")
-    sides = [_side(one.without(options.without_cohorts), options) for one in (before, after)]
+    sides = []
+    for one in (before, after):
+        used = one.without(options.without_cohorts)
+        counts = cut_counts(used)
+        sides.append((counts, survival(counts, collected_repetition(used, options.repeats))))
     first, second = (curve for _, curve in sides)
     (early, early_v), (late, late_v) = (_parts(counts) for counts, _ in sides)
     kappa, freedom = _factor(late - early, late_v + early_v, sides, before.params.mechanism)
@@ -90,7 +94,7 @@ def compare_numbers(
     plain = [curve.covariance / curve.kappa for curve in (first, second)]
     variances = kappa * (np.diag(plain[0]) + np.diag(plain[1]))
     number = first.counts.number
-    names = [_name(cut) for cut in number.asked]
+    names = [ANY_DATA if math.isinf(cut) else f"{cut:.10g}" for cut in number.asked]
     shown = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
     rows = [(names[j], difference[j], variances[j]) for j in shown]
     if number.ask == "mean":
@@ -98,12 +102,9 @@ def compare_numbers(
     quantities, changes, spread = zip(*rows, strict=True)
     errors = np.sqrt(np.maximum(spread, 1e-300))
     found = differences(np.array(changes), errors, level=options.level, freedom=freedom)
-    return NumberChange(0, 1, quantities, found, _p_any(difference, variances, freedom))
-
-
-def _side(aggregate: Aggregate, options: DecodeOptions) -> tuple[CutCounts, Survival]:
-    counts = cut_counts(aggregate)
-    return counts, survival(counts, collected_repetition(aggregate, options.repeats))
+    each = difference**2 / np.maximum(variances, 1e-300)  # their mean is F's
+    p_any = fdtrc(len(each), min(freedom, 1e9), float(each.sum()) / len(each))
+    return NumberChange(0, 1, quantities, found, float(p_any))
 
 
 def _parts(counts: CutCounts) -> tuple[Floats, Floats]:
@@ -138,10 +139,6 @@ def _factor(
     return max(least, measured[0]), measured[1]
 
 
-def _name(cut: float) -> str:
-    return ANY_DATA if math.isinf(cut) else f"{cut:.10g}"
-
-
 def _mean_row(
     first: Survival, second: Survival, plain: Sequence[Floats], kappa: float
 ) -> tuple[str, float, float]:
@@ -164,10 +161,3 @@ def _mean_slope(curve: Survival) -> tuple[float, Floats]:
     slope = weights / whole
     slope[0] -= value / whole**2
     return value / whole, slope
-
-
-def _p_any(difference: Floats, variances: Floats, freedom: float) -> float:
-    """Of no change at any cut: F, or chi-squared over its degrees of freedom."""
-    size = len(difference)
-    statistic = float((difference**2 / np.maximum(variances, 1e-300)).sum()) / size
-    return float(fdtrc(size, freedom if math.isfinite(freedom) else 1e9, statistic))

@@ -7,18 +7,21 @@ import math
 import numpy as np
 
 from decoder.decoded_window import window_fields
-from decoder.model.repetition import collected_repetition
+from decoder.model.counts import collected_repetition
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import (
+    Bin,
+    CurvePoint,
     Interval,
+    NumberDecoding,
+    Quantile,
     first_edge,
     of_those_with_data,
     quantile_ends,
     unit,
 )
 from decoder.numbers.survival import Survival, cut_counts, survival
-from decoder.numbers.tables import Bin, CurvePoint, NumberDecoding, Quantile
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
@@ -84,8 +87,8 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     first, size = first_edge(number), len(curve.shares)
     low, high = curve.intervals(level)
     band_low, band_high = curve.band(level)
+    each = [of_those_with_data(curve, unit(curve, j), 0.0, level) for j in range(size)]
     if first:  # of those with data: bounds of a quotient, joint by Bonferroni
-        each = [of_those_with_data(curve, unit(curve, j), 0.0, level) for j in range(size)]
         joint = 1 - (1 - level) / (size - first)
         wide = [of_those_with_data(curve, unit(curve, j), 0.0, joint) for j in range(size)]
         low, high = _clipped(each)
@@ -94,23 +97,14 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
         band_high = np.minimum.accumulate(band_high)
     tail = np.cumsum(fitted[::-1])[::-1]  # share of a cell and all above it
     whole = tail[1] if first else 1.0
-    points = []
-    for j in range(first, size):
-        one = of_those_with_data(curve, unit(curve, j), 0.0, level)
-        points.append(
-            CurvePoint(
-                number.asked[j],
-                one.estimate,
-                one.std_error,
-                float(low[j]),
-                float(high[j]),
-                float(band_low[j]),
-                float(band_high[j]),
-                float(tail[j + 1] / whole),
-                round(float(curve.reports[j])),
-            )
+    return tuple(
+        CurvePoint(
+            number.asked[j], each[j].estimate, each[j].std_error, float(low[j]), float(high[j]),
+            float(band_low[j]), float(band_high[j]), float(tail[j + 1] / whole),
+            round(float(curve.reports[j])),
         )
-    return tuple(points)
+        for j in range(first, size)
+    )  # fmt: skip
 
 
 def _clipped(several: list[Interval]) -> tuple[Floats, Floats]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder.errors import ConvergenceError
 from decoder.numbers.survival import CutCounts
 from decoder.typing import Floats
 
@@ -60,32 +59,19 @@ class SymbolLikelihood:
 def fitted_shares(counts: CutCounts, kappa: float = 1.0) -> Floats:
     """Smooth fit of the shares of the K + 1 cells between the questions, lowest first; sum 1.
 
+    The mode with the most evidence over the strengths of the prior.
+
     Args:
         counts: of a window.
         kappa: how much the reports of devices repeat each other.
-
-    Raises:
-        ConvergenceError: no strength of the prior gave a fit.
     """
     likelihood = SymbolLikelihood(counts.symbols, _cells(counts), counts.keep, counts.lie, kappa)
-    return fitted_cells(likelihood, smoothness(counts))
-
-
-def fitted_cells(likelihood: SymbolLikelihood, prior: tuple[Floats, Floats, int]) -> Floats:
-    """The mode with the most evidence over the strengths of the prior. (cells,).
-
-    prior: as `smoothness` gives it.  Raises ConvergenceError.
-    """
-    offset, penalty, rank = prior
+    offset, penalty, rank = _smoothness(counts)
     size = len(offset)
-    logits = np.zeros(size)
-    best: tuple[float, Floats] | None = None
+    logits, fits = np.zeros(size), []
     for strength in STRENGTHS[::-1]:
         matrix = strength * penalty + RIDGE * np.eye(size)
-        found = _mode(likelihood, logits, offset, matrix)
-        if found is None:
-            continue
-        logits, curvature = found
+        logits, curvature = _mode(likelihood, logits, offset, matrix)
         shares = _softmax(logits + offset)
         evidence = (
             likelihood.value(shares)
@@ -93,17 +79,14 @@ def fitted_cells(likelihood: SymbolLikelihood, prior: tuple[Floats, Floats, int]
             + rank / 2 * float(np.log(strength))
             - float(np.linalg.slogdet(curvature)[1]) / 2
         )
-        if best is None or evidence > best[0]:
-            best = evidence, shares
-    if best is None:
-        raise ConvergenceError("the picture of the numbers did not converge")
-    return best[1]
+        fits.append((evidence, shares))
+    return max(fits, key=lambda fit: fit[0])[1]
 
 
 def _mode(
     likelihood: SymbolLikelihood, start: Floats, offset: Floats, matrix: Floats
-) -> tuple[Floats, Floats] | None:
-    """Fisher scoring with halved steps; the mode and the curvature there, or None."""
+) -> tuple[Floats, Floats]:
+    """Fisher scoring with halved steps; the mode and the curvature there."""
     logits = start
     shares = _softmax(logits + offset)
     value = likelihood.value(shares) - float(logits @ matrix @ logits) / 2
@@ -140,7 +123,7 @@ def _cells(counts: CutCounts) -> Floats:
     return cells
 
 
-def smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
+def _smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
     """The smoothness prior: logarithms of the cells' widths, the penalty of second differences,
     and its rank.
 

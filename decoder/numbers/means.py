@@ -13,9 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from decoder.numbers.quantities import Interval, first_edge, of_those_with_data, unit
+from decoder.numbers.quantities import Interval, Mean, first_edge, of_those_with_data, unit
 from decoder.numbers.survival import Survival
-from decoder.numbers.tables import Mean
 from decoder.typing import Floats
 from rappor_core.metrics.number import Number
 

@@ -1,16 +1,18 @@
-"""Quantities of a curve, each with an interval: shares of a whole, quantiles, means.
+"""`NumberDecoding`: curve, bins, quantiles and mean of a metric of numbers, each with an interval.
 
-All are linear in the shares at or above the cuts, or quotients of such (Fieller's interval), or
-found by tests at the edges; none uses a smoothed curve.
+All quantities are linear in the shares at or above the cuts, or quotients of such (the interval of
+Fieller), or found by tests at the edges; none uses a smoothed curve.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from decoder.decoded_window import DecodedWindow
 from decoder.inference.intervals import fieller
 from decoder.numbers.survival import Survival
 from decoder.typing import Floats
@@ -37,16 +39,6 @@ def linear(curve: Survival, weights: Floats, constant: float, level: float) -> I
     return Interval(value, error, value - margin, value + margin)
 
 
-def quotient(curve: Survival, top: Floats, bottom: Floats, level: float) -> Interval:
-    """Fieller's interval of `top . shares / bottom . shares`; the ends are infinite where there
-    is none."""
-    both = np.stack([top, bottom])
-    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
-    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
-    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
-    return Interval(*(float(column[0]) for column in found))
-
-
 def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
     """The linear combination `constant + weights . shares` among devices with data, by Fieller's
     interval where some have none.
@@ -56,7 +48,11 @@ def of_those_with_data(curve: Survival, weights: Floats, constant: float, level:
     if not first_edge(curve.counts.number):
         return linear(curve, weights, constant, level)
     bottom = unit(curve, 0)
-    return quotient(curve, weights + constant * bottom, bottom, level)
+    both = np.stack([weights + constant * bottom, bottom])
+    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
+    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
+    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
+    return Interval(*(float(column[0]) for column in found))
 
 
 def unit(curve: Survival, question: int) -> Floats:
@@ -95,7 +91,7 @@ def quantile_ends(
     part = 1.0 if whole is None else float(np.clip(curve.shares[whole], 0, 1))
     wanted = (1 - share) * part
     critical = curve.quantile((1 - level) / 2 / len(WINDOWS))
-    score = _Scores(curve, wanted, 0.0 if whole is None else (1 - share), whole)
+    score = _pooled_score(curve, wanted, 0.0 if whole is None else (1 - share), whole)
     upper = size
     while upper - 1 >= start and any(
         score(max(start, upper - w), upper) < -critical for w in WINDOWS
@@ -109,25 +105,117 @@ def quantile_ends(
     return (lower if lower >= start else -1), upper
 
 
-class _Scores:
-    """Pooled scores of "the share at or above these questions is `wanted`"."""
+def _pooled_score(
+    curve: Survival, wanted: float, factor: float, whole: int | None
+) -> Callable[[int, int], float]:
+    """The score of "the share at or above these questions is `wanted`", pooled over questions."""
+    excess = curve.shares - wanted
+    scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
+    covariance = curve.covariance * scale[:, None] * scale[None, :]
 
-    def __init__(self, curve: Survival, wanted: float, factor: float, whole: int | None) -> None:
-        self._excess = curve.shares - wanted
-        scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
-        self._covariance = curve.covariance * scale[:, None] * scale[None, :]
-        self._with_whole = (
-            np.zeros(len(scale)) if whole is None else (curve.covariance[:, whole] * scale)
-        )
-        self._reports = curve.reports
-        self._factor, self._whole, self._curve = factor, whole, curve
+    def score(first: int, end: int) -> float:
+        weights = np.zeros(len(excess))
+        weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
+        variance = float(weights @ covariance @ weights)
+        if whole is not None:
+            variance += factor**2 * float(curve.covariance[whole, whole])
+            variance -= 2 * factor * float(weights @ (curve.covariance[:, whole] * scale))
+        return float(weights @ excess) / math.sqrt(max(variance, 1e-300))
 
-    def __call__(self, first: int, end: int) -> float:
-        weights = np.zeros(len(self._excess))
-        weights[first:end] = self._reports[first:end] / self._reports[first:end].sum()
-        variance = float(weights @ self._covariance @ weights)
-        if self._whole is not None:
-            covariance = self._curve.covariance
-            variance += self._factor**2 * float(covariance[self._whole, self._whole])
-            variance -= 2 * self._factor * float(weights @ self._with_whole)
-        return float(weights @ self._excess) / math.sqrt(max(variance, 1e-300))
+    return score
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Share of the devices with data whose number is at or above an edge.
+
+    estimate: unbiased, not clipped.  low, high: interval of this edge; band_low, band_high: ends
+    that hold for all edges together.  fitted: of the picture, a guess.  reports: behind it.
+    """
+
+    edge: float
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    band_low: float
+    band_high: float
+    fitted: float
+    reports: int
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Share of the devices with data whose number is from `lower` to below `upper`.
+
+    lower, upper: None where it is open.  fitted: of the picture, a guess.
+    """
+
+    lower: float | None
+    upper: float | None
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    fitted: float
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """The number below which a share of the devices with data is.
+
+    low, high: of the interval, low <= quantile < high; None: below the first, above the last edge.
+    fitted: of the picture, a guess; None where it lies outside the edges.
+    """
+
+    share: float
+    low: float | None
+    high: float | None
+    fitted: float | None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean of the numbers of devices with data, each clipped to `clipped_to`.
+
+    estimate, low, high: where no data is the number zero they are unbiased and may be outside
+    `clipped_to`, by chance; of edges the estimate is the middle of `least` and `most`.
+    geometric: of logarithms.  least, most: bounds of the estimate, as far as edges leave it open
+    for a metric that does not ask for a mean; equal where nothing is open.
+    at_or_above_top: share that was clipped above, so that nobody takes the mean for more.
+    """
+
+    estimate: float
+    std_error: float
+    low: float
+    high: float
+    least: float
+    most: float
+    geometric: bool
+    clipped_to: tuple[float, float]
+    at_or_above_top: Interval
+
+
+@dataclass(frozen=True)
+class NumberDecoding(DecodedWindow):
+    """A window of a metric of numbers.
+
+    with_data: share of devices that had data, where no data is an answer `apart`; shares of curve,
+    bins, quantiles and mean are of those.  level: of the intervals; alpha: at which a change is
+    said.  repetition: the bound of it; kappa, freedom: what replicates measured (`Survival`).
+    fitted: shares of all cells, no data first, sum 1.
+    """
+
+    number: Number
+    level: float
+    alpha: float
+    repetition: float
+    kappa: float
+    freedom: float
+    with_data: Interval | None
+    curve: tuple[CurvePoint, ...]
+    bins: tuple[Bin, ...]
+    quantiles: tuple[Quantile, ...]
+    mean: Mean | None
+    fitted: Floats
+    warnings: tuple[str, ...]

@@ -167,7 +167,8 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
     if repetition > 1:
         plain = counts.rates(1.0)
         weights = counts.reports * counts.spread**2 / (plain * (1 - plain))
-        measured = replicate_factor(_share_of(counts), weights)
+        own = counts.above / np.where(counts.reports > 0, counts.reports, 1)
+        measured = replicate_factor((own - counts.offset) / counts.spread, weights)
         if measured is not None:
             rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]
     return Survival(counts, shares, kappa * _covariance(counts, rates, reports), reports,
@@ -190,12 +191,6 @@ def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | No
     means = (weights * safe).sum(axis=0) / np.where(total > 0, total, 1)
     excess = (weights * (safe - means) ** 2).sum()
     return float(excess) / freedom, freedom
-
-
-def _share_of(counts: CutCounts) -> Floats:
-    told = counts.above / np.where(counts.reports > 0, counts.reports, 1)
-    shares: Floats = (told - counts.offset) / counts.spread
-    return shares
 
 
 def _covariance(counts: CutCounts, rates: Floats, reports: Floats) -> Floats:

@@ -15,12 +15,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from decoder.typing import Floats
 
@@ -231,3 +233,14 @@ def _quadratic(low: int, high: int, rows: Any, matrix: Any, sums: Any) -> None:
                 l += 1  # noqa: E741
             total += 2.0 * (a + b + (c + d)) + row[own[j]]
         sums[i] = total
+
+
+def one_thread() -> Any:
+    """Make a context in which BLAS and OpenMP use one thread; may be nested."""
+    return _libraries().limit(limits=1)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The loaded libraries; looking for them takes longer than a small fit."""
+    return ThreadpoolController()

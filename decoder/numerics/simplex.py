@@ -20,13 +20,3 @@ def project_simplex(values: Floats, total: float = 1.0) -> Floats:
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > excess)[-1])
     return np.asarray(np.maximum(values - excess[last], 0.0))
-
-
-def contrasts(size: int) -> Floats:
-    """An orthonormal basis of the vectors of sum 0, (size, size - 1) (Helmert's)."""
-    basis = np.zeros((size, size - 1))
-    for column in range(1, size):
-        basis[:column, column - 1] = 1.0
-        basis[column, column - 1] = -column
-        basis[:, column - 1] /= np.sqrt(column * (column + 1))
-    return basis

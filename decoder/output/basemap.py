@@ -1,4 +1,5 @@
-"""Coast, borders, water and cities around a map, from files of this package and of the user.
+"""The ground of a map: coast, borders, water and cities around it from files of this package, the
+file of the user with streets, districts or stations, and places and shares as map.js draws them.
 
 Outlines of Natural Earth (public domain) at 1:50 million, a kilometre or two exact; see
 data/basemap.json.gz and docs/tools/make_basemap.py. Nothing comes from a network.
@@ -9,15 +10,22 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from decoder.density.areas import Areas
+from decoder.errors import DecodeError
+from decoder.files import naming
+from decoder.tables.format import short
+from decoder.tables.vector_files import read_shapes
 from decoder.typing import Floats
+from rappor_core.grid.box import Point
 
 Line = list[list[float]]
 
@@ -104,20 +112,28 @@ def _passing(line: Floats, view: View) -> list[Line]:
 
 
 def _clipped(ring: Floats, view: View) -> Line:
-    """The part of a ring within the view (Sutherland and Hodgman 1974)."""
-    part: list[list[float]] = ring.tolist()
+    """The part of a ring within the view."""
+    part: list[Sequence[float]] = ring.tolist()
     for axis, sign, edge in ((0, 1, view.west), (0, -1, view.east),
                              (1, 1, view.south), (1, -1, view.north)):  # fmt: skip
-        kept: list[list[float]] = []
-        for a, b in zip(part, [*part[1:], *part[:1]], strict=True):
-            inside_a, inside_b = sign * (a[axis] - edge) >= 0, sign * (b[axis] - edge) >= 0
-            if inside_a:
-                kept.append(a)
-            if inside_a != inside_b:
-                at = (edge - a[axis]) / (b[axis] - a[axis])
-                kept.append([a[i] + at * (b[i] - a[i]) for i in (0, 1)])
-        part = kept
+        part = one_side(part, axis, sign, edge)
     return [[round(x, _PLACES), round(y, _PLACES)] for x, y in part]
+
+
+def one_side(
+    ring: Sequence[Sequence[float]], axis: int, sign: int, edge: float
+) -> list[Sequence[float]]:
+    """Keep the part of a ring (x, y) on one side of an edge: of x (axis 0) or y (1), above it (sign
+    1) or below (-1). Sutherland and Hodgman 1974, "Reentrant polygon clipping"."""
+    kept: list[Sequence[float]] = []
+    for a, b in zip(ring, [*ring[1:], *ring[:1]], strict=True):
+        inside_a, inside_b = sign * (a[axis] - edge) >= 0, sign * (b[axis] - edge) >= 0
+        if inside_a:
+            kept.append(a)
+        if inside_a != inside_b:
+            at = (edge - a[axis]) / (b[axis] - a[axis])
+            kept.append([a[i] + at * (b[i] - a[i]) for i in (0, 1)])
+    return kept
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
@@ -126,3 +142,158 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     half = math.sin((lat_b - lat_a) / 2) ** 2
     half += math.cos(lat_a) * math.cos(lat_b) * math.sin((lon_b - lon_a) / 2) ** 2
     return 2 * 6371.0 * math.asin(min(1.0, math.sqrt(half)))
+
+
+MAX_CORNERS = 300_000  # about 5 MB of page
+MAX_NAME = 60
+FAR = 60.0  # km: a city that far away says nothing of a cell
+_POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
+_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
+                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BaseLayer:
+    """The lines, areas and points of a file, each [longitude, latitude], with names."""
+
+    lines: list[Line] = field(default_factory=list)
+    areas: list[tuple[str, list[Line]]] = field(default_factory=list)
+    points: list[tuple[str, list[float]]] = field(default_factory=list)
+
+    def shifted(self, unrolled: Callable[[float], float]) -> BaseLayer:
+        """A copy whose longitudes go on beyond 180, as those of the map do."""
+
+        def moved(line: Line) -> Line:
+            return [[round(unrolled(x), 5), round(y, 5)] for x, y in line]
+
+        return BaseLayer(
+            [moved(line) for line in self.lines],
+            [(name, [moved(ring) for ring in rings]) for name, rings in self.areas],
+            [(name, moved([point])[0]) for name, point in self.points],
+        )
+
+
+def read_base(path: Path) -> BaseLayer:
+    """Read a vector file of any shapes. Raises DecodeError, naming the file, if it is not one."""
+    layer = BaseLayer()
+    with naming(path, DecodeError, "give a vector file, such as GeoJSON"):
+        for shape in read_shapes(path)[0]:
+            if shape.geometry is not None:
+                _add(layer, short(shape.name(["name", "NAME"]), MAX_NAME), shape.geometry)
+        corners = sum(map(len, layer.lines)) + len(layer.points)
+        corners += sum(len(ring) for _, rings in layer.areas for ring in rings)
+        if not 0 < corners <= MAX_CORNERS:
+            raise DecodeError(f"{corners:,} corners, and 1 to {MAX_CORNERS:,} can be drawn")
+    return layer
+
+
+def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = False) -> str:
+    """The name of the area, point or city nearest to a cell's centre (latitude, longitude); ""
+    if none is near.
+
+    finely: whether distance and direction from a city are told to 100 metres and a sixteenth of
+    the compass.
+
+    The user's own names come first: the area around the point, then the nearest point within a
+    cell's width, then the nearest city of the package.
+    """
+    for name, rings in base.areas:
+        if name and sum(_inside(ring, point) for ring in rings) % 2:
+            return name
+    own = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
+    if own and min(own)[0] <= cell_km:
+        return min(own)[1]
+    away, name, x, y = min((distance_km(point, (y, x)), name, x, y) for name, x, y in cities())
+    if away > FAR:
+        return ""
+    if away <= max(cell_km, 2.0):
+        return name
+    east = ((point[1] - x + 540) % 360 - 180) * math.cos(math.radians(y))
+    turn = math.degrees(math.atan2(east, point[0] - y))
+    if finely:
+        return f"{away:.1f} km {_FINE_POINTS[round(turn / 22.5) % 16]} of {name}"
+    return f"{away:.0f} km {_POINTS[round(turn / 45) % 8]} of {name}"
+
+
+def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
+    """Add a shapely geometry, part by part."""
+    if hasattr(geometry, "geoms"):
+        for part in geometry.geoms:
+            _add(layer, name, part)
+    elif geometry.geom_type == "Polygon":
+        rings = (geometry.exterior, *geometry.interiors)
+        layer.areas.append((name, [_line(ring) for ring in rings]))
+    elif geometry.geom_type == "Point":
+        layer.points.append((name, _line(geometry)[0]))
+    else:
+        layer.lines.append(_line(geometry))
+
+
+def _line(geometry: Any) -> Line:
+    return [list(corner) for corner in geometry.coords]
+
+
+def _inside(ring: Line, point: Point) -> bool:
+    latitude, longitude = point
+    odd = False
+    for (xa, ya), (xb, yb) in zip(ring, [*ring[1:], *ring[:1]], strict=True):
+        crosses = (ya > latitude) != (yb > latitude)
+        if crosses and longitude < (xb - xa) * (latitude - ya) / (yb - ya) + xa:
+            odd = not odd
+    return odd
+
+
+PLACES = 5  # decimals of a degree: a metre
+UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
+_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
+
+
+def map_ground(
+    outlines: Sequence[Sequence[Point]], base: BaseLayer, moved: Callable[[float], float]
+) -> dict[str, Any]:
+    """The cells of a map and what lies around them.
+
+    Args:
+        outlines: latitude and longitude of the corners of each cell.
+        base: streets, districts and stations of the user's.
+        moved: gives a longitude as the map's, which go on beyond 180.
+    """
+    cells = [
+        [[round(lon, PLACES), round(lat, PLACES)] for lat, lon in outline] for outline in outlines
+    ]
+    corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
+    (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
+    own = base.shifted(moved)
+    return {
+        "cells": cells,
+        "around": surroundings(View(west, south, east, north).wider(_AROUND)),
+        "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
+    }
+
+
+def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
+    """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
+
+    def rings(geometry: Mapping[str, Any]) -> list[list[list[float]]]:
+        coordinates = geometry["coordinates"]
+        parts = coordinates if geometry["type"] == "MultiPolygon" else [coordinates]
+        return [
+            [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in ring]
+            for part in parts
+            for ring in part
+        ]
+
+    return [rings(geometry) for geometry in areas.geometries]
+
+
+def map_json(data: Mapping[str, Any]) -> str:
+    """The data as JSON that is safe within a page."""
+    drawn = {name: value for name, value in data.items() if name != "texts"}
+    text = json.dumps(drawn, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    return text.replace("<", "\\u003c")
+
+
+def counted(shares: Floats) -> list[int]:
+    """Shares as whole multiples of `UNIT`, as the page's script reads them."""
+    counts: list[int] = np.rint(shares / UNIT).astype(np.int64).tolist()
+    return counts

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from decoder.tables.format import short
 
@@ -19,6 +19,7 @@ Corners = tuple[tuple[float, float], ...]
 Shares = tuple[float, float, float]  # share, low, high
 Value = TypeVar("Value")
 
+MAX_SIDE = 20  # values of each side of a heat map
 MAX_LABEL = 300  # letters; the page cuts at the width
 _LABEL_WIDTH = 65  # of one label on an axis of a plot, at least
 
@@ -205,50 +206,25 @@ def runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
     return [run for run in found if run]
 
 
-@dataclass(frozen=True)
-class ForestRow:
-    """One value of a forest plot; `true_at` is None if the truth is unknown."""
-
-    label: str
-    at: float
-    low_at: float
-    high_at: float
-    true_at: float | None
-    share: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Forest:
-    """Estimates with intervals, one row a value, in percent of the width."""
-
-    rows: tuple[ForestRow, ...]
-    ticks: tuple[Tick, ...]
-
-
-def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> Forest:
-    """Lay out shares with their intervals on a linear axis that starts at 0.
+def forest(rows: Sequence[tuple[str, float, float, float, float | None]]) -> dict[str, Any]:
+    """Lay out shares with their intervals, one row a value, on a linear axis that starts at 0.
 
     Args:
         rows: Label, share, low and high end, and the true share or None.
+
+    Returns:
+        `rows`, each with its numbers and, in percent of the width, their places; and `ticks`.
     """
     largest = max((end for row in rows for end in row[3:] if end is not None), default=0.0)
     axis, ticks = share_axis(largest or 1.0, 0, 100)
-    laid = tuple(
-        ForestRow(
-            label=short(label, MAX_LABEL),
-            at=axis.at(share),
-            low_at=axis.at(low),
-            high_at=axis.at(high),
-            true_at=None if true is None else axis.at(true),
-            share=share,
-            low=low,
-            high=high,
-        )
+    laid = [
+        {"label": short(label, MAX_LABEL), "share": share, "low": low, "high": high,
+         "at": axis.at(share), "low_at": axis.at(low), "high_at": axis.at(high),
+         "true_at": None if true is None else axis.at(true)}
         for label, share, low, high, true in rows
-    )
-    return Forest(laid, tuple(Tick(one.at, one.text, bool(i % 2)) for i, one in enumerate(ticks)))
+    ]  # fmt: skip
+    marks = [Tick(one.at, one.text, bool(i % 2)) for i, one in enumerate(ticks)]
+    return {"rows": laid, "ticks": marks}
 
 
 @dataclass(frozen=True)
@@ -313,3 +289,19 @@ def tick_text(share: float, step: float) -> str:
 def _count_text(number: float, _: float) -> str:
     """At most seven letters: 250, 12,500, 1.5 M."""
     return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
+
+
+def heat_square(
+    share: float, top: float, text: str, title: str, *, detected: bool
+) -> dict[str, Any]:
+    """Return a square of a heat map, whose strength is from 0 to 9.
+
+    Args:
+        share: Of the square.
+        top: The largest share of the map.
+        text: In the square.
+        title: Of the square.
+        detected: Whether the share differs from zero.
+    """
+    strength = min(9, int(10 * math.sqrt(max(share, 0.0) / top)))
+    return {"strength": strength, "detected": detected, "text": text, "title": title}

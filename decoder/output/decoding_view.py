@@ -41,53 +41,47 @@ def decoding_view(
     rows = table.rows if table.query.all else [vars(row) for row in shown]
     known = not table.query.all and any(row.true_share is not None for row in detected)
     correction, alpha = manifest["correction"], manifest["alpha"]
-    definition = manifest["definition"]
+    definition, method = manifest["definition"], found["diagnostics"]["method"]
     metric = Metric.from_dict(definition) if definition else None
     z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
     odd = odd_cohorts(np.array(z)).tolist()
     return {
         "found": found,
         "table": table,
-        "rows": _rows_html(rows, found["summary"]["num_reports"], known),
+        "rows": Markup("".join(  # noqa: S704 (escaped below)
+            _row_html(row, found["summary"]["num_reports"], known) for row in rows
+        )),
         "notes": sorted({row.note for row in shown if row.note}),
         "forest": forest([(row.value, row.share, row.low, row.high, row.true_share)
                           for row in shown[:MOST_MARKS]]) if shown else None,
         "known": known,
-        "covered": sum(_is_covered(row) for row in detected),
+        "covered": sum(row.low <= row.true_share <= row.high for row in detected
+                       if row.true_share is not None),
         "false_found": sum(row.true_share == 0.0 for row in detected),
-        "weakest": min((row for row in detected if row.forged >= 0), key=_forged, default=None),
+        "weakest": min((row for row in detected if row.forged >= 0),
+                       key=lambda row: row.forged, default=None),
         "level": f"{100 * manifest['level']:g} %",
         "promise": PROMISES[correction].format(level=f"{100 * alpha:g} %"),
         "p_heading": p_heading(correction),
-        "guarantee": _guarantee(manifest["epsilon_one"], _of_one_value(manifest, metric)),
+        "guarantee": _guarantee(manifest["epsilon_one"], manifest["epsilon_infinity"]
+                                if metric is None else risk_of(metric).answer),
         "cost": None if metric is None else _cost(metric),
-        "method_text": _method_text(found["diagnostics"]["method"], correction, alpha)
-        + _weights_text(manifest["weights"]),
+        "method_text": f"{'one bit a value' if method == 'direct' else method}, {correction} at "
+        f"{100 * alpha:g} %{_weights_text(manifest['weights'])}",
         "checked": not all(map(math.isnan, z)),
         "odd_cohorts": [(cohort, round(z[cohort], 1)) for cohort in odd],
     }  # fmt: skip
-
-
-def _forged(row: Detected) -> float:
-    return row.forged
-
-
-def _is_covered(row: Detected) -> bool:
-    return row.true_share is not None and row.low <= row.true_share <= row.high
 
 
 def _detected(rows: Sequence[Mapping[str, Any]]) -> list[Detected]:
     return [row_of(Detected, row, ("true_share",)) for row in rows]
 
 
-def _rows_html(rows: Sequence[Mapping[str, Any]], num_reports: int, known: bool) -> Markup:
-    """Rows of the table. Not by the template: ten thousand of them take it five times as long."""
-    text = "".join(_row_html(row, num_reports, known) for row in rows)
-    return Markup(text)  # noqa: S704 (escaped below)
-
-
 def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
-    """A value is text of strangers and is escaped; the other cells are numbers, written here."""
+    """A row of the table. Not by the template: ten thousand of them take it five times as long.
+
+    A value is text of strangers and is escaped; the other cells are numbers, written here.
+    """
     cells = [
         *([percent(row["true_share"])] if known else ()),
         percent(row["share"]),
@@ -119,12 +113,6 @@ def _guarantee(one: float | None, life: float | None) -> str:
     )
 
 
-def _of_one_value(manifest: Mapping[str, Any], metric: Metric | None) -> float | None:
-    """Nats: all reports of one value, as the parameters bound it or, where known, the metric."""
-    life: float | None = manifest["epsilon_infinity"]
-    return life if metric is None else risk_of(metric).answer
-
-
 def _cost(metric: Metric) -> str:
     """A sentence on what the metric's caps allow a device to spend in its life."""
     text = (
@@ -137,12 +125,6 @@ def _cost(metric: Metric) -> str:
         f"{text} A browser may delete its storage, and spends it again in each life of the "
         f"storage: epsilon = {metric.lifetime_epsilon_on(WEB):.2f} over {metric.lives:,} of them."
     )
-
-
-def _method_text(method: str, correction: str, alpha: float) -> str:
-    """A sentence that names the estimator and the rule."""
-    name = "one bit a value" if method == "direct" else method
-    return f"{name}, {correction} at {100 * alpha:g} %"
 
 
 def _weights_text(weights: Mapping[str, Any] | None) -> str:

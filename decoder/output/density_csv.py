@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from decoder.comparison.differences import Differences
 from decoder.density.areas import AreaShares
 from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.grid_cells import cell_centre, cell_outline
+from decoder.output.basemap import one_side
 from decoder.output.density_text import row_notes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
@@ -37,25 +36,15 @@ def geometry(outline: Sequence[Point]) -> dict[str, Any]:
     return {"type": "MultiPolygon", "coordinates": parts}
 
 
-def _on_the_map(ring: Sequence[Point], turn: int) -> list[Point]:
-    """The part of a convex ring, turned, between the longitudes -180 and 180; empty if none.
-
-    Sutherland and Hodgman 1974, "Reentrant polygon clipping", for two edges.
-    """
-    part = [(x + turn, y) for x, y in ring]
-    for side in (-1, 1):
-        kept: list[Point] = []
-        for (xa, ya), (xb, yb) in pairwise([*part, *part[:1]]):
-            if side * xa <= 180:
-                kept.append((xa, ya))
-            if (side * xa <= 180) != (side * xb <= 180):
-                edge = 180.0 * side
-                kept.append((edge, ya + (edge - xa) / (xb - xa) * (yb - ya)))
-        part = kept
-    return part if part and min(part)[0] < max(part)[0] else []
+def _on_the_map(ring: Sequence[Point], turn: int) -> list[Sequence[float]]:
+    """The part of a convex ring, turned, between the longitudes -180 and 180; empty if none."""
+    part: list[Sequence[float]] = [(x + turn, y) for x, y in ring]
+    part = one_side(one_side(part, 0, 1, -180.0), 0, -1, 180.0)
+    across = [x for x, _ in part]
+    return part if part and min(across) < max(across) else []
 
 
-def _closed(ring: Sequence[Point]) -> list[list[list[float]]]:
+def _closed(ring: Sequence[Sequence[float]]) -> list[list[list[float]]]:
     corners = [[round(x, DECIMALS), round(y, DECIMALS)] for x, y in ring]
     return [[*corners, corners[0]]]
 
@@ -88,25 +77,14 @@ def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
     Reserved values have no place, and are in the tables only.
     """
     shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
+    names = ("slot", "first_day", "last_day", "detectable_share", "reports", "cell",
+             *_AREA_NUMBERS, "detected", "note")  # fmt: skip
     for one in maps:
-        yield from zip(shapes, _properties(one), strict=True)
-
-
-def _properties(one: Density) -> Iterator[dict[str, Any]]:
-    """The properties of each cell of a map."""
-    of_map = {
-        "slot": one.location.slot,
-        "first_day": one.first_day,
-        "last_day": one.last_day,
-        "detectable_share": one.detectable_share,
-        "reports": one.num_reports,
-    }
-    numbers = (one.shares, *(getattr(one, name) for name in _AREA_NUMBERS[1:]))
-    columns = [six_digits(column) for column in numbers]
-    detected, notes = one.detected.tolist(), row_notes(one)
-    for i, cell in enumerate(one.places.shown_cells):
-        shares = {name: column[i] for name, column in zip(_AREA_NUMBERS, columns, strict=True)}
-        yield {**of_map, "cell": cell, **shares, "detected": detected[i], "note": notes[i]}
+        table = density_table([one]).select(names).slice(0, len(shapes))
+        for name in _AREA_NUMBERS:
+            rounded = pa.array(six_digits(table[name].to_numpy()))
+            table = table.set_column(names.index(name), name, rounded)
+        yield from zip(shapes, table.to_pylist(), strict=True)
 
 
 def six_digits(values: Floats) -> list[float]:
@@ -151,24 +129,19 @@ def _rows(one: Density, cells: dict[str, Any]) -> Any:
 
 def _change_columns(one: Density) -> dict[str, Any]:
     """Changes from the other windows of a series, and since its first; null without any."""
-    size = len(one.cells)
-    return {
-        **_difference_columns(one.changes, size, "change", "changed"),
-        **_difference_columns(one.since_first, size, "since_first", "changed_since_first"),
-    }
-
-
-def _difference_columns(
-    found: Differences | None, size: int, name: str, flag: str
-) -> dict[str, Any]:
-    names = (name, f"{name}_low", f"{name}_high")
-    if found is None:
-        return {**{one: pa.nulls(size, pa.float64()) for one in names},
-                flag: pa.nulls(size, pa.bool_())}  # fmt: skip
-    missing = np.isnan(found.difference)
-    columns = (found.difference, found.low, found.high, found.detected)
-    arrays = (pa.array(column, mask=missing) for column in columns)
-    return dict(zip((*names, flag), arrays, strict=True))
+    size, columns = len(one.cells), dict[str, Any]()
+    for name, flag, found in (
+        ("change", "changed", one.changes),
+        ("since_first", "changed_since_first", one.since_first),
+    ):
+        none = np.full(size, np.nan)
+        parts = (none,) * 3 if found is None else (found.difference, found.low, found.high)
+        missing, ends = np.isnan(parts[0]), ("", "_low", "_high")
+        columns |= {name + end: pa.array(part, mask=missing)
+                    for end, part in zip(ends, parts, strict=True)}  # fmt: skip
+        detected = missing if found is None else found.detected
+        columns[flag] = pa.array(detected, mask=missing)
+    return columns
 
 
 def _rest(one: Density, table: Any) -> Any:
@@ -201,25 +174,24 @@ def area_geometries(shares: Sequence[AreaShares]) -> list[Mapping[str, Any]]:
 
 
 def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
-    """The rows of areas.csv: each area in each map, as plain values."""
-    return [row for one, found in zip(maps, shares, strict=True) for row in _area_rows(one, found)]
-
-
-def _area_rows(one: Density, found: AreaShares) -> Iterator[dict[str, Any]]:
-    """Of each area; shares are of all answers."""
-    areas = found.areas
-    columns = [six_digits(getattr(found, name)) for name in _AREA_NUMBERS]
-    cells = areas.weights.sum(axis=1)
-    for i, name in enumerate(areas.names):
-        yield {
-            "name": name,
-            "metric": one.metric.base_name,
-            "slot": one.location.slot,
-            "first_day": one.first_day,
-            "last_day": one.last_day,
-            "cells": round(float(cells[i]), 4),
-            "covered": round(float(areas.covered[i]), 6),
-            **{number: column[i] for number, column in zip(_AREA_NUMBERS, columns, strict=True)},
-            "detected": bool(found.detected[i]),
-            "reports": one.num_reports,
-        }
+    """The rows of areas.csv, of all answers: each area in each map, as plain values."""
+    rows = []
+    for one, found in zip(maps, shares, strict=True):
+        areas = found.areas
+        cells = areas.weights.sum(axis=1)
+        columns = [six_digits(getattr(found, name)) for name in _AREA_NUMBERS]
+        for i, name in enumerate(areas.names):
+            numbers = zip(_AREA_NUMBERS, columns, strict=True)
+            rows.append({
+                "name": name,
+                "metric": one.metric.base_name,
+                "slot": one.location.slot,
+                "first_day": one.first_day,
+                "last_day": one.last_day,
+                "cells": round(float(cells[i]), 4),
+                "covered": round(float(areas.covered[i]), 6),
+                **{number: column[i] for number, column in numbers},
+                "detected": bool(found.detected[i]),
+                "reports": one.num_reports,
+            })  # fmt: skip
+    return rows

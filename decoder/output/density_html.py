@@ -1,19 +1,28 @@
-"""Maps in one page that needs no network: cells drawn on canvas, hover, a slider."""
+"""Maps, and their changes between windows, in one page that needs no network: what map.js draws."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from decoder.comparison.differences import Differences, RelativeChanges, relative_changes
 from decoder.density.areas import AreaShares
 from decoder.density.maps import LEAST_IN_BOX, Density
 from decoder.grid_cells import cell_centre, unrolled
-from decoder.output.base_layer import BaseLayer, place_name
-from decoder.output.basemap import bundled_source
+from decoder.output.basemap import (
+    PLACES,
+    UNIT,
+    BaseLayer,
+    area_outlines,
+    bundled_source,
+    counted,
+    map_ground,
+    place_name,
+)
 from decoder.output.density_text import (
     cell_km,
     grid_text,
@@ -23,17 +32,17 @@ from decoder.output.density_text import (
     visible_notes,
     window_text,
 )
-from decoder.output.map_data import PLACES, UNIT, area_outlines, counted, map_ground
 from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import (
     DETECTED_FROM,
     UNDETECTED_STEPS,
     UNDETECTED_TO,
+    change_positions,
     drawn_shares,
     positions,
     top_share,
 )
-from rappor_core.grid.box import Point
+from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # cells of the page's table
 
@@ -41,20 +50,10 @@ BUSIEST = 10  # cells of the page's table
 def view_of(data: dict[str, Any]) -> dict[str, Any]:
     """The variables of `map_view.html.j2`: texts, and the table of the first map."""
     one = first_shown(data)
-    detected, shares = set(one["detected"]), one["share"]
     inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
-    order = sorted(range(len(shares)), key=lambda i: (i not in detected, -shares[i]))[:BUSIEST]
+    shares = [share * data["unit"] for share in one["share"]]
     rows = [
-        {
-            "name": data["names"][i],
-            "called": data["called"].get(i, data["called"].get(str(i), "")),
-            "detected": i in detected,
-            "share": shares[i] * data["unit"],
-            "in_box": shares[i] * data["unit"] / inside,
-            "low": one["low"][i] * data["unit"],
-            "high": one["high"][i] * data["unit"],
-        }
-        for i in order
+        row | {"share": shares[i], "in_box": shares[i] / inside} for i, row in _largest_rows(data)
     ]
     shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
     shown["no_data"] = "no_data" in one
@@ -62,14 +61,17 @@ def view_of(data: dict[str, Any]) -> dict[str, Any]:
     return {"shown": shown, "picture": map_picture(data), "texts": data["texts"]}
 
 
-def first_view(maps: Sequence[Density]) -> int:
-    """Index of the map that is shown first: the latest with at least half as many answers in the
-    box as the most.
-
-    The last window is often one that most devices have not answered for yet.
-    """
-    inside = [one.num_reports * one.in_box for one in maps]
-    return max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
+def _largest_rows(data: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Number and row of the cells of the first map: detected ones first, then by size."""
+    one, called = first_shown(data), data["called"]
+    detected, shares = set(one["detected"]), one["share"]
+    order = sorted(range(len(shares)), key=lambda i: (i not in detected, -abs(shares[i])))
+    return [
+        (i, {"name": data["names"][i], "called": called.get(i, called.get(str(i), "")),
+             "detected": i in detected, "low": one["low"][i] * data["unit"],
+             "high": one["high"][i] * data["unit"]})
+        for i in order[:BUSIEST]
+    ]  # fmt: skip
 
 
 def map_data(
@@ -90,7 +92,11 @@ def map_data(
     """
     one, base = maps[0], base or BaseLayer()
     grid = one.places.grid
-    first = window_text(maps[first_view(maps)])
+    # first the latest with half as many answers in the box as the most: the last window is often
+    # one that most devices have not answered for yet
+    inside = [each.num_reports * each.in_box for each in maps]
+    latest = max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
+    first = window_text(maps[latest])
     top = top_share([drawn_shares(each) for each in maps])
     drawn = [_map(each, top) for each in maps]
     for each, found in zip(drawn, areas, strict=False):
@@ -176,3 +182,127 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     named |= {i: place_name(centres[i], base, wide, finely=True)
               for i, name in named.items() if name in alike}  # fmt: skip
     return {i: name for i, name in named.items() if name}
+
+
+MOST_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
+_DIGITS = 4  # of relative changes: hundredths of a per cent
+
+Pair = tuple[Density, Density, Differences]
+
+
+def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
+    """What map.js draws in place of the maps, beside `density_html.map_data` of the same maps.
+
+    A map for each slot and pair of windows, an earlier one as the base; None where no slot has two
+    windows. Where those are too many, each window against the first.
+    """
+    pairs = list(_pairs(maps))
+    if not pairs:
+        return None
+    if len(pairs) * maps[0].num_cells > MOST_NUMBERS:
+        pairs = [pair for pair in pairs if pair[2] is pair[1].since_first]
+    relative = [_relative(*pair) for pair in pairs]
+    top = _largest(found.difference[: one.num_cells] for _, one, found in pairs)
+    most = min(_largest(one.change[~np.isnan(one.change)] for one in relative), 1.0)
+    bases = list(dict.fromkeys(window_text(old) for old, _, _ in pairs))
+    first = [new for old, new, _ in pairs if window_text(old) == bases[0]]
+    return {
+        "difference": True,
+        "reference": bases[0],
+        "bases": bases,
+        "first": window_text(first[-1]),
+        "top": top,
+        "top_relative": most,
+        "maps": [
+            _change_map(*pair, part, top, most) for pair, part in zip(pairs, relative, strict=True)
+        ],
+    }
+
+
+def _pairs(maps: Sequence[Density]) -> Iterable[Pair]:
+    """Base, later window and change, by bases and then windows in their order."""
+    slots: dict[str, list[Density]] = defaultdict(list)
+    for one in maps:
+        slots[one.slot_text].append(one)
+    most = max(len(windows) for windows in slots.values())
+    for base in range(most):
+        for number in range(base + 1, most):
+            for windows in slots.values():
+                if number < len(windows) and base < len(windows[number].since):
+                    yield windows[base], windows[number], windows[number].since[base]
+
+
+def _largest(parts: Iterable[Any]) -> float:
+    return max((float(np.abs(part).max()) for part in parts if len(part)), default=0.0) or 1e-9
+
+
+def _relative(old: Density, new: Density, found: Differences) -> RelativeChanges:
+    """The changes of cells as parts of their shares in the base, both among the same answers."""
+    size = new.num_cells
+    inside = old.in_box if new.fitted else 1.0
+    base = old.estimate[:size] / inside, old.std_error[:size] / inside
+    change = found.difference[:size], found.std_error[:size]
+    return relative_changes(change, base, new.options.level)
+
+
+def _change_map(
+    old: Density,
+    new: Density,
+    found: Differences,
+    relative: RelativeChanges,
+    top: float,
+    most: float,
+) -> dict[str, Any]:
+    """What is drawn of a change between two windows; `no_data` only where it is declared."""
+    size = new.num_cells
+    change, detected = found.difference[:size], found.detected[:size]
+    part = np.nan_to_num(relative.change)
+    ends = np.stack([relative.change, relative.low, relative.high], axis=1).round(_DIGITS)
+    return {
+        "slot": new.slot_text,
+        "window": window_text(new),
+        "base": window_text(old),
+        "reports": new.num_reports,
+        "before": old.num_reports,
+        "detectable_share": 0.0,
+        **dict(zip(RESERVED, found.difference[size:].tolist(), strict=False)),
+        "unlisted": 0.0,
+        "share": counted(change),
+        "low": counted(found.low[:size]),
+        "high": counted(found.high[:size]),
+        "estimate": counted(change),
+        "shade": np.rint(255 * change_positions(change, detected, top)).astype(int).tolist(),
+        "relative": {int(i): ends[i].tolist() for i in np.flatnonzero(~np.isnan(relative.change))},
+        "relative_shade": np.rint(255 * change_positions(part, detected, most))
+        .astype(int)
+        .tolist(),
+        "detected": np.flatnonzero(detected).tolist(),
+        "source": "",
+        "changed": {},
+    }
+
+
+def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of the template before the script runs: the largest changes of the last map.
+
+    data: map.json, with what `map_changes` made in place of its maps.
+    """
+    shown = [each for each in data["maps"] if each.get("base") in (None, data["reference"])]
+    data = {**data, "maps": shown}
+    one = first_shown(data)
+    relative = one.get("relative", {})
+    rows = [
+        row | {"change": one["share"][i] * data["unit"], "relative": relative.get(str(i))}
+        for i, row in _largest_rows(data)
+    ]
+    counts = [{"slot": each["slot"], "window": each["window"], "changed": len(each["detected"])}
+              for each in shown]  # fmt: skip
+    return {
+        "shown": {"slot": one["slot"], "window": one["window"], "rows": rows},
+        "counts": counts,
+        "num_cells": len(data["cells"]),
+        "reference": data["reference"],
+        "bases": data.get("bases", []),  # of an older result: none but the first
+        "picture": map_picture(data),
+        "texts": data["texts"],
+    }

@@ -20,10 +20,8 @@ from matplotlib.patheffects import withStroke
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
 from decoder.grid_cells import unrolled
-from decoder.output.base_layer import BaseLayer
-from decoder.output.basemap import View, surroundings
+from decoder.output.basemap import BaseLayer, View, area_outlines, surroundings
 from decoder.output.density_text import NONE_DETECTED, NOT_APART, window_text
-from decoder.output.map_data import area_outlines
 from decoder.output.palette import (
     DETECTED_FROM,
     THEMES,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from decoder.density.maps import Density
 from decoder.tables.format import percent
+from decoder.typing import Flags
 from rappor_core.risk import CROWD, risk_of
 from rappor_core.sequence_risk import guess_sentence, sequence_risk
 from rappor_core.text import counted
@@ -42,9 +43,14 @@ def row_notes(one: Density) -> list[str]:
     """A note for each row: whether it differs from zero, and whether the map lies outside its
     interval."""
     outside = (one.shares < one.low) | (one.shares > one.high)
+    return notes_of(one.detected, outside, (NOT_APART, MAP_APART))
+
+
+def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
+    """A note for each row: what is said where it is not detected, and where a guess is outside."""
     return [
-        "; ".join(text for text, said in ((NOT_APART, not seen), (MAP_APART, out)) if said)
-        for seen, out in zip(one.detected.tolist(), outside.tolist(), strict=True)
+        "; ".join(text for text, said in zip(words, (not seen, out), strict=True) if said)
+        for seen, out in zip(detected.tolist(), outside.tolist(), strict=True)
     ]
 
 
@@ -131,27 +137,21 @@ def _cell_size(one: Density) -> tuple[float, float]:
     return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
 
 
-def held_text(one: Density) -> str:
-    """A sentence on what a map of held answers shows; "" for other maps."""
-    location, unit = one.metric.location, one.metric.period
-    if location is None or not location.hold:
-        return ""
-    held = counted(location.hold, unit)
-    return (
-        f"It shows where devices were last seen, within {held} of their answer, not who was there "
-        f"in these days; changes lag by up to {held}."
-    )
-
-
 def promise_text(one: Density) -> str:
     """Sentences on held places and on what each device was promised."""
     metric = one.metric
     risk, lasting = risk_of(metric), metric.params.epsilon_infinity
     by_cell = "" if math.isinf(lasting) else f", epsilon {risk.answer:.2f} for a cell, for life"
     noise = f"epsilon {risk.report:.2f} for a report{by_cell}"
-    held = held_text(one)
+    location, held = one.location, ""
+    if location.hold:
+        span = counted(location.hold, metric.period)
+        held = (
+            f"It shows where devices were last seen, within {span} of their answer, not who was "
+            f"there in these days; changes lag by up to {span}. "
+        )
     return (
-        f"{held}{' ' if held else ''}"
+        f"{held}"
         f"Each device added its own noise before sending: {noise}, and at most "
         f"{risk.for_life} for which values it ever names. "
         f"{sequence_risk(metric).sentence} {guess_sentence(metric, CROWD)}"

@@ -7,7 +7,7 @@ One page for people who never saw the code; nothing in it needs a key.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -48,22 +48,12 @@ def entries_of(metrics: Iterable[Metric], today: date) -> list[DictionaryEntry]:
     first: dict[str, Metric] = {}
     for metric in metrics:
         first.setdefault(metric.base_name, metric)
-    return [_shown(_entry(name, metric, today)) for name, metric in sorted(first.items())]
+    return [_entry(name, metric, today) for name, metric in sorted(first.items())]
 
 
-def _shown(entry: DictionaryEntry) -> DictionaryEntry:
-    """An entry in one line a text, without characters that hide or turn what is written."""
-
-    def plain(text: str) -> str:
-        return visible(" ".join(text.split()))
-
-    return replace(
-        entry,
-        description=plain(entry.description),
-        what=plain(entry.what),
-        answers=tuple(map(plain, entry.answers)),
-        owner=plain(entry.owner),
-    )
+def _plain(text: str) -> str:
+    """A text in one line, without characters that hide or turn what is written."""
+    return visible(" ".join(text.split()))
 
 
 def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -> Path:
@@ -85,10 +75,10 @@ def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
     what, answers = _asked(metric)
     return DictionaryEntry(
         name=name,
-        description=metric.description,
-        what=what,
-        answers=answers,
-        owner=metric.owner,
+        description=_plain(metric.description),
+        what=_plain(what),
+        answers=tuple(map(_plain, answers)),
+        owner=_plain(metric.owner),
         expires=metric.expires,
         over=metric.expires < today,
         period=_period(metric),

@@ -14,10 +14,11 @@ import numpy as np
 
 from decoder.files import finite
 from decoder.flows.space import cell_metres
-from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.flows.tables import FlowDecoding
+from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
-from decoder.output.base_layer import BaseLayer, place_name
-from decoder.output.basemap import distance_km
+from decoder.output.basemap import BaseLayer, distance_km, place_name
+from decoder.output.density_text import notes_of
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import METRES, Flow
@@ -46,6 +47,14 @@ class FlowPlaces:
     def centres(self) -> tuple[Point, ...]:
         """Latitude and longitude of each cell's centre, the longitude from -180 to 180."""
         return tuple((north, east - 360 * round(east / 360)) for north, east in self.flow.centres)
+
+    @property
+    def points(self) -> dict[str, dict[str, Point]]:
+        """The centers by the name of a cell and of a zone, for the tables `flows` and `zones`."""
+        return {
+            "flows": dict(zip(self.flow.cells, self.centres, strict=True)),
+            "zones": dict(zip(self.flow.zones, self.zone_centres, strict=True)),
+        }
 
     @cached_property
     def cell_names(self) -> tuple[str, ...]:
@@ -95,15 +104,12 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
     Returns:
         A list of plain values for each column; a distance that is not known is None.
     """
-    flow = found.flow
-    origins, destinations = np.divmod(rows, flow.num_sides)
-    notes = flow_notes(found)
+    guess, flows = found.flow_share, found.flows
+    apart = (guess < flows.low) | (guess > flows.high)  # a guess outside of the interval
+    notes = notes_of(found.detected, apart, (NOT_DETECTED, GUESS_APART))
     return {
-        "origin": [flow.side_names[i] for i in origins],
-        "destination": [flow.side_names[i] for i in destinations],
-        "origin_name": [places.cell_names[i] for i in origins],
-        "destination_name": [places.cell_names[i] for i in destinations],
-        "km": _known(places.kilometres[origins, destinations].round(KM_DECIMALS)),
+        **_ends(rows, found.flow.side_names, places.cell_names),
+        "km": _known(places.kilometres.ravel()[rows].round(KM_DECIMALS)),
         **_share_columns(found.flows.at(rows)),
         "detected": found.detected[rows].tolist(),
         "flow_share": found.flow_share[rows].tolist(),
@@ -115,29 +121,22 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
     }
 
 
-def flow_notes(found: FlowDecoding) -> list[str]:
-    """A note for each pair: where it is not detected, and where the guess at the whole
-    matrix lies outside its interval."""
-    guess = found.flow_share
-    apart = (guess < found.flows.low) | (guess > found.flows.high)
-    return [
-        "; ".join(text for text, said in ((NOT_DETECTED, not detected), (GUESS_APART, out)) if said)
-        for detected, out in zip(found.detected.tolist(), apart.tolist(), strict=True)
-    ]
+def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Columns:
+    """Names of both sides of pairs, and what they are called."""
+    sides = dict(zip(("origin", "destination"), np.divmod(pairs, len(names)), strict=True))
+    return {
+        **{side: [names[i] for i in found] for side, found in sides.items()},
+        **{f"{side}_name": [called[i] for i in found] for side, found in sides.items()},
+    }
 
 
 def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
     """The columns of zones.csv: every pair of zones, `other` and `no_data` among them."""
-    flow = found.flow
-    sides = len(flow.zones) + len(RESERVED)
-    origins, destinations = np.divmod(np.arange(sides**2), sides)
-    names, called = (*flow.zones, *RESERVED), places.zone_names
-    centres = places.zone_centres
+    names, centres = (*found.flow.zones, *RESERVED), places.zone_centres
+    pairs = np.arange(len(names) ** 2)
+    origins, destinations = np.divmod(pairs, len(names))
     return {
-        "origin": [names[i] for i in origins],
-        "destination": [names[i] for i in destinations],
-        "origin_name": [called[i] for i in origins],
-        "destination_name": [called[i] for i in destinations],
+        **_ends(pairs, names, places.zone_names),
         "km": [
             round(distance_km(centres[o], centres[d]), KM_DECIMALS)
             if max(o, d) < len(centres)

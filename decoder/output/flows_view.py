@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from decoder.grid_cells import cell_outline, unrolled
-from decoder.output.base_layer import BaseLayer
-from decoder.output.basemap import bundled_source
-from decoder.output.charts import forest
+from decoder.output.basemap import UNIT, BaseLayer, bundled_source, counted, map_ground, map_json
+from decoder.output.charts import MAX_SIDE, forest, heat_square
 from decoder.output.density_csv import DECIMALS
-from decoder.output.joint_view import MOST_SIDE, Heat, HeatSquare
-from decoder.output.map_data import UNIT, counted, map_ground, map_json
 from decoder.output.map_picture import map_picture
 from decoder.tables.format import days, percent
 from decoder.tables.paging import TableQuery, page_of
@@ -48,7 +45,8 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
         "heat": zone_heat(found["zones"], found["level"]),
-        "questions": _questions(flow),
+        "questions": dict(zip(QUESTIONS, (flow.origin.name, flow.destination.name, "the distance",
+                                          "the pair of zones", "the pair of cells"), strict=True)),
         "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
                          for row in found["bands"]]),
         "table": page_of(named, "way", query),
@@ -71,7 +69,7 @@ def _map(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
     }
 
 
-def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
+def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any] | None:
     """The matrix of the largest zones as a table that is coloured, in per cent of people.
 
     rows: pairs of zones, as zones.csv has them; None without any.
@@ -83,7 +81,7 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
     for (origin, destination), row in at.items():
         for side in {origin, destination}:
             sizes[side] = sizes.get(side, 0.0) + drawn_share(row)
-    kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MOST_SIDE]
+    kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MAX_SIDE]
     sides = [side for side in sizes if side in kept]
     top = max(drawn_share(row) for row in rows) or 1.0
     numbers = {side: f"{number}" for number, side in enumerate(sizes, start=1)}
@@ -93,14 +91,7 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> Heat | None:
         for origin in sides
     )  # fmt: skip
     columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
-    return Heat(made, columns, len(sides) < len(sizes))
-
-
-def _questions(flow: Flow) -> dict[str, str]:
-    """What each question asks, for people."""
-    asked = (flow.origin.name, flow.destination.name, "the distance", "the pair of zones",
-             "the pair of cells")  # fmt: skip
-    return dict(zip(QUESTIONS, asked, strict=True))
+    return {"rows": made, "columns": columns, "hidden": len(sides) < len(sizes)}
 
 
 def _plain(name: str) -> str:
@@ -108,11 +99,10 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _square(row: Mapping[str, Any], top: float, level: float) -> HeatSquare:
+def _square(row: Mapping[str, Any], top: float, level: float) -> dict[str, Any]:
     share = drawn_share(row)
-    strength = min(9, int(10 * math.sqrt(share / top)))
     text = percent(share).removesuffix(" %") if share >= LEAST_TEXT else "·"
-    return HeatSquare(strength, row["detected"], text, flow_title(row, level))
+    return heat_square(share, top, text, flow_title(row, level), detected=row["detected"])
 
 
 def _zone_name(row: Mapping[str, Any], number: str) -> str:
@@ -193,13 +183,14 @@ def flow_map_data(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
         flow: the settings in it.
     """
     rows = found["flows"]
+    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
     outlines = [cell_outline(flow.grid, name) for name in flow.cells]
     window = days(found["first_day"], found["last_day"]) if found["first_day"] else "all days"
     return {
         "flows": True,
         **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
         "names": list(flow.cells),
-        "called": _called(rows, flow),
+        "called": {i: named[name] for i, name in enumerate(flow.cells) if named.get(name)},
         "points": [],
         "areas": [],
         "maps": [_drawn(found, flow, window)],
@@ -249,12 +240,6 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
         return line_width(share, top) if row["detected"] else 1.0
 
     return [round(size(row), 2) for row in rows]
-
-
-def _called(rows: Sequence[Mapping[str, Any]], flow: Flow) -> dict[int, str]:
-    """What cells are called, by their index."""
-    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
-    return {place: named[name] for place, name in enumerate(flow.cells) if named.get(name)}
 
 
 def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

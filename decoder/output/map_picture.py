@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -31,68 +30,6 @@ Corner = Sequence[float]
 Project = Callable[[Corner], tuple[float, float]]
 
 
-@dataclass(frozen=True)
-class PictureFlow:
-    """A flow: a curve with the corners of its arrowhead, "" where it is not detected; or a
-    ring, of `radius` above 0, for those who stay in a cell."""
-
-    path: str
-    head: str
-    width: float
-    x: float
-    y: float
-    radius: float
-    detected: bool
-    title: str
-
-
-@dataclass(frozen=True)
-class PictureName:
-    """A place with its name, "" where it has no room."""
-
-    x: float
-    y: float
-    name: str
-
-
-@dataclass(frozen=True)
-class Legend:
-    """What the colours mean: classes of the strip with the texts below it, and of the pale ones.
-
-    title: of which share.  pale: "" where no colour stands for what is not detected.
-    """
-
-    title: str
-    strip: tuple[str, ...]
-    ends: tuple[str, ...]
-    pale_strip: tuple[str, ...]
-    pale: str
-
-
-@dataclass(frozen=True)
-class MapPicture:
-    """A picture of `width` by `height` units.
-
-    caption: slot, then window with the number of reports.  ground, over: path data by class of the
-    style, below the cells and above them.  cells: path data by the class of their colour.
-    detected: the outline of the detected cells.  ruler: its length in units, and its text.
-    legend: None for flows, whose widths have no colours.
-    """
-
-    width: int
-    height: int
-    caption: tuple[str, str]
-    ground: tuple[tuple[str, str], ...]
-    cells: tuple[tuple[str, str], ...]
-    over: tuple[tuple[str, str], ...]
-    detected: str
-    flows: tuple[PictureFlow, ...]
-    spots: tuple[tuple[float, float], ...]
-    names: tuple[PictureName, ...]
-    ruler: tuple[float, str]
-    legend: Legend | None
-
-
 def first_shown(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The map whose table and picture a page holds before its script runs: the last of the window
     that is shown first."""
@@ -102,8 +39,19 @@ def first_shown(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return shown
 
 
-def map_picture(data: Mapping[str, Any]) -> MapPicture:
-    """The picture of the first map. data: as the script takes it."""
+def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay out the picture of the first map.
+
+    Args:
+        data: as the script takes it.
+
+    Returns:
+        `width` and `height` in units; `caption`: slot, then window with the number of reports;
+        `ground`, `over`: path data by class of the style, below the cells and above them; `cells`:
+        path data by the class of their color; `detected`: the outline of the detected cells;
+        `flows`, `spots`, `names`; `ruler`: its length in units, and its text; `legend`: None for
+        flows, whose widths have no colors.
+    """
     one = first_shown(data)
     rings: list[list[Corner]] = data["cells"]
     view, project, height = _projection(rings)
@@ -111,13 +59,13 @@ def map_picture(data: Mapping[str, Any]) -> MapPicture:
     places = [*around["cities"], *((name, *at) for name, at in base["points"])]
     flows = bool(data.get("flows"))
     detected = [] if flows else one["detected"]
-    return MapPicture(
-        width=WIDTH,
-        height=height,
-        caption=(one["slot"], _caption(one, len(rings), flows=flows)),
-        ground=_layers({"land": around["land"], "water": around["lakes"]}, project),
-        cells=() if flows else _shaded(data, one, project),
-        over=_layers(
+    return {
+        "width": WIDTH,
+        "height": height,
+        "caption": (one["slot"], _caption(one, len(rings), flows=flows)),
+        "ground": _layers({"land": around["land"], "water": around["lakes"]}, project),
+        "cells": () if flows else _shaded(data, one, project),
+        "over": _layers(
             {
                 "river": around["rivers"],
                 "coast": around["coast"],
@@ -130,13 +78,13 @@ def map_picture(data: Mapping[str, Any]) -> MapPicture:
             },
             project,
         ),
-        detected=_border([rings[i] for i in detected], project),
-        flows=tuple(_flows(one, rings, project)) if flows else (),
-        spots=tuple(project(at) for at in data["points"]),
-        names=tuple(_names(places, project, height)),
-        ruler=_ruler(view),
-        legend=None if flows else _legend(data),
-    )
+        "detected": _border([rings[i] for i in detected], project),
+        "flows": list(_flows(one, rings, project)) if flows else [],
+        "spots": [project(at) for at in data["points"]],
+        "names": list(_names(places, project, height)),
+        "ruler": _ruler(view),
+        "legend": None if flows else _legend(data),
+    }
 
 
 def curve(start: tuple[float, float], end: tuple[float, float], width: float) -> tuple[str, str]:
@@ -257,8 +205,12 @@ def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
 
 def _flows(
     one: Mapping[str, Any], rings: Sequence[Sequence[Corner]], project: Project
-) -> Iterable[PictureFlow]:
-    """Those not detected first, under the others."""
+) -> Iterable[dict[str, Any]]:
+    """The flows, those not detected first, under the others.
+
+    Each is a curve, with the corners of its arrowhead where it is detected; or a ring, of a radius
+    above 0, for those who stay in a cell.
+    """
     detected = set(one["detected"])
     centres = [project(_centre(ring)) for ring in rings]
     for i in sorted(range(len(one["ends"])), key=lambda i: i in detected):
@@ -268,10 +220,11 @@ def _flows(
         if origin != destination:
             path, head = curve(start, end, size)
         ring = size if origin == destination else 0.0
-        yield PictureFlow(
-            path, head if i in detected else "", size, round(start[0], 1), round(start[1], 1), ring,
-            i in detected, one["titles"][i]
-        )  # fmt: skip
+        yield {
+            "path": path, "head": head if i in detected else "", "width": size, "radius": ring,
+            "x": round(start[0], 1), "y": round(start[1], 1), "detected": i in detected,
+            "title": one["titles"][i]
+        }  # fmt: skip
 
 
 def _centre(ring: Sequence[Corner]) -> tuple[float, float]:
@@ -282,7 +235,7 @@ def _centre(ring: Sequence[Corner]) -> tuple[float, float]:
 
 def _names(
     places: Sequence[tuple[str, float, float]], project: Project, height: int
-) -> Iterable[PictureName]:
+) -> Iterable[dict[str, Any]]:
     """Places within the picture; a name that would lie on another, or over the edge, is left
     out."""
     taken: list[tuple[float, float, float, float]] = []
@@ -297,7 +250,7 @@ def _names(
         )
         if free:
             taken.append(box)
-        yield PictureName(round(x, 1), round(y, 1), name if free else "")
+        yield {"x": round(x, 1), "y": round(y, 1), "name": name if free else ""}
 
 
 def _ruler(view: View) -> tuple[float, str]:
@@ -309,31 +262,33 @@ def _ruler(view: View) -> tuple[float, str]:
     return round(km / unit, 1), f"{km:g} km" if km >= 1 else f"{1000 * km:g} m"
 
 
-def _legend(data: Mapping[str, Any]) -> Legend:
+def _legend(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the colors mean: classes of the strip with the texts below it, and of the pale ones."""
     top = data["top"]
     if data.get("difference"):
         steps = range(PICTURE_STEPS + 1)
         pale = [round(PICTURE_STEPS * part) for part in (0.4, 0.45, 0.5, 0.55, 0.6)]
-        return Legend(
-            "Change of the share, points",
-            tuple(f"turn-{step}" for step in steps),
-            (points(-top), "0", points(top)),
-            tuple(f"turn-{step}" for step in pale),
-            "not outlined: no detected change",
-        )
+        return {
+            "title": "Change of the share, points",
+            "strip": [f"turn-{step}" for step in steps],
+            "ends": (points(-top), "0", points(top)),
+            "pale_strip": [f"turn-{step}" for step in pale],
+            "pale": "not outlined: no detected change",
+        }
     first = math.ceil(DETECTED_FROM * PICTURE_STEPS)
     none_detected = not any(one["detected"] for one in data["maps"])
     pale = [
         round(PICTURE_STEPS * UNDETECTED_TO * step / UNDETECTED_STEPS)
         for step in range(UNDETECTED_STEPS + 1)
     ]
-    return Legend(
-        NONE_DETECTED if none_detected else "Share of all answers, detected cells",
-        () if none_detected else tuple(f"shade-{step}" for step in range(first, PICTURE_STEPS + 1)),
-        ("0", percent(float(f"{top / 4:.2g}")), percent(float(f"{top:.2g}"))),
-        tuple(f"shade-{step}" for step in pale),
-        "paler: not distinguishable from zero",
-    )
+    shades = [] if none_detected else range(first, PICTURE_STEPS + 1)
+    return {
+        "title": NONE_DETECTED if none_detected else "Share of all answers, detected cells",
+        "strip": [f"shade-{step}" for step in shades],
+        "ends": ("0", percent(float(f"{top / 4:.2g}")), percent(float(f"{top:.2g}"))),
+        "pale_strip": [f"shade-{step}" for step in pale],
+        "pale": "paler: not distinguishable from zero",
+    }
 
 
 def _at(corner: Corner) -> str:

@@ -173,10 +173,6 @@ def _ends(one: Mapping[str, Any]) -> tuple[str, str]:
     return one["first_day"], one["last_day"]
 
 
-def _middle(one: Mapping[str, Any]) -> float:
-    return sum(date.fromisoformat(day).toordinal() for day in _ends(one)) / 2
-
-
 @dataclass(frozen=True)
 class ChartLine:
     """A value: its runs of marks, and the bands of its intervals.
@@ -237,7 +233,8 @@ def series_chart(
         size: one of `SIZES`.
     """
     frame, chosen, found = SIZES[size], windows_between(content, first, last), shares_of(content)
-    middles = [_middle(one) for _, one in chosen]
+    ordinals = [[date.fromisoformat(day).toordinal() for day in _ends(one)] for _, one in chosen]
+    middles = [sum(ends) / 2 for ends in ordinals]
     across = Axis(min(middles, default=0.0) - 0.5, max(middles, default=0.0) + 0.5,
                   frame.left, frame.right)  # fmt: skip
     columns = [across.at(middle) for middle in middles]

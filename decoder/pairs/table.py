@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
 from decoder.decoded_window import DecodedWindow, window_fields
-from decoder.inference.intervals import fieller
-from decoder.numerics.simplex import contrasts, project_simplex
+from decoder.inference.intervals import ShareTable, fieller
+from decoder.numerics.simplex import project_simplex
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.pair_kind import Pair
@@ -20,15 +21,6 @@ MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 LEAST = 1e-300
 LEAST_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
 TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
-
-
-class Shares(NamedTuple):
-    """Estimates with errors and intervals, all of one shape."""
-
-    estimate: Floats
-    std_error: Floats
-    low: Floats
-    high: Floats
 
 
 class Independence(NamedTuple):
@@ -85,7 +77,7 @@ class JointTable(DecodedWindow):
         return float(ndtri(0.5 + self.level / 2))
 
     @property
-    def cells(self) -> Shares:
+    def cells(self) -> ShareTable:
         """Shares of all cells, with intervals."""
         return self._shares(self.estimate, np.sqrt(self.variances))
 
@@ -94,7 +86,7 @@ class JointTable(DecodedWindow):
         """Which cells are detected: their interval begins above 0, (M1, M2)."""
         return np.asarray(self.cells.low > 0)
 
-    def margin(self, side: int) -> Shares | None:
+    def margin(self, side: int) -> ShareTable | None:
         """Shares of the values of a side (0: rows, 1: columns); None without the covariance."""
         if self.covariance is None:
             return None
@@ -103,7 +95,7 @@ class JointTable(DecodedWindow):
         errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
         return self._shares(estimate, errors)
 
-    def conditional(self, given: int) -> Shares | None:
+    def conditional(self, given: int) -> ShareTable | None:
         """Share of each cell among the reports with the value of side `given`.
 
         Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
@@ -122,12 +114,12 @@ class JointTable(DecodedWindow):
             self.quantile,
         )
         parts = (found.estimate, found.std_error, *np.clip([found.low, found.high], 0.0, 1.0))
-        return Shares(*(part.reshape(self.shape) for part in parts))
+        return ShareTable(*(part.reshape(self.shape) for part in parts))
 
-    def _shares(self, estimate: Floats, errors: Floats) -> Shares:
+    def _shares(self, estimate: Floats, errors: Floats) -> ShareTable:
         reach = self.quantile * errors
         low, high = np.clip(estimate - reach, 0.0, 1.0), np.clip(estimate + reach, 0.0, 1.0)
-        return Shares(estimate, errors, low, high)
+        return ShareTable(estimate, errors, low, high)
 
 
 def side_sums(shape: tuple[int, int], side: int) -> Floats:
@@ -243,7 +235,8 @@ def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
     noise = np.maximum(noise, LEAST)
     seen = rows.T @ (estimate - product) @ columns
     scores = axes.T @ seen.ravel()
-    tau = _likeliest_tau(noise, scores)
+    spreads = noise + TAUS[:, None]  # of scores that are normal around 0
+    tau = float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])
     kept = (axes @ (tau / (noise + tau) * scores)).reshape(seen.shape)
     departed = product + back_rows @ kept @ back_columns.T
     return np.asarray(project_simplex(departed.ravel()).reshape(estimate.shape))
@@ -255,7 +248,7 @@ def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
     Returns the matrix W of those contrasts, (M, M - 1), and the one, of the same shape, that takes
     W'd back to the departures d of sum 0.
     """
-    basis = contrasts(len(margin))
+    basis = helmert(len(margin)).T
     width = np.maximum(margin, LEAST_MARGIN / len(margin))
     root = np.linalg.cholesky((basis.T * width) @ basis)
     return np.linalg.solve(root, basis.T).T, basis @ root
@@ -266,9 +259,3 @@ def _contrasted(cells: Floats, rows: Floats, columns: Floats) -> Floats:
     cube = cells.reshape(len(rows), len(columns), -1)
     cube = columns.T @ np.tensordot(rows.T, cube, 1)
     return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], cells.shape[1]))
-
-
-def _likeliest_tau(noise: Floats, scores: Floats) -> float:
-    """The tau that is likeliest if scores (n,) are normal around 0 with variances noise + tau."""
-    spreads = noise + TAUS[:, None]
-    return float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,37 +13,21 @@ from scipy.special import ndtri
 from decoder.candidates.lists import Candidates
 from decoder.decoded_window import window_fields
 from decoder.estimation.estimate import Estimate
-from decoder.inference.alike_candidates import alike_candidates
 from decoder.inference.diagnostics import (
     cohort_residuals,
     detectable_share,
     signal_explained,
     variance_parts,
 )
-from decoder.inference.impossible_counts import impossible_counts
-from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
+from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping
-from decoder.model.repetition import repetition
 from decoder.options import DecodeOptions
-from decoder.results.forgeries import Forged, unknown
-from decoder.results.selective_intervals import EVEN_ODDS, FoundIntervals
+from decoder.results.selective_intervals import EVEN_ODDS, forged
 from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summary
-from decoder.results.warnings import AlikeValues, Facts, left_out, plain_warnings, why_nothing
+from decoder.results.warnings import Facts, StepResults, left_out, plain_warnings, why_nothing
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-
-
-@dataclass(frozen=True)
-class StepResults:
-    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
-
-    observed: Observed
-    estimate: Estimate
-    p: Floats
-    decision: ListDecision
-    intervals: FoundIntervals
-    forged: Forged | None = None
 
 
 def assemble(
@@ -59,25 +43,7 @@ def assemble(
     diagnostics = _diagnostics(aggregate, answer, noise)
     summary = _summary(aggregate, options, answer, noise, len(table.values))
     facts = Facts(
-        summary,
-        diagnostics,
-        np.delete(np.array(aggregate.reports_per_cohort, float), list(options.without_cohorts)),
-        grouping.larger_than_one(table.values),
-        repetition(aggregate, options.repeats) if options.repeats is None else 1.0,
-        answer.estimate.method != "direct",
-        answer.observed.rows,
-        candidates.complete,
-        candidates.notes.not_text,
-        options.repeats is not None,
-        impossible_counts(
-            aggregate.params,
-            np.array(aggregate.reports_per_cohort, dtype=np.float64),
-            np.array(aggregate.bit_counts, dtype=np.float64),
-            summary.repetition,
-        ),
-        _alike(answer, grouping, table.values, complete=candidates.complete),
-        _by_false_share(answer, options),
-        float(np.linalg.norm(answer.estimate.std_errors[answer.decision.detected])),
+        aggregate, candidates, options, answer, grouping, table.values, summary, diagnostics
     )
     return Decoding(
         **window_fields(aggregate),
@@ -89,27 +55,6 @@ def assemble(
         reason=None if summary.num_detected else why_nothing(summary),
         notes=str(candidates.notes),
     )
-
-
-def _by_false_share(answer: StepResults, options: DecodeOptions) -> int:
-    """How many of the found a rule names since it bounds the share of the wrong, not any wrong."""
-    if options.correction not in FALSE_SHARE:
-        return 0
-    beyond = answer.p * len(answer.p) > options.alpha
-    return int((answer.decision.detected & beyond).sum())
-
-
-def _alike(
-    answer: StepResults, grouping: Grouping, values: Sequence[str], *, complete: bool
-) -> AlikeValues | None:
-    """Which hashed candidates share more bits than hashing gives; None where it is as it should."""
-    if complete or answer.estimate.method == "direct":
-        return None
-    found = alike_candidates(answer.observed.positions, answer.observed.noise.random)
-    if found is None:
-        return None
-    leaders = np.flatnonzero(grouping.first)
-    return AlikeValues(found, values[leaders[found.first]], values[leaders[found.second]])
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
@@ -143,7 +88,8 @@ def _table(
     candidates: Candidates, options: DecodeOptions, answer: StepResults, grouping: Grouping
 ) -> CandidateTable:
     estimate, back = answer.estimate, grouping.back
-    decision, bounds = answer.decision, answer.forged or unknown(len(estimate.shares))
+    decision = answer.decision
+    bounds = forged(answer.observed, estimate, decision.detected, answer.intervals.low)
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,

@@ -1,4 +1,10 @@
-"""The cutoff of the rule as an estimate, and the intervals after selection that follow from it."""
+"""What is said of the values detected: intervals after selection, and how far forged reports reach.
+
+The cutoff of the rule is an estimate, from which the intervals follow. A forger sends whatever bits
+he likes, in whatever cohort: estimates are, to first order, linear in the debiased bit shares, so
+that the best forgery is known bit by bit, and the best choice of cohorts is a fractional knapsack.
+Derivation: docs/method.md, "Forged reports".
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,15 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from decoder.estimation.estimate import Estimate
+from decoder.estimation.least_squares import centred_columns
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
+from decoder.model.counts import Observed
+from decoder.model.noise import BitNoise
 from decoder.model.null_distribution import NullTail
 from decoder.model.share_prior import SharePrior
 from decoder.options import DecodeOptions
-from decoder.typing import Floats, Indices
+from decoder.typing import Flags, Floats, Indices
 
 _NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
@@ -58,24 +67,16 @@ def _ends(
     reaching = wrong > EVEN_ODDS
     told_apart = np.where(reaching, 0.0, wrong)[decision.listed(found)]
     level = _level(options.level, float(told_apart.mean()) if told_apart.size else 0.0)
-    errors = estimate.std_errors[found] * _student(estimate.freedom, level)
+    tail = (1 - level) / 2
+    wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
+    errors = estimate.std_errors[found] * wider  # as far as Student's t reaches
     lows, highs = selected_interval(shares, errors, cutoffs, level)
     tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
-    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, (1 - level) / 2)))
+    lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
-    lows = _or_zero(np.where(reaching, 0.0, np.minimum(lows, printed)))
+    lows = np.where(reaching, 0.0, np.minimum(lows, printed))
+    lows = np.where(lows < LEAST, 0.0, lows)  # the row then says why it reaches 0
     return lows, np.clip(np.maximum(highs, printed), 0, 1)
-
-
-def _or_zero(low: Floats) -> Floats:
-    """Lower ends, those below one part in 10^9 as 0: the row then says why it reaches 0."""
-    return np.where(low < LEAST, 0.0, low)
-
-
-def _student(freedom: float, level: float) -> float:
-    """How much further Student's t reaches than a normal at `level`, at least 1."""
-    tail = (1 - level) / 2
-    return max(float(stdtrit(min(freedom, _MANY), tail) / ndtri(tail)), 1.0)
 
 
 def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
@@ -148,3 +149,117 @@ def _local_fdr_cutoffs(
         return thresholds - prior.posterior(shares, errors, tail.deviate(shares / errors)).local_fdr
 
     return bisect(rising, -_NO_CUT * errors, _FAR * errors)
+
+
+PER_CENT = 0.01  # of all reports, whose largest effect is told
+_AT_ONCE = 128  # candidates
+
+
+class Forged(NamedTuple):
+    """The three `forged` columns, (G,); NaN for candidates that were not found.
+
+    whole: smallest part of all reports that, forged, accounts for the whole estimate.  low: for
+    what is above the lower end of its interval.  shift: largest change of the estimate, up or
+    down, that forged reports of 1 % cause.
+    """
+
+    whole: Floats
+    low: Floats
+    shift: Floats
+
+
+def forged(observed: Observed, estimate: Estimate, detected: Flags, low: Floats) -> Forged:
+    """The bounds for the detected. low: of their intervals, (G,)."""
+    columns = Forged(*(np.full(len(detected), np.nan) for _ in Forged._fields))
+    found = np.flatnonzero(detected)
+    for start in range(0, len(found), _AT_ONCE):
+        some = found[start : start + _AT_ONCE]
+        gains = _gains(observed, estimate, some)
+        shares = np.maximum(estimate.shares[some], 0.0)
+        columns.whole[some] = smallest_forgery(gains, shares)
+        columns.low[some] = smallest_forgery(gains, np.maximum(shares - low[some], 0.0))
+        columns.shift[some] = largest_shift(gains, PER_CENT)
+    return columns
+
+
+def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
+    """With the reports of those who do not hold the value in the place of what is forged."""
+    assert estimate.directions is not None  # noqa: S101 (every estimator gives them)
+    noise, shape = observed.noise, (*observed.bit_shares.shape, len(some))
+    directions = estimate.directions(some).reshape(shape)
+    if estimate.method == "direct":
+        mean, seen = 0.0, observed.bit_shares
+        columns = directions / (noise.reports / noise.reports.sum())[:, None, None]
+    else:
+        mean, seen = noise.random.mean, observed.centred
+        columns = centred_columns(observed.positions[some], noise.random).reshape(shape)
+    honest = seen[:, :, None] - estimate.shares[some] * columns
+    return forgery_gains(directions, honest, mean, noise.bits, noise.reports, one=noise.symbols)
+
+
+class Gains(NamedTuple):
+    """The largest shift of B estimates if all reports of a cohort are forged; (m, B) each.
+
+    up, down: shift of an estimate, >= 0 in size, if all reports of a cohort are forged.
+    weights: part of all reports that the cohort has, (m,).
+    """
+
+    up: Floats
+    down: Floats
+    weights: Floats
+
+
+def forgery_gains(
+    directions: Floats, honest: Floats, mean: float, noise: BitNoise, reports: Floats, *, one: bool
+) -> Gains:
+    """The largest shifts, up and down, of each estimate by forged reports of each cohort.
+
+    directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centred
+    bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centres them.
+    reports: N_j, (m,).  one: a report shows exactly one of the k symbols.
+    """
+    lowest, highest = sorted(((0 - noise.p_star) / noise.gap, (1 - noise.p_star) / noise.gap))
+    now = (directions * honest).sum(axis=1)
+    if one:
+        unshown = directions.sum(axis=1) * (-noise.p_star / noise.gap - mean)
+        steps = directions / noise.gap
+        up, down = unshown + steps.max(axis=1), unshown + steps.min(axis=1)
+    else:
+        positive, negative = np.maximum(directions, 0.0), np.minimum(directions, 0.0)
+        low, high = lowest - mean, highest - mean
+        up = (positive * high + negative * low).sum(axis=1)
+        down = (positive * low + negative * high).sum(axis=1)
+    return Gains(np.maximum(up - now, 0.0), np.maximum(now - down, 0.0), reports / reports.sum())
+
+
+def smallest_forgery(gains: Gains, shifts: Floats) -> Floats:
+    """The smallest part of all reports that raises each estimate by `shifts` (B,); at most 1.
+
+    Cohorts are filled in the order of what a forged report of theirs gains.
+    """
+    gained, spent = _filled(gains.up, gains.weights)
+    return _interpolated(shifts, gained, spent)
+
+
+def largest_shift(gains: Gains, fraction: float) -> Floats:
+    """The largest change of each estimate, up or down, by forged reports, (B,).
+
+    fraction: of all reports that are forged, in [0, 1].
+    """
+    at = np.full(gains.up.shape[1], fraction)
+    sides = (_filled(side, gains.weights) for side in (gains.up, gains.down))
+    return np.maximum(*(_interpolated(at, spent, gained) for gained, spent in sides))
+
+
+def _interpolated(at: Floats, x: Floats, y: Floats) -> Floats:
+    """The values of B functions, one a column of x and y, at one place each, (B,)."""
+    found = [np.interp(one, p, q) for one, p, q in zip(at, x.T, y.T, strict=True)]
+    return np.array(found, dtype=np.float64)
+
+
+def _filled(gains: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Shift gained and part of the reports spent as cohorts are filled, (m + 1, B) each."""
+    order = np.argsort(-gains / weights[:, None], axis=0, kind="stable")
+    gained = np.cumsum(np.take_along_axis(gains, order, axis=0), axis=0)
+    spent = np.cumsum(weights[order], axis=0)
+    return np.vstack([0 * gained[:1], gained]), np.vstack([0 * spent[:1], spent])

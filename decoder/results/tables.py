@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decoder.decoded_window import DecodedWindow
-from decoder.frames import to_frame
+from decoder.files import to_frame
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 
@@ -189,32 +189,20 @@ class Decoding(DecodedWindow):
         return to_frame([asdict(row) for row in self.detected], names)
 
     def _detected(self, i: int) -> Detected:
-        table = self.candidates
-        members = [table.values[j] for j in self._members(i)]
-        return Detected(
-            value=join_group(members),
-            share=float(table.shrunken[i]),
-            std_error=float(table.std_error[i]),
-            low=float(table.selected_low[i]),
-            high=float(table.selected_high[i]),
-            p_value=float(table.p_value[i]),
-            p_adjusted=float(table.p_adjusted[i]),
-            local_fdr=float(table.local_fdr[i]),
-            true_share=self._true_share(members),
-            forged=float(table.forged[i]),
-            forged_low=float(table.forged_low[i]),
-            forged_shift=float(table.forged_shift[i]),
-            note=NOTES[int(table.note[i])],
-        )
-
-    def _members(self, leader: int) -> Sequence[int]:
-        if self.summary.num_groups == self.summary.num_candidates:
-            return [leader]
-        return [int(j) for j in np.flatnonzero(self.candidates.group == leader)]
-
-    def _true_share(self, members: Sequence[str]) -> float | None:
-        known = self.options.true_shares
-        return None if known is None else float(sum(known.get(value, 0.0) for value in members))
+        """The row of a group, by its first candidate."""
+        table, members, known = self.candidates, [i], self.options.true_shares
+        if self.summary.num_groups < self.summary.num_candidates:
+            members = np.flatnonzero(table.group == i).tolist()
+        values = [table.values[j] for j in members]
+        columns = {"share": "shrunken", "low": "selected_low", "high": "selected_high"}
+        numbers = {
+            name: float(getattr(table, columns.get(name, name))[i])
+            for name in Detected.__annotations__
+            if name not in ("value", "true_share", "note")
+        }
+        true = None if known is None else float(sum(known.get(value, 0.0) for value in values))
+        note = NOTES[int(table.note[i])]
+        return Detected(value=join_group(values), true_share=true, note=note, **numbers)
 
 
 def join_group(members: Sequence[str]) -> str:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from decoder.inference.alike_candidates import Alike
-from decoder.inference.diagnostics import balance_p_value
-from decoder.inference.impossible_counts import Impossible
+from decoder.candidates.lists import Candidates
+from decoder.estimation.estimate import Estimate
+from decoder.inference.diagnostics import alike_candidates, balance_p_value
+from decoder.inference.impossible_counts import impossible_counts
+from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
+from decoder.model.counts import Observed, repetition
+from decoder.model.design_matrix import Grouping
+from decoder.options import DecodeOptions
+from decoder.results.selective_intervals import FoundIntervals
 from decoder.results.tables import Diagnostics, Summary, join_group
 from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
+from rappor_core.aggregate import Aggregate
 
 FEW_COHORTS = 32
 MAX_CROWDED_ROWS = 256  # with more rows one fit explains the counts well enough
@@ -28,46 +34,48 @@ SUM_TOO_LARGE = 1.1
 _GROUPS_SHOWN = 5
 
 
-class AlikeValues(NamedTuple):
-    """A list whose bits are too alike, with the names of the pair that shares most."""
+@dataclass(frozen=True)
+class StepResults:
+    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
 
-    alike: Alike
-    first: str
-    second: str
+    observed: Observed
+    estimate: Estimate
+    p: Floats
+    decision: ListDecision
+    intervals: FoundIntervals
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The figures from which warnings are made.
+    """A decoding, and what it was made of: what warnings are about.
 
-    reports: N_j of all cohorts but those left out as asked.  groups: candidates that set the same
-    bits, as lists of values, larger than one.  bound: repetition that the definition allows, 1
-    where it was declared.  hashed: values share bits (a Bloom filter) or symbols.
-    rows: bits counted in the cohorts that have reports; of symbols one less in each, since they
-    sum to its reports.  complete: no other value can be held; what the fit leaves over are small
-    shares of the list itself.  not_text: entries of the list that are not UTF-8.
-    declared: the analyst gave the repetition.
-    impossible: what of the counts no values can give.  alike: what shows that the candidates' bits
-    are not hashed at random.  by_false_share: of the found, those that a rule names because it
-    bounds the share of the wrong among them; Bonferroni's would not.
-    sum_error: standard error of the sum of the shares found, as if their errors were independent:
-    of honest draws in seven settings, 400 to 1,500 each, 0 to 1.3 of 1,000 were alarmed.
+    grouping: of all candidates, (M,).  values: their texts.
     """
 
+    aggregate: Aggregate
+    candidates: Candidates
+    options: DecodeOptions
+    answer: StepResults
+    grouping: Grouping
+    values: Sequence[str]
     summary: Summary
     diagnostics: Diagnostics
-    reports: Floats
-    groups: list[list[str]]
-    bound: float
-    hashed: bool
-    rows: int
-    complete: bool = False
-    not_text: int = 0
-    declared: bool = False
-    impossible: Impossible | None = None
-    alike: AlikeValues | None = None
-    by_false_share: int = 0
-    sum_error: float = 0.0
+
+    @property
+    def hashed(self) -> bool:
+        """Whether values share bits (a Bloom filter) or symbols."""
+        return self.diagnostics.method != "direct"
+
+    @property
+    def rows(self) -> int:
+        """Bits counted in the cohorts that have reports; of symbols one less in each."""
+        return self.answer.observed.rows
+
+    @property
+    def reports(self) -> Floats:
+        """N_j of all cohorts but those left out as asked."""
+        reports = np.array(self.aggregate.reports_per_cohort, float)
+        return np.delete(reports, list(self.options.without_cohorts))
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
@@ -134,7 +142,11 @@ def _small(facts: Facts) -> str | None:
 
 
 def _sum(facts: Facts) -> str | None:
-    total, by_chance = facts.summary.allocated_share, -float(ndtri(ALARM)) * facts.sum_error
+    estimate, detected = facts.answer.estimate, facts.answer.decision.detected
+    # as if errors were independent: of honest draws in seven settings, 400 to 1,500 each, 0 to 1.3
+    # of 1,000 were alarmed
+    error = float(np.linalg.norm(estimate.std_errors[detected]))
+    total, by_chance = facts.summary.allocated_share, -float(ndtri(ALARM)) * error
     if total <= max(SUM_TOO_LARGE, 1 + by_chance):
         return None
     return (
@@ -144,7 +156,14 @@ def _sum(facts: Facts) -> str | None:
 
 
 def _impossible(facts: Facts) -> str | None:
-    found = facts.impossible
+    aggregate = facts.aggregate
+    reports, counts = aggregate.reports_per_cohort, aggregate.bit_counts
+    found = impossible_counts(
+        aggregate.params,
+        np.array(reports, dtype=np.float64),
+        np.array(counts, dtype=np.float64),
+        facts.summary.repetition,
+    )
     if found is None:
         return None
     of, which, apart = "the reports", "", ""
@@ -164,14 +183,19 @@ def _impossible(facts: Facts) -> str | None:
 
 
 def _alike(facts: Facts) -> str | None:
-    found = facts.alike
-    if found is None:
+    """Hashed candidates share more bits than hashing gives."""
+    observed = facts.answer.observed
+    if facts.candidates.complete or not facts.hashed:
         return None
-    alike = found.alike
+    alike = alike_candidates(observed.positions, observed.noise.random)
+    if alike is None:
+        return None
+    leaders = np.flatnonzero(facts.grouping.first)
+    first, second = (short(facts.values[leaders[i]]) for i in (alike.first, alike.second))
     return (
         "The bits of the candidates are not those of random hashing: how many two of them share "
-        f"varies {alike.ratio:.1f} times as much as it should ({short(found.first)} and "
-        f"{short(found.second)} share {alike.shared:,}, of two strings {alike.expected:.3g} are "
+        f"varies {alike.ratio:.1f} times as much as it should ({first} and "
+        f"{second} share {alike.shared:,}, of two strings {alike.expected:.3g} are "
         "expected). The map is of other parameters, or made in another way. Values that nobody "
         "lists are taken to be hashed at random, so that the rates of wrong values do not hold: "
         "in such simulations 11 to 41 % of what fdr found was wrong, and Bonferroni named a wrong "
@@ -220,7 +244,7 @@ def _excess(facts: Facts) -> str | None:
 def _unlisted(facts: Facts) -> str | None:
     largest = float(np.sqrt(facts.diagnostics.unlisted_squared))
     certain = facts.diagnostics.unlisted_squared > 3 * facts.diagnostics.unlisted_error
-    if facts.complete or largest < MUCH_UNLISTED or not certain:
+    if facts.candidates.complete or largest < MUCH_UNLISTED or not certain:
         return None
     return (
         "Values that are not on the list weigh as much as one value with "
@@ -229,20 +253,22 @@ def _unlisted(facts: Facts) -> str | None:
 
 
 def _not_text(facts: Facts) -> str | None:
-    if not facts.not_text:
+    not_text = facts.candidates.notes.not_text
+    if not not_text:
         return None
     return (
-        f"Entries of the list of candidates that are not UTF-8 were left out ({facts.not_text:,}): "
+        f"Entries of the list of candidates that are not UTF-8 were left out ({not_text:,}): "
         "save the list as UTF-8, or these values cannot be found."
     )
 
 
 def _same(facts: Facts) -> str | None:
-    if not facts.groups:
+    groups = facts.grouping.larger_than_one(facts.values)
+    if not groups:
         return None
-    named = "; ".join(join_group(list(map(short, group))) for group in facts.groups[:_GROUPS_SHOWN])
+    named = "; ".join(join_group(list(map(short, group))) for group in groups[:_GROUPS_SHOWN])
     return (
-        f"{len(facts.groups):,} groups of candidates set the same bits in every cohort and cannot "
+        f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
         f"be told apart; each is shown as one: {named}."
     )
 
@@ -260,7 +286,8 @@ def _few(facts: Facts) -> str | None:
 
 def _crowded(facts: Facts) -> str | None:
     listed = facts.summary.num_groups
-    if facts.complete or not facts.hashed or facts.rows > MAX_CROWDED_ROWS or listed <= facts.rows:
+    complete = facts.candidates.complete
+    if complete or not facts.hashed or facts.rows > MAX_CROWDED_ROWS or listed <= facts.rows:
         return None  # of maps, whose lists are complete, `cells` says it
     beginning = (
         f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
@@ -277,8 +304,12 @@ def _crowded(facts: Facts) -> str | None:
 
 def _few_found(facts: Facts) -> str | None:
     """Why intervals of few found values hold less often than their level."""
-    found, named = facts.summary.num_detected, facts.by_false_share
-    if not named or found > FEW_FOUND or facts.complete:
+    found, answer, options = facts.summary.num_detected, facts.answer, facts.options
+    if options.correction not in FALSE_SHARE or found > FEW_FOUND or facts.candidates.complete:
+        return None
+    beyond = answer.p * len(answer.p) > options.alpha
+    named = int((answer.decision.detected & beyond).sum())
+    if not named:
         return None
     return (
         f"{named} of the {found} values found would not be named by Bonferroni's rule: the rule "
@@ -313,27 +344,26 @@ def _empty(facts: Facts) -> str | None:
 
 
 def _repeats(facts: Facts) -> str | None:
-    used = facts.summary.repetition
-    if facts.bound <= 1:
-        return _undeclared(used) if used > 1 and not facts.declared else None
+    used, declared = facts.summary.repetition, facts.options.repeats
+    bound = 1.0 if declared is not None else repetition(facts.aggregate, None)
+    if bound <= 1:
+        if used <= 1 or declared is not None:
+            return None
+        return (
+            "Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
+            f"noise between them are those of a repetition of about {used:.3g}, not of values that "
+            "the list misses. The intervals allow for it. Declare max_reports_per_period, or give "
+            "the number of reports by device (repeats)."
+        )
     allowed = (
-        f"The definition allows a device up to {facts.bound:g} reports in this window, "
+        f"The definition allows a device up to {bound:g} reports in this window, "
         "which repeat its permanent noise"
     )
-    if used < facts.bound:
+    if used < bound:
         return f"{allowed}; the noise in the data shows a repetition of at most {used:.3g}."
     return (
         f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
         "reports by device, give it (repeats) and they narrow."
-    )
-
-
-def _undeclared(used: float) -> str:
-    return (
-        f"Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
-        f"noise between them are those of a repetition of about {used:.3g}, not of values that "
-        "the list misses. The intervals allow for it. Declare max_reports_per_period, or give the "
-        "number of reports by device (repeats)."
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.progress import Note, quiet
+from decoder.sources.windows import window_end
 from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.errors import RapporError
 
@@ -211,15 +212,6 @@ def _parts(first: date, last: date, split: SplitName) -> Iterator[tuple[date, da
         yield first, last
         return
     while first <= last:
-        end = min(_end_of_part(first, split), last)
+        end = window_end(first, split, last)
         yield first, end
         first = end + timedelta(days=1)
-
-
-def _end_of_part(day: date, split: SplitName) -> date:
-    if split is SplitName.DAY:
-        return day
-    if split is SplitName.WEEK:
-        return day + timedelta(days=6 - day.weekday())
-    following = date(day.year + day.month // 12, day.month % 12 + 1, 1)
-    return following - timedelta(days=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
@@ -113,7 +114,14 @@ def _start(aggregate: Aggregate) -> date:
     return aggregate.first_day or date.min
 
 
-def window_end(start: date, each: Each, last: date = date.max) -> date:
-    """The last day of the window of a series that begins on a day, but not past `last`."""
-    days = 6 - start.weekday() if each is Each.WEEK else 0
+def window_end(start: date, each: str, last: date = date.max) -> date:
+    """The last day of the window that begins on a day, but not past `last`.
+
+    each: `day`, `week` (which ends on a Sunday) or `month`.
+    """
+    days = 0
+    if each == "week":
+        days = 6 - start.weekday()
+    elif each == "month":
+        days = monthrange(start.year, start.month)[1] - start.day
     return last if (last - start).days <= days else start + timedelta(days=days)

@@ -35,18 +35,17 @@ def has_geopackage() -> bool:
 def well_known_binary(geometry: Geometry) -> bytes:
     """Encode a GeoJSON geometry as well-known binary (ISO 19125), little-endian, in 2D."""
     kind, coordinates = geometry["type"], geometry["coordinates"]
-    return struct.pack("<BI", 1, _WKB[kind]) + _body(kind, coordinates)
-
-
-def _body(kind: str, coordinates: Any) -> bytes:
     if kind == "Point":
-        return struct.pack("<2d", *coordinates[:2])
-    if kind == "LineString":
-        return _points(coordinates)
-    if kind == "Polygon":
-        return _counted(_points(ring) for ring in coordinates)
-    part = kind.removeprefix("Multi")
-    return _counted(well_known_binary({"type": part, "coordinates": one}) for one in coordinates)
+        body = struct.pack("<2d", *coordinates[:2])
+    elif kind == "LineString":
+        body = _points(coordinates)
+    elif kind == "Polygon":
+        body = _counted(_points(ring) for ring in coordinates)
+    else:
+        part = kind.removeprefix("Multi")
+        parts = ({"type": part, "coordinates": one} for one in coordinates)
+        body = _counted(map(well_known_binary, parts))
+    return struct.pack("<BI", 1, _WKB[kind]) + body
 
 
 def _points(line: Sequence[Sequence[float]]) -> bytes:

@@ -269,22 +269,16 @@ def without_formulas(table: Any) -> Any:
 
     for number, name in enumerate(table.column_names):
         texts = table[name]
-        if not pa.types.is_string(texts.type) or not pc.any(_suspicious(texts)).as_py():
+        if not pa.types.is_string(texts.type):
             continue
-        cells = [_safe(text) for text in texts.to_pylist()]
+        if not pc.any(pc.match_substring_regex(texts, _COMPUTED)).as_py():
+            continue
+        cells = [
+            text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)
+            for text in texts.to_pylist()
+        ]
         table = table.set_column(number, table.schema.field(number), pa.array(cells, pa.string()))
     return table
-
-
-def _suspicious(texts: Any) -> Any:
-    """Which texts a spreadsheet would compute, numbers among them, as a boolean array."""
-    import pyarrow.compute as pc
-
-    return pc.match_substring_regex(texts, _COMPUTED)
-
-
-def _safe(text: str | None) -> str | None:
-    return text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)
 
 
 def _arrow(values: Any, kind: ColumnType) -> Any:
@@ -296,15 +290,9 @@ def _arrow(values: Any, kind: ColumnType) -> Any:
         return pa.array(values, mask=~np.isfinite(values))
     if isinstance(values, np.ndarray):
         return pa.array(values)
-    return pa.array(_plain(values), _types()[kind])
-
-
-def _types() -> dict[ColumnType, Any]:
-    import pyarrow as pa
-
-    others = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
-              ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
-    return dict.fromkeys(ColumnType, pa.float64()) | others
+    types = {ColumnType.TEXT: pa.string(), ColumnType.INTEGER: pa.int64(),
+             ColumnType.DAY: pa.date32(), ColumnType.FLAG: pa.bool_()}  # fmt: skip
+    return pa.array(_plain(values), types.get(kind, pa.float64()))
 
 
 def _plain(values: Any) -> list[Any]:

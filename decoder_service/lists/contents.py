@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from decoder.candidates.files import read_weights
 from decoder.candidates.lists import Candidates
-from decoder.candidates.weights import read_weights
 from decoder.errors import CandidatesError, CountsError, DecodeError
-from decoder.formats.density_inputs import outlines_json, read_outlines
-from decoder.formats.known_flows import flow_counts_csv, read_flow_counts
+from decoder.formats.density_inputs import (
+    flow_counts_csv,
+    outlines_json,
+    read_flow_counts,
+    read_outlines,
+)
 from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import QuotaError, RequestError
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import kinds_with
 from decoder.kinds.location import MAP, MAP_CHANGES
-from decoder.output.map_changes import changes_view
+from decoder.output.density_html import changes_view
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import form_fields
 from decoder_service.shell.errors import RequestError

@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from decoder.output.assets import SCRIPTS, flow_stylesheet, map_stylesheet, script, stylesheet
+from decoder.output.jinja import SCRIPTS, flow_stylesheet, map_stylesheet, script, stylesheet
 from decoder_service.shell.guard import without_key
 from decoder_service.shell.web import ASSETS
 from decoder_service.shell.web import router as new_router

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from decoder.candidates.weights import read_weights
+from decoder.candidates.files import read_weights
 from decoder.errors import DecodeError
 from decoder.files import read_aggregate_file
 from decoder.kinds.interface import KindDecoder

@@ -19,7 +19,7 @@ from collector.domain.plausibility import weight_range
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.estimation.estimate import by_cavity
 from decoder.model.counts import observe
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import one_thread
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from simulations.experiments.paper import EXPONENTIAL_PARAMS as PARAMS

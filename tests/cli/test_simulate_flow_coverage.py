@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from decoder.flows.decoding import decode_flows
-from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.flows.tables import FlowDecoding
+from decoder.inference.intervals import ShareTable
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from simulations import flows as coverage

@@ -9,7 +9,7 @@ from shapely.geometry.base import BaseGeometry
 
 from decoder.density.outlines import region_cells, valid_area
 from decoder.errors import DecodeError
-from decoder.grid_cells import cells_touching, listed_cells
+from decoder.grid_cells import listed_cells
 from decoder.tables.vector_files import read_shapes
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
@@ -26,10 +26,11 @@ def polygon(*rings: list[list[float]]) -> BaseGeometry:
     return shape({"type": "Polygon", "coordinates": list(rings)})
 
 
-def test_a_box_takes_every_cell_that_it_touches() -> None:
-    assert region_cells(GRID, 0, Box(2.5, 3.5, 3.5, 4.5)) == ("0-2-3", "0-2-4", "0-3-3", "0-3-4")
+def test_a_region_takes_every_cell_that_it_touches() -> None:
+    region = polygon(ring(2.5, 3.5, 3.5, 4.5))
+    assert region_cells(GRID, 0, region) == ("0-2-3", "0-2-4", "0-3-3", "0-3-4")
     with pytest.raises(ParameterError, match="in common"):
-        region_cells(Grid("quadkey", Box(0, 0, 10, 10), (6,)), 6, Box(40, 40, 50, 50))
+        region_cells(Grid("quadkey", Box(0, 0, 10, 10), (6,)), 6, polygon(ring(40, 40, 50, 50)))
 
 
 def test_polygons_take_cells_and_spare_holes() -> None:
@@ -126,17 +127,3 @@ def test_regions_on_both_sides_of_the_antimeridian(kind, level, shape) -> None: 
     assert east == on
     assert grid.place(-15, 178, level) in set(west) - set(east)
     assert grid.place(-15, -178.7, level) in set(east) - set(west)
-
-
-@pytest.mark.parametrize(
-    ("box", "found"),
-    [
-        (Box(40, 40, 50, 50), ()),
-        (Box(-20, 5.5, -10, 6.5), ()),
-        (Box(9.5, -5, 20, 0.5), ("0-9-0",)),
-        (Box(5.5, 170, 5.6, 0.5), ("0-5-0",)),
-        (Box(-90, -180, 90, 180), GRID.cells(0)),
-    ],
-)
-def test_a_box_beyond_the_grid_is_empty(box: Box, found: tuple[str, ...]) -> None:
-    assert cells_touching(GRID, box, 0) == found

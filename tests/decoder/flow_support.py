@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from decoder.flows.answers import SymbolCounts
 from decoder.flows.decoding import decode_flows
+from decoder.flows.space import SymbolCounts
 from decoder.flows.tables import FlowDecoding
 from decoder.options import DecodeOptions
 from decoder.typing import Floats

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, decode
-from decoder.inference.alike_candidates import MOST_COMPARED, alike_candidates
+from decoder.inference.diagnostics import MOST_COMPARED, alike_candidates
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import RandomString
 from simulations.populations.draws import draw_aggregate

@@ -9,7 +9,7 @@ from decoder.density import map_series
 from decoder.density.blocks import Blocks
 from decoder.density.cells import Places, slot_readings
 from decoder.density.field_prior import Prior
-from decoder.density.map_series import map_windows
+from decoder.density.map_series import window_maps
 from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
 
 
@@ -83,7 +83,7 @@ def test_deviations_that_predict_nothing_are_not_shown(
 
         monkeypatch.setattr(map_series, "fit_space_time", costly)
     windows = windows_of(metric, places, values, rng)
-    maps = map_windows(windows, places, None, None)
+    maps = list(window_maps(windows, places, None, None))
     if not event:
         assert {one.source for one in maps} == {"whole"}
         assert not any("disagrees" in text for one in maps for text in one.doubts)

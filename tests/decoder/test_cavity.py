@@ -16,7 +16,7 @@ from decoder.estimation.ep_sites import DAMPING, Sites
 from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
 from decoder.estimation.leave_one_out import REFIT_TOLERANCE, fit_cavity
-from decoder.inference.multiple_testing import decide, decide_apart
+from decoder.inference.multiple_testing import decide
 from decoder.model.noise import RandomString
 from decoder.model.null_distribution import null_tail
 from decoder.numerics.bit_tensor import mark_repeated
@@ -200,7 +200,7 @@ def test_few_cohorts_take_all_for_wrong_strings(cohorts):
     given = estimate.p_values, estimate.local_fdr
     alone = np.arange(40) == 39
     by_fdr, apart = (
-        decide_apart(which, *given, "fdr", 0.05, null_p=estimate.null_p_values).adjusted
+        decide(*given, "fdr", 0.05, null_p=estimate.null_p_values, alone=which).adjusted
         for which in (np.zeros(40, dtype=bool), alone)
     )
     by_bh = decide(*given, "bh", 0.05).adjusted

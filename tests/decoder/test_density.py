@@ -23,7 +23,7 @@ from decoder.density.maps import (
 from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import decide
-from decoder.model.repetition import location_repetition
+from decoder.model.counts import location_repetition
 from decoder.output.density_png import write_picture
 from decoder.output.density_text import NOT_APART, visible_text
 from rappor_core.aggregate import Aggregate

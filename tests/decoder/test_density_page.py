@@ -11,7 +11,7 @@ import pytest
 
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
-from decoder.output.base_layer import read_base
+from decoder.output.basemap import read_base
 from decoder.output.density_png import write_picture
 from decoder.output.palette import (
     DETECTED_FROM,

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm, t
 
 from decoder.comparison.differences import (
+    corrected,
     differences,
     independent,
     margin,
@@ -39,7 +40,7 @@ def test_a_reserved_value_is_tested_by_itself() -> None:
     found = differences(change, error, apart=alone)
     assert found.detected.tolist() == [True, True]
     assert found.p_adjusted[0] == pytest.approx(found.p_value[0])
-    together = differences(np.array([0.02, 0.02]), error, correction="bonferroni")
+    together = corrected(no_change(np.array([0.02, 0.02]), error), "bonferroni")
     assert not together.detected.any()
 
 

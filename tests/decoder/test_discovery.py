@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.counting import count, upper_tail
 from decoder.discovery.discovery import (
     DiscoverOptions,
     Discovery,
@@ -19,7 +18,7 @@ from decoder.discovery.discovery import (
     group_shares,
 )
 from decoder.discovery.prefix_hash import prefix_positions
-from decoder.discovery.search import CompletedString, search
+from decoder.discovery.search import CompletedString, count, search, upper_tail
 from decoder.errors import CandidatesError, DecodeError
 from decoder.kinds.discover import KIND, approved_strings, discovery_result
 from decoder.kinds.run import in_memory, render_page, write_result

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from decoder.errors import CountsError, DecodeError, OutputError
-from decoder.formats.known_flows import read_known_flows
+from decoder.formats.density_inputs import read_known_flows
 from decoder.kinds.flow import KIND
 from decoder.kinds.result import Question, Result
 from decoder.kinds.run import claim, write_result

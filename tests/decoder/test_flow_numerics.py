@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from decoder.flows.answers import Answers, SymbolCounts, answers_of
 from decoder.flows.fit import FlowData, FlowFit, fit_flows
 from decoder.flows.gravity import Gravity
 from decoder.flows.moments import FlowMoments, ratios
-from decoder.flows.space import COARSE, FlowSpace, indicator
+from decoder.flows.space import COARSE, Answers, FlowSpace, SymbolCounts, answers_of, indicator
 from rappor_core.metrics.flow import QUESTIONS
 from tests.decoder.flow_support import flow_metric, noisy
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from decoder.errors import DecodeError
-from decoder.flows.answers import symbol_counts
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.detection import limit, reach
-from decoder.flows.space import FlowSpace
-from decoder.flows.tables import FlowDecoding, ShareTable
+from decoder.flows.space import FlowSpace, symbol_counts
+from decoder.flows.tables import FlowDecoding
+from decoder.inference.intervals import ShareTable
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats
 from metric_design.flow_kind import class_error, least_flow

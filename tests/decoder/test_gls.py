@@ -92,8 +92,8 @@ def test_balance_finds_tau_alone(problem):
 def test_refit_is_generalised_least_squares(problem):
     noise, target, positions, _ = problem
     _, Z = covariance(noise, positions[:3], np.zeros(3), 0.0)
-    fitted = refit(noise, target, Z, RANDOM, find_tau=False)
-    V, _ = covariance(noise, positions[:3], np.zeros(3), 0.0)
+    fitted = refit(noise, target, Z, RANDOM)
+    V, _ = covariance(noise, positions[:3], np.zeros(3), fitted.balance.missing)
     inverse = np.linalg.inv(V)
     expected = np.linalg.solve(Z.T @ inverse @ Z, Z.T @ inverse @ target.ravel())
     np.testing.assert_allclose(fitted.shares, expected, atol=1e-9)

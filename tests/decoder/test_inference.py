@@ -10,7 +10,6 @@ from decoder.estimation.estimate import Estimate
 from decoder.inference.multiple_testing import (
     CORRECTIONS,
     decide,
-    decide_apart,
     null_share,
     p_values,
 )
@@ -69,7 +68,7 @@ def test_storeys_rule_keeps_its_null_level():
 def test_foreign_values_change_no_decision(rule):
     alone = np.array([True, False, False, False, False, False, False, True])
     p, local = np.concatenate([[0.0], P, [0.04]]), np.concatenate([[0.0], LOCAL, [0.4]])
-    own, apart = decide(P, LOCAL, rule, 0.05), decide_apart(alone, p, local, rule, 0.05)
+    own, apart = decide(P, LOCAL, rule, 0.05), decide(p, local, rule, 0.05, alone=alone)
     assert apart.detected[~alone].tolist() == own.detected.tolist()
     assert apart.adjusted[~alone].tolist() == own.adjusted.tolist()
     statistic = local if rule == "fdr-eb" else p
@@ -82,13 +81,13 @@ def test_foreign_values_change_no_decision(rule):
 def test_sure_values_do_not_let_others_pass():
     p, alone = np.array([0.0, 0.03, 0.5]), np.array([True, False, False])
     assert decide(p, p, "bh", 0.05).detected.tolist() == [True, True, False]
-    assert decide_apart(alone, p, p, "bh", 0.05).detected.tolist() == [True, False, False]
+    assert decide(p, p, "bh", 0.05, alone=alone).detected.tolist() == [True, False, False]
 
 
 def test_remaining_weights_have_mean_one():
     alone, weights = np.array([True, False, False]), np.array([2.0, 0.8, 0.2])
     p = np.array([0.5, 0.02, 0.02])
-    decision = decide_apart(alone, p, p, "bonferroni", 0.05, weights=weights)
+    decision = decide(p, p, "bonferroni", 0.05, weights=weights, alone=alone)
     assert decision.adjusted == pytest.approx([0.5, 0.02 * 2 / 1.6, 0.02 * 2 / 0.4])
     assert decision.largest(np.arange(3)) == pytest.approx([0.05, 0.04, 0.01])
     assert decision.detected.tolist() == [False, True, False]

@@ -8,11 +8,13 @@ import pytest
 from decoder.density.cells import Places, places_of
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
-from decoder.density.modes import Mode, modes, predict
 from decoder.density.predicted_error import (
+    Mode,
     Reference,
     effective_noise,
+    modes,
     noise_of,
+    predict,
     predicted_error,
 )
 from decoder.errors import DecodeError

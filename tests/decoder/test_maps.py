@@ -8,12 +8,17 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from decoder.density import gaussian_field as field
-from decoder.density.cells import cell_laplacian, value_positions
-from decoder.density.field_misfit import Misfit, even_map
+from decoder.density.cell_estimates import LevelEstimate, reconcile
+from decoder.density.cells import cell_laplacian
 from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
-from decoder.density.levels import LevelEstimate, reconcile
-from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
+from decoder.density.linear_system import (
+    LevelEquations,
+    Misfit,
+    design_of,
+    even_map,
+    read_aggregate,
+)
 from decoder.model.noise import BitNoise
 from decoder.numerics.lbfgs import descend
 from decoder.numerics.simplex import project_simplex
@@ -22,6 +27,7 @@ from rappor_core.grid.grid import OTHER, Grid
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from simulations.populations.draws import draw_aggregate
+from tests.map_draws import value_positions
 
 vectors = st.lists(st.floats(-2, 2), min_size=1, max_size=12).map(np.array)
 

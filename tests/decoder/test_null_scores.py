@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from decoder.estimation.least_squares import null_variance
-from decoder.model.exact_null import FEW_COHORTS
 from decoder.model.noise import RandomString
-from decoder.model.null_distribution import NORMAL_TAIL, _cumulants, null_tail
+from decoder.model.null_distribution import FEW_COHORTS, NORMAL_TAIL, _cumulants, null_tail
 from decoder.numerics.bit_tensor import gather_sums, mark_repeated
 
 DRAWS = 400_000

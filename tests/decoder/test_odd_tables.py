@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from decoder.options import DecodeOptions
-from decoder.pairs.decoding import _counts, decode_pairs
-from decoder.pairs.model import fit_pair
+from decoder.pairs.decoding import _counts, decode_pairs, fit_pair
 from decoder.pairs.table import nearest_table
 from tests.pair_support import coupled_table, drawn_pairs, pair_metric
 

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from decoder import Candidates
-from decoder.comparison.windows import compare_windows
+from decoder.comparison.windows import compare_windows, decode_over_time
 from decoder.errors import DecodeError
 from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.kinds.values import KIND
 from decoder.options import CandidateChoice
 from decoder.progress import quiet, silent
-from decoder.series.series import decode_over_time
 from rappor_core.aggregate import Aggregate
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor

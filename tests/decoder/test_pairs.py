@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.linalg import helmert
 
 from decoder import DecodeOptions, decode
 from decoder.candidates.lists import metric_candidates
@@ -17,9 +18,7 @@ from decoder.inference.intervals import fieller
 from decoder.kinds.pair import KIND, joint_result
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
-from decoder.numerics.simplex import contrasts
-from decoder.pairs.decoding import _counts, decode_pairs
-from decoder.pairs.model import PairCounts, chi_squared, fit_pair
+from decoder.pairs.decoding import PairCounts, _counts, chi_squared, decode_pairs, fit_pair
 from decoder.pairs.table import side_sums
 from decoder.progress import silent
 from decoder.typing import Floats
@@ -150,7 +149,7 @@ def test_what_is_no_pair_is_refused() -> None:
 
 
 def test_contrasts_are_orthonormal_and_sum_to_zero() -> None:
-    basis = contrasts(5)
+    basis = helmert(5).T
     assert basis.T @ basis == pytest.approx(np.eye(4))
     assert basis.sum(axis=0) == pytest.approx(np.zeros(4))
     assert side_sums((2, 3), 1).sum() == 6

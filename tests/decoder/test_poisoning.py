@@ -7,8 +7,13 @@ from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.estimation.estimate import by_cavity, by_lasso
 from decoder.model.counts import observe
 from decoder.model.noise import BitNoise
-from decoder.numerics.threads import one_thread
-from decoder.results.forgeries import Gains, forgery_gains, largest_shift, smallest_forgery
+from decoder.numerics.bit_tensor import one_thread
+from decoder.results.selective_intervals import (
+    Gains,
+    forgery_gains,
+    largest_shift,
+    smallest_forgery,
+)
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

@@ -10,18 +10,20 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from decoder.density.cells import cell_laplacian, slot_readings, value_positions
-from decoder.density.field_misfit import (
-    LEAST_RESERVED,
-    Misfit,
-    even_evidence,
-    with_reserved,
-)
+from decoder.density.cells import cell_laplacian, slot_readings
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
-from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
+from decoder.density.linear_system import (
+    LEAST_RESERVED,
+    LevelEquations,
+    Misfit,
+    design_of,
+    even_evidence,
+    read_aggregate,
+    with_reserved,
+)
 from decoder.density.map_check import BLOCKS, check_map
-from decoder.density.map_series import map_windows
+from decoder.density.map_series import window_maps
 from decoder.density.maps import estimate_density_series
 from decoder.density.space_time_field import fit_space_time
 from decoder.density.space_time_modes import deviations_of
@@ -42,6 +44,7 @@ from tests.decoder.series_support import (
     truths,
     windows_of,
 )
+from tests.map_draws import value_positions
 from tests.map_pages import write_maps
 
 APART = 'no_data = "no_data"\n'
@@ -144,7 +147,7 @@ def test_no_window_is_lost_where_both_move(keys: str) -> None:
     values = people(places, 30_000, moving / (1 - moving[::-1]), rng, moving[::-1])
     windows, true = windows_of(metric, places, values, rng), truths(values, places)
     assert true[0][-2:] == pytest.approx([0.1, 0.6], abs=0.02)
-    maps = map_windows(windows, places, None, None)
+    maps = list(window_maps(windows, places, None, None))
     for one, t in zip(maps, true, strict=True):
         assert np.abs(one.shares[-2:] - t[-2:]).max() < 0.05
         assert cell_distance(one.shares, t, 2) < 0.27

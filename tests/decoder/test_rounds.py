@@ -11,8 +11,7 @@ from decoder.estimation import leave_one_out as cavity
 from decoder.estimation.ep_iterations import FitProblem, run_ep
 from decoder.estimation.leave_one_out import WarmStarts, fit_cavity
 from decoder.model.noise import RandomString
-from decoder.numerics.bit_tensor import mark_repeated, scatter_sums
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import mark_repeated, one_thread, scatter_sums
 from decoder.progress import silent
 
 COHORTS, BITS, M, ERROR = 40, 5, 300, 0.02

@@ -10,10 +10,11 @@ from decoder import Candidates, DecodeOptions, decode
 from decoder.estimation.estimate import by_cavity
 from decoder.inference.intervals import plain_interval
 from decoder.inference.multiple_testing import decide, p_values
-from decoder.numerics.threads import one_thread
-from decoder.results.build import StepResults, notes_of
+from decoder.numerics.bit_tensor import one_thread
+from decoder.results.build import notes_of
 from decoder.results.selective_intervals import selected_intervals
 from decoder.results.tables import NOTES
+from decoder.results.warnings import StepResults
 from simulations.experiments.calibration import CalibrationRun, draw
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
 from simulations.populations.draws import draw_aggregate

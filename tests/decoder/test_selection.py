@@ -12,8 +12,7 @@ from decoder.estimation.lasso import select
 from decoder.estimation.least_squares import dense_columns
 from decoder.model.counts import Observed, debias
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
-from decoder.numerics.bit_tensor import mark_repeated
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import mark_repeated, one_thread
 from simulations.experiments.calibration import noisy_counts, shares_of
 
 COHORTS, BITS, M = 8, 16, 900

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh
+from scipy.linalg import eigh, helmert
 from scipy.optimize import minimize_scalar
 
-from decoder.kinds.pair import joint_content
-from decoder.numerics.simplex import contrasts
-from decoder.output.joint_view import joint_view
+from decoder.kinds.pair import joint_content, joint_view
 from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import Independence, margins, shrunk_table
 from decoder.tables.paging import TableQuery
@@ -25,7 +23,7 @@ SHARES = np.array([[0.30, 0.10], [0.05, 0.25], [0.10, 0.20]])
 def posterior_mean(estimate: Floats, covariance: Floats) -> tuple[Floats, float]:
     """The same with dense matrices and a search for tau, before the projection; and tau."""
     product = np.outer(*margins(estimate))
-    free = np.kron(*(contrasts(size) for size in estimate.shape))
+    free = np.kron(*(helmert(size).T for size in estimate.shape))
     prior = (free.T * product.ravel()) @ free
     noise, axes = eigh(free.T @ covariance @ free, prior)
     seen = axes.T @ free.T @ (estimate - product).ravel()
@@ -97,7 +95,7 @@ def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
     told = replace(table, independence=Independence(99.0, 9, 1e-9, 0.05))
     for one, shown in ((table, table.shrunk), (told, told.fitted)):
         heat = joint_view(json.loads(json.dumps(joint_content(one))), TableQuery())["heat"]
-        texts = [square.text for _, squares in heat.rows for square in squares]
+        texts = [square["text"] for _, squares in heat["rows"] for square in squares]
         assert texts == [f"{100 * share:.0f}" for share in of_rows(shown)]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decoder.density import map_series
-from decoder.density.map_series import map_windows
+from decoder.density.map_series import window_maps
 from decoder.density.maps import estimate_density_series
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import (
@@ -40,7 +40,7 @@ def test_new_crowds_in_empty_cells_are_found(keys: str) -> None:
     assert hills(places)[EMPTY] == 0
     values[rng.random(len(values)) < 0.05, 5] = EMPTY
     true = truths(values, places)[5]
-    maps = map_windows(windows_of(metric, places, values, rng), places, None, None)
+    maps = list(window_maps(windows_of(metric, places, values, rng), places, None, None))
     changes = [one.changes for one in maps]
     assert [
         (t, c)
@@ -74,7 +74,7 @@ def test_intervals_of_changes_hold_without_false_flags(keys: str) -> None:
     for seed in range(12):
         rng = np.random.default_rng(100 + seed)
         values = people(places, 30_000, EVEN, rng)
-        maps = map_windows(windows_of(metric, places, values, rng), places, None, None)
+        maps = list(window_maps(windows_of(metric, places, values, rng), places, None, None))
         true = truths(values, places)[:, :-1]
         true = true / true.sum(axis=1, keepdims=True)
         for index, one in enumerate(maps):
@@ -127,7 +127,7 @@ def test_evidence_of_structure_is_of_each_window() -> None:
     windows[3] = windows_of(metric, places, values[:40], rng)[3]
     doubtful = [
         index
-        for index, one in enumerate(map_windows(windows, places, None, None))
+        for index, one in enumerate(window_maps(windows, places, None, None))
         if any("of this window alone hardly tell" in text for text in one.doubts)
     ]
     assert doubtful == [3]

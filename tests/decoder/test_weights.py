@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.candidates.weights import Weights, read_weights
+from decoder.candidates.files import Weights, read_weights
 from decoder.errors import CandidatesError, DecodeError
 from decoder.inference.multiple_testing import WEIGHTED, Correction, decide, null_share
 from decoder.kinds.values import write_outputs

@@ -10,10 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from decoder.output.density_html import map_data
+from decoder.output.basemap import map_json
+from decoder.output.density_html import changes_view, map_data
 from decoder.output.jinja import page_environment
-from decoder.output.map_changes import changes_view
-from decoder.output.map_data import map_json
 from decoder.output.map_picture import map_picture
 from decoder.output.palette import THEMES, change_positions, rgb
 from decoder.tables.format import percent
@@ -180,9 +179,9 @@ def test_pages_without_scripts_have_picture_and_legend(
 def test_a_picture_of_changes_turns_at_no_change(data: dict[str, Any]) -> None:
     data["maps"][0] |= {"shade": [0] + [128] * (SIDE * SIDE - 1), "before": 1000}
     picture = map_picture(data | {"difference": True, "top": 0.02})
-    assert [name for name, _ in picture.cells] == ["turn-0", "turn-10"]
-    assert picture.legend is not None
-    assert picture.legend.ends == ("-2.00 points", "0", "+2.00 points")
+    assert [name for name, _ in picture["cells"]] == ["turn-0", "turn-10"]
+    assert picture["legend"] is not None
+    assert picture["legend"]["ends"] == ("-2.00 points", "0", "+2.00 points")
 
 
 def test_changes_have_a_base_and_per_cent(

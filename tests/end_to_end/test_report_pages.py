@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
+from decoder.comparison.windows import decode_over_time
 from decoder.density.cells import places_of
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.discovery.discovery import discover
@@ -23,11 +24,9 @@ from decoder.kinds.result import Question
 from decoder.kinds.run import decode_counts, in_memory, kind_of, render_page
 from decoder.kinds.values import decoding_result, values_series
 from decoder.options import Operation
-from decoder.output.assets import SCRIPTS, map_stylesheet, script, stylesheet
 from decoder.output.density_html import map_data
-from decoder.output.jinja import page_environment
+from decoder.output.jinja import SCRIPTS, map_stylesheet, page_environment, script, stylesheet
 from decoder.progress import quiet, silent
-from decoder.series.series import decode_over_time
 from decoder.tables.paging import TableQuery
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics

@@ -20,7 +20,7 @@ from decoder.density.cells import Places, places_of
 from decoder.errors import DecodeError
 from decoder.formats.density_inputs import read_areas, read_outlines
 from decoder.grid_cells import cell_outline
-from decoder.output.base_layer import read_base
+from decoder.output.basemap import read_base
 from rappor_core.metrics.file import parse_metrics
 from tests.metric_texts import declaration
 

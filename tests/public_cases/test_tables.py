@@ -16,11 +16,10 @@ import pytest
 from pyarrow import parquet
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.candidates.weights import read_weights
+from decoder.candidates.files import read_weights
 from decoder.errors import CandidatesError, CountsError, DecodeError
-from decoder.formats.density_inputs import read_points
+from decoder.formats.density_inputs import read_flow_counts, read_points
 from decoder.formats.google_rappor import read_counts, read_map, read_params
-from decoder.formats.known_flows import read_flow_counts
 from metric_design.population import read_shares
 
 GOOGLE = Path(__file__).parents[3] / "shared/public_cases/files_and_maps/01_google_map"

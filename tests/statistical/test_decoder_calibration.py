@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from decoder.estimation.least_squares import Balance
-from decoder.numerics.threads import one_thread
+from decoder.numerics.bit_tensor import one_thread
 from simulations.experiments.calibration import CalibrationRun, draw, fit, run_cell
 from simulations.experiments.calibration_settings import DISTRIBUTIONS
 from simulations.experiments.calibration_table import summarize

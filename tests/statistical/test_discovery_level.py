@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.counting import count
 from decoder.discovery.discovery import DiscoverOptions, discover, group_shares
-from decoder.discovery.search import decide_by_level, search
+from decoder.discovery.search import count, decide_by_level, search
 from decoder.model.counts import debias
 from decoder.model.noise import BitNoise
 from tests.discovery_support import falling_shares, site_names, small_metric

@@ -13,7 +13,7 @@ import pytest
 from decoder.density.cells import Places, places_of, slot_readings
 from decoder.density.field_prior import Belief
 from decoder.density.map_check import check_map
-from decoder.density.map_series import map_windows
+from decoder.density.map_series import window_maps
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED
 from tests.map_draws import draw_windows, square_metric
@@ -70,8 +70,8 @@ def test_good_maps_are_not_rejected() -> None:
         for seed in range(2):
             rng = np.random.default_rng([number, seed])
             places, windows = drawn(mode, shares_of(world, rng), devices, WEEKS, rng)
-            pooled = map_windows(windows, places, None, None)
-            alone = map_windows(windows[:1], places, None, None)
+            pooled = list(window_maps(windows, places, None, None))
+            alone = list(window_maps(windows[:1], places, None, None))
             rejected += [(mode, world, devices, one.source) for one in pooled
                          if one.source != "series"]  # fmt: skip
             rejected += [(mode, world, devices, "field") for one in alone if not one.check.agrees]
@@ -83,7 +83,7 @@ def test_a_nearly_even_map_is_not_rejected() -> None:
     """A prior keeps 20,000 devices from being followed; before, p below 1e-50 with `alike`."""
     rng = np.random.default_rng(3)
     places, (window,) = drawn("window", shares_of("even", rng), 20_000, 1, rng)
-    (found,) = map_windows([window], places, Belief("alike", 5.0), None)
+    (found,) = window_maps([window], places, Belief("alike", 5.0), None)
     assert np.log(found.shares[:CELLS]).std() > 0.01
     assert found.check.p_value > 0.001
 

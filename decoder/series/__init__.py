@@ -1,1 +1,0 @@
-"""Decodings over time: series of windows and tests for change."""
