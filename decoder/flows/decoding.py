@@ -39,6 +39,7 @@ ROUNDS = 3  # of taking out collisions: what the first two predict, the third su
 MOST_ROUNDS = 6  # while more flows turn out to be far from gravity
 FORGED = 0.01
 REJECTED = 0.001  # p-value of a question whose answers do not fit
+WIDE = 30.0  # size of departures that a second climb begins at
 MOST_OF_PEOPLE = 0.5
 KNOWN_FLOOR = 1e-3  # part of an even share that a flow of a known matrix has at least
 STAGE = "flows"
@@ -74,10 +75,11 @@ def decode_flows(
     with one_thread():
         space = FlowSpace.of(flow)
         counts = symbol_counts(aggregate, flow)
-        moments, answers = fit_answers(space, counts, repetition, known, progress)
+        moments, answers, checks, dropped = _checked_fit(
+            space, counts, repetition, known, progress
+        )
         fit = moments.fit
         found = summarised(moments, answers, options.level, options.alpha)
-        checks = question_checks(counts, moments)
         evidence = no_departures(fit)
     return FlowDecoding(
         **window_fields(aggregate),
@@ -89,9 +91,39 @@ def decode_flows(
         departure_evidence=evidence,
         forged_shift=forged_shift(counts, FORGED),
         checks=checks,
-        warnings=tuple(_warnings(found, checks)),
+        warnings=tuple(_warnings(found, checks, dropped)),
         **found,
     )
+
+
+def _checked_fit(
+    space: FlowSpace,
+    counts: Mapping[str, SymbolCounts],
+    repetition: float,
+    known: Floats | None,
+    progress: Progress,
+) -> tuple[FlowMoments, dict[str, Answers], tuple[QuestionCheck, ...], QuestionCheck | None]:
+    """Fit the model, and again where the answers to a question do not fit.
+
+    Before they are called forged, a known matrix that they contradict is dropped; then the climb is
+    begun anew with wide departures, and the summit of more evidence is kept.
+
+    Returns:
+        As `fit_answers`, the checks, and the check that made a known matrix be dropped.
+    """
+    moments, answers = fit_answers(space, counts, repetition, known, progress)
+    checks, dropped = question_checks(counts, moments), None
+    rejected = min(checks, key=lambda check: check.p_value)
+    if rejected.p_value < REJECTED and known is not None:
+        moments, answers = fit_answers(space, counts, repetition, None, progress)
+        checks, dropped = question_checks(counts, moments), rejected
+    if min(check.p_value for check in checks) < REJECTED:
+        other, of_other = fit_answers(space, counts, repetition, None, progress, WIDE)
+        data, fit = other.fit.data, moments.fit
+        same = fit_flows(fit.gravity, data, fit.parameters, fit.tau, search=False)
+        if other.fit.log_evidence > same.log_evidence:
+            moments, answers, checks = other, of_other, question_checks(counts, other)
+    return moments, answers, checks, dropped
 
 
 def flow_of(aggregate: Aggregate) -> Flow:
@@ -114,6 +146,7 @@ def fit_answers(
     repetition: float = 1.0,
     known: Floats | None = None,
     progress: Progress = silent,
+    tau: float | None = None,
 ) -> tuple[FlowMoments, dict[str, Answers]]:
     """Fit the model; each round takes out the collisions that the one before predicts.
 
@@ -123,6 +156,7 @@ def fit_answers(
         repetition: rho of the reports.
         known: (P,) a known matrix.
         progress: called with (stage, done, total).
+        tau: size of the departures to begin at; None: the least.
 
     Returns:
         The fit of the last round with its moments, and the answers that it fits, by question.
@@ -136,7 +170,6 @@ def fit_answers(
     expected = gravity.shares(np.zeros(gravity.size))
     doubts: dict[str, float] = {}
     start: Floats | None = None
-    tau = None
     for number in range(MOST_ROUNDS):
         progress(STAGE, number, MOST_ROUNDS)
         answers = {
@@ -149,7 +182,7 @@ def fit_answers(
             start = _start(gravity, answers)
         data = FlowData.of(gravity, answers)
         fit = fit_flows(gravity, data, start, tau, search=number > 0)
-        start, tau = fit.parameters, fit.tau if number else None
+        start, tau = fit.parameters, fit.tau if number else tau
         moments = FlowMoments(fit)
         estimate, error = moments.pairs.cavity()
         by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
@@ -387,7 +420,14 @@ def _misfit(counts: SymbolCounts, cohort: int, expected: Floats) -> float:
     return float(np.sum((counts.counts[cohort] - predicted) ** 2 / predicted))
 
 
-def _warnings(found: Mapping[str, Any], checks: tuple[QuestionCheck, ...]) -> Iterator[str]:
+def _warnings(
+    found: Mapping[str, Any], checks: tuple[QuestionCheck, ...], dropped: QuestionCheck | None
+) -> Iterator[str]:
+    if dropped is not None:
+        yield (
+            f"the known matrix was left out: with it the answers to {dropped.question!r} do not "
+            f"fit (p = {dropped.p_value:.2g}); see that its cells have the right names"
+        )
     asked = {check.question for check in checks}
     missing = [name for name in QUESTIONS if name not in asked]
     if missing:
