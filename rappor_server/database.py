@@ -257,7 +257,7 @@ class Database:
 
     def __init__(self, engine: Engine, program: Program, *, max_seconds: float = 120.0) -> None:
         """Open nothing yet. max_seconds: of a transaction on PostgreSQL, which may not answer."""
-        self._max_seconds = max_seconds
+        self.max_seconds = max_seconds
         self._dropped = float("-inf")
         if engine.dialect.name == "postgresql":
             event.listen(engine, "connect", _note_age)
@@ -319,11 +319,11 @@ class Database:
     def _bounded(self, connection: Connection) -> Iterator[None]:
         """Hang up if a transaction lasts too long: no other bound ends the wait for a server that
         is stopped and whose kernel still answers."""
-        if not self.is_postgresql or self._max_seconds == float("inf"):
+        if not self.is_postgresql or self.max_seconds == float("inf"):
             yield
             return
         session = connection.connection.driver_connection
-        timer = threading.Timer(self._max_seconds, _hang_up, (session,))
+        timer = threading.Timer(self.max_seconds, _hang_up, (session,))
         timer.daemon = True
         timer.start()
         try:

@@ -61,6 +61,8 @@ def test_older_and_newer_schemas_are_refused(bench: Bench) -> None:
 
 
 NEXT = """
+from time import sleep
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -69,11 +71,12 @@ revision, down_revision, branch_labels, depends_on = "9000", "0017", None, None
 
 def upgrade():
     op.add_column("audit", sa.Column("why", sa.Text))
+    sleep(1)
 """
 
 
 def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: Path) -> None:
-    """By a made-up next version; it keeps what it holds."""
+    """By a made-up next version; it keeps what it holds, and takes the time that it needs."""
     bench.collector.push_metrics([METRIC], "test")
     bench.send(bench.sender.reports(METRIC, 7))
     folder = tmp_path / "migrations"
@@ -82,6 +85,7 @@ def test_an_older_database_is_migrated_only_when_asked(bench: Bench, tmp_path: P
     bench.database.program = replace(COLLECTOR, migrations=folder)
     with pytest.raises(SchemaError, match=r"at schema 0017, .* run: rappor migrate --database URL"):
         prepare(bench.database)
+    bench.database.max_seconds = 0.5
     assert migrate(bench.database) == ("0017", "9000")
     prepare(bench.database)
     assert migrate(bench.database) == ("9000", "9000")

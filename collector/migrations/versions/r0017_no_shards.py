@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -14,6 +16,7 @@ depends_on = None
 
 _MAX_REPORTS = (1 << 32) - 1  # above it a count could carry into the next lane
 _ROWS_AT_ONCE = 1_000
+_NAMES = ("series_id", "day", "cohort", "num_reports", "counts")
 
 
 def upgrade() -> None:
@@ -28,10 +31,17 @@ def upgrade() -> None:
         sa.Column("counts", sa.LargeBinary, nullable=False),
         sqlite_with_rowid=False,
     )
-    names = ("series_id", "day", "cohort", "num_reports", "counts")
-    sharded = sa.table("sharded_counters", *map(sa.column, names))
-    statement = sa.select(sharded).order_by(*[sharded.c[name] for name in names[:3]])
+    sharded = sa.table("sharded_counters", *map(sa.column, _NAMES))
+    statement = sa.select(sharded).order_by(*[sharded.c[name] for name in _NAMES[:3]])
     rows = op.get_bind().execute(statement, execution_options={"yield_per": _ROWS_AT_ONCE})
+    totals = _totals(rows)
+    while some := list(islice(totals, _ROWS_AT_ONCE)):
+        op.bulk_insert(counters, some)
+    op.drop_table("sharded_counters")
+
+
+def _totals(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Sum rows that are in the order of their cohorts."""
     for key, shards in groupby(rows, lambda row: row[:3]):
         num_reports = lanes = size = 0
         for shard in shards:
@@ -41,5 +51,4 @@ def upgrade() -> None:
         if num_reports > _MAX_REPORTS:
             raise ValueError(f"a cohort of series {key[0]} has {num_reports} reports of one day")
         values = (*key, num_reports, lanes.to_bytes(size, "little"))
-        op.execute(sa.insert(counters).values(dict(zip(names, values, strict=True))))
-    op.drop_table("sharded_counters")
+        yield dict(zip(_NAMES, values, strict=True))
