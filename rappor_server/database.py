@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -226,20 +226,28 @@ def lock(connection: Connection, number: int) -> None:
 def served_alone(database: str, program: Program) -> Iterator[None]:
     """Lock an SQLite database for the block: one process serves it. PostgreSQL takes several.
 
-    Raises SettingsError where another process serves it.
+    Raises SettingsError where another process serves it, or it cannot be locked.
     """
     url = parse_url(database, program)
     if url.get_backend_name() != "sqlite" or fcntl is None:
         yield
         return
-    with Path(f"{url.database}.lock").open("ab") as lock:  # closing the database's own file would
-        try:  # let SQLite's locks go
+    # Another file than the database: closing that would let SQLite's own locks go.
+    path = Path(f"{Path(str(url.database)).resolve()}.lock")
+    with ExitStack() as files:
+        try:
+            lock = files.enter_context(path.open("ab"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise SettingsError(
                 f"another process serves {url.database!r}: SQLite is for one {program.name}; stop "
                 "the other, or use PostgreSQL for several"
             ) from None
+        except OSError as error:
+            raise SettingsError(
+                f"cannot lock {str(path)!r}: {error.strerror}; the {program.name} must be able to "
+                "write this file, on a disk of this machine"
+            ) from error
         yield
 
 
