@@ -64,7 +64,7 @@ class AppComponents:
 
     def sender_of(self, scope: ASGIScope) -> str:
         """The name by which limits know the sender of a request; "" for one through a relay."""
-        return sender_of(scope, self.settings.sender_header if scope.get("client") else None)
+        return sender_of(scope, self.settings.sender_header)
 
 
 def parts_of(request: Request) -> AppComponents:

@@ -11,6 +11,7 @@ from hashlib import sha256
 import httpx
 import pytest
 
+from collector.app import create_app
 from collector.domain.access import Scope
 from collector.domain.plausibility import TAIL, weight_range
 from collector.errors import RateLimitedError
@@ -147,6 +148,14 @@ def test_one_line_says_that_a_sender_takes_most(
             assert server.post_body(body, **{"Sender-Part": part}).status_code == 200
         until(lambda: "one_sender_takes_most" in capfd.readouterr().err)
         assert "rappor_largest_sender_share" in server.http.get("/metrics").text
+
+
+def test_a_proxy_at_a_unix_socket_names_senders(sqlite_url: str) -> None:
+    """Of such a connection there is no address."""
+    parts = create_app(Settings(database=sqlite_url, sender_header="Sender-Part")).state.parts
+    scope = {"type": "http", "client": None, "headers": [(b"sender-part", b"a")]}
+    assert parts.sender_of(scope) == "a"
+    assert parts.sender_of(scope | {"headers": []}) == ""
 
 
 def test_a_batch_too_large_says_the_bound_and_counts_nothing(serving: ServerMaker) -> None:
