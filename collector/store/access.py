@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, insert, select, update
 
 from collector.store.models import audit, keys
-from rappor_server.rows import insert_record, revoke_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +40,18 @@ def load_keys(connection: Connection) -> list[CollectorKeyRow]:
 
 def save_key(connection: Connection, row: CollectorKeyRow) -> None:
     """Insert a key."""
-    insert_record(connection, keys, row)
+    connection.execute(insert(keys).values(asdict(row)))
 
 
 def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
     """Revoke a key. Return False if no valid key has this id."""
-    return revoke_row(connection, keys, key_id, day)
+    live = (keys.c.key_id == key_id, keys.c.revoked.is_(None))
+    return connection.execute(update(keys).where(*live).values(revoked=day)).rowcount == 1
 
 
 def write_audit(connection: Connection, row: CollectorAuditRow) -> None:
     """Append an entry to the audit log."""
-    insert_record(connection, audit, row)
+    connection.execute(insert(audit).values(asdict(row)))
 
 
 def read_audit(connection: Connection, limit: int) -> list[CollectorAuditRow]:
