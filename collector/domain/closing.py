@@ -15,7 +15,7 @@ from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import RegisteredSeries, Registry, load_registry, registry_as_known
+from collector.domain.registry import RegisteredSeries, Registry, load_registry
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
 from collector.store.batches import forget_batches
 from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
@@ -96,7 +96,7 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
         first = first_days(connection)
         if not first:
             return 0
-        registry = registry_as_known(connection, known)
+        registry = load_registry(connection, known)
     waiting = [
         entry
         for entry in registry.by_id.values()

@@ -16,7 +16,7 @@ from collector.domain import metric_changes as changes
 from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, GuardedClock, today
 from collector.domain.raw_blocks import RawBlocks
-from collector.domain.registry import Registry, registry_as_known
+from collector.domain.registry import Registry, load_registry
 from collector.errors import CollectorError, NotServedError
 from collector.store.access import (
     CollectorAuditRow,
@@ -99,7 +99,7 @@ class Collector:
         """Close a day and all earlier ones for good."""
         known, today = self.registry(), self.today
         with self.database.change() as connection:
-            registry = registry_as_known(connection, known)
+            registry = load_registry(connection, known)
             closing.refuse_fed(connection)
             metrics = closing.close_day(connection, registry, day_of(day), today, metric)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
@@ -140,7 +140,7 @@ class Collector:
         is_due = closing.anything_due(registry, today)
         if is_due:
             with self.database.change() as connection:
-                registry = registry_as_known(connection, registry)
+                registry = load_registry(connection, registry)
                 metrics = closing.close_due(connection, registry, today)
         folded = closing.fold_closed(self.database, registry)
         if is_due or (daily and self._cleaned != (today, now)):
@@ -267,7 +267,7 @@ class Collector:
     def registry(self) -> Registry:
         """The present metrics; they are read again if they have changed."""
         with self.database.read() as connection:
-            self._registry = registry = registry_as_known(connection, self._registry)
+            self._registry = registry = load_registry(connection, self._registry)
         return registry
 
     def key_ring(self) -> KeyRing:

@@ -17,12 +17,7 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import (
-    RegisteredSeries,
-    Registry,
-    load_registry,
-    registry_as_known,
-)
+from collector.domain.registry import RegisteredSeries, Registry, load_registry
 from collector.errors import DamagedBlocksError, StorageError
 from collector.store.blocks import (
     BlockRow,
@@ -140,7 +135,7 @@ class RawBlocks:
         for entry in entries:
             with self._database.read() as connection:
                 rows = read_rows(connection, entry.series_id)
-                registry = registry_as_known(connection, registry)  # days close before they fold
+                registry = load_registry(connection, registry)  # days close before they fold
             closed = registry.by_id[entry.series_id].closed_through
             for block, doubt in zip(rows, damages(rows, closed), strict=True):
                 if block.sealed or (doubt and block is not rows[-1]):

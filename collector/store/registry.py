@@ -15,17 +15,6 @@ from rappor_core.metrics.metric import Metric
 _NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesRow:
-    """A series: reports that may be added up. `metric`: the declared metric that the name
-    belongs to."""
-
-    id: int
-    name: str
-    params_id: str
-    metric: str
-
-
 def state_version(connection: Connection) -> int:
     """A number that grows with every change of metrics, keys or closed days; -1 in an empty
     database."""
@@ -54,10 +43,10 @@ def save_last_day(connection: Connection, day: int | None, *, forward: bool = Fa
     connection.execute(update(state).where(earlier).values(last_day=day))
 
 
-def load_series(connection: Connection) -> list[SeriesRow]:
-    """Load all series."""
-    columns = [series.c[name] for name in SeriesRow.__slots__]
-    return [SeriesRow(*row) for row in connection.execute(select(*columns).order_by(series.c.id))]
+def load_series(connection: Connection) -> dict[tuple[str, str], int]:
+    """The id of each series, by name and params_id."""
+    statement = select(series.c.name, series.c.params_id, series.c.id)
+    return {(row[0], row[1]): row[2] for row in connection.execute(statement)}
 
 
 def add_series(connection: Connection, name: str, params_id: str, metric: str) -> None:
