@@ -15,19 +15,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from collector.broker.front import make_front
+from collector.broker.broker_queue import BrokerQueue
 from collector.chores import do_chores, keep_house
 from collector.domain.access import KeyKeeper
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, GuardedClock
-from collector.domain.commit_queue import BatchQueue, Bounds, CommitQueue
+from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.domain.report_validation import ReportJudge
 from collector.errors import SettingsError
 from collector.problems import RULES
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, reports
-from collector.routes.dependencies import AppComponents, make_limits
+from collector.routes.dependencies import AppComponents, BatchQueue, make_limits
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
@@ -173,7 +173,7 @@ def _make_queue(
 ) -> tuple[BatchQueue, Readiness]:
     """Who takes batches, and how it is found out whether they can be taken."""
     if settings.broker is not None:
-        front = make_front(settings, collector, judge, telemetry.on_commit, log)
+        front = BrokerQueue(settings, collector, judge, telemetry.on_commit, log)
         return front, Readiness(front.check, front.check, lambda: front.is_failing)
     queue = CommitQueue(
         writer.write,

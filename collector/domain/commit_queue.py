@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from collector.domain.batch_writer import Outcome, Receipt
 from collector.domain.submission import Submission
@@ -31,32 +31,6 @@ class Bounds:
     max_group: int
 
 
-class BatchQueue(Protocol):
-    """The interface to which the route submits batches: `CommitQueue` or
-    `broker.broker_queue.BrokerQueue`."""
-
-    @property
-    def keeps_bodies(self) -> bool:
-        """Whether a submitted batch must bring its body."""
-
-    @property
-    def queued_reports(self) -> int:
-        """Number of reports that wait now."""
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last batches could not be stored."""
-
-    def start(self) -> None:
-        """Start storing batches."""
-
-    def stop(self) -> None:
-        """Take nothing more, and finish what was begun."""
-
-    async def submit(self, submission: Submission) -> Receipt:
-        """Store a batch and return its receipt. Raises the error if it is not stored."""
-
-
 @dataclass(slots=True)
 class _Waiting:
     submission: Submission
@@ -69,6 +43,8 @@ class CommitQueue:
     on_commit: called with (seconds, failed) after each group.
     on_crash: called with an error that is not of ours; the group is answered with it.
     """
+
+    keeps_bodies = False  # what is counted is the decoded batch
 
     def __init__(
         self,
@@ -87,11 +63,6 @@ class CommitQueue:
         self._failing = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
-
-    @property
-    def keeps_bodies(self) -> bool:
-        """False: what is counted is the decoded batch."""
-        return False
 
     @property
     def queued_reports(self) -> int:

@@ -11,8 +11,9 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 from starlette.types import Scope as ASGIScope
 
+from collector.broker.broker_queue import BrokerQueue
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
-from collector.domain.commit_queue import BatchQueue
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.operations import Collector
 from collector.errors import NotFoundError, RequestError
 from collector.request_body import GzipBounds
@@ -26,6 +27,7 @@ from rappor_server.readiness import Readiness
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
 
+BatchQueue = CommitQueue | BrokerQueue
 RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
 
 

@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
-from collector.broker.broker_queue import KnownRegistry
 from collector.broker.client import make_consumer, make_producer, partitions_of
 from collector.broker.message import UnreadableError, decode_message
 from collector.broker.serving import make_one
@@ -65,26 +64,6 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
     until(lambda: line.bench.collector.list_metrics()[0]["accepted"] == 2)
     assert asyncio.run(act()).accepted == 2
     queue.stop()
-
-
-def test_metrics_are_reread_after_any_failure() -> None:
-    """The database is away, or holds a definition of a later version that this code cannot read."""
-    answers: list[Any] = ["first", StorageError("away"), ZeroDivisionError(), "later"]
-    crashes: list[BaseException] = []
-
-    def load() -> Any:
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    registry = KnownRegistry(load, on_crash=crashes.append, every=0.01)
-    with pytest.raises(StorageError):
-        registry.current()
-    registry.start()
-    until(lambda: registry.current() == "later")
-    registry.stop()
-    assert [type(one) for one in crashes] == [ZeroDivisionError]
 
 
 @pytest.mark.parametrize("make", [make_producer, make_consumer])
