@@ -7,7 +7,6 @@ after each failure, reading begins anew at the stored positions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -28,18 +27,12 @@ from collector.store.broker import (
 from collector.store.database import CollectorDatabase
 from rappor_server.logs import Log
 
+_MAX_BYTES = 8 << 20  # of the messages of one transaction
+_MAX_MESSAGES = 2_000
 _WAIT_SECONDS = 0.5  # for a message, and after a failure
 _TELL_SECONDS = 60.0  # between two lines of what was counted
 _IDLE_SECONDS = 60.0  # without a partition, after which that is told
 _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupBounds:
-    """Bounds of one transaction: bytes of messages, and number of messages."""
-
-    max_bytes: int = 8 << 20
-    max_messages: int = 2_000
 
 
 class Consumer:
@@ -54,12 +47,12 @@ class Consumer:
         watermark: Watermark,
         database: CollectorDatabase,
         log: Log,
-        bounds: GroupBounds | None = None,
+        max_messages: int = _MAX_MESSAGES,
     ) -> None:
-        """client: the library's consumer, or one like it."""
+        """client: the library's consumer, or one like it.  max_messages: of a transaction."""
         self._client, self._topic = client, topic
         self._counter, self._watermark, self._database = counter, watermark, database
-        self._log, self._bounds = log, bounds or GroupBounds()
+        self._log, self._max_messages = log, max_messages
         self._library = load_library()
         self._partitions: list[int] = []
         self._placed = True  # there is nothing to place yet
@@ -80,11 +73,7 @@ class Consumer:
         told = self._busy_at = monotonic()
         self._others = self._counted_by_all()
         try:
-            while not stop.is_set():
-                had = self._turn()
-                if not had and self._placed and is_done is not None and self._is_done(is_done):
-                    self._look_last()
-                    break
+            while not stop.is_set() and not self._turn(is_done):
                 self._look_idle(ends=is_done is not None)
                 if monotonic() - told >= _TELL_SECONDS:
                     told = monotonic()
@@ -93,16 +82,17 @@ class Consumer:
             self._tell()
             self._client.close()
 
-    def _turn(self) -> bool:
-        """One group, if there is one; whether there was. What fails is tried again."""
+    def _turn(self, is_done: Callable[[], bool] | None) -> bool:
+        """Count a group, if there is one; return whether all is. What fails is tried again."""
         try:
             if not self._placed:
                 self._place()
             group = self._gather()
             if group:
                 self.counted.add(self._counter.count(group, self._positions))
-            self._watermark.advance(self._client)
-            return bool(group)
+            is_end = not group and self._placed and is_done is not None and is_done()
+            self._watermark.advance(self._client, last=is_end)
+            return is_end
         except PositionError as error:
             self._log.info("positions_moved", reason=str(error))
             self._lose_place()
@@ -111,13 +101,6 @@ class Consumer:
             self._lose_place()
             self._client.poll(_WAIT_SECONDS)  # nothing is assigned: it keeps its membership alone
         return False
-
-    def _is_done(self, is_done: Callable[[], bool]) -> bool:
-        try:
-            return is_done()
-        except StorageError as error:  # it is asked again after the next turn
-            self._log.warning("counting_failed", reason=str(error))
-            return False
 
     def _look_idle(self, *, ends: bool) -> None:
         """Tell when no partition is assigned for long; raise where the run is to end by itself."""
@@ -142,13 +125,6 @@ class Consumer:
                 return sum(positions(connection, self._topic).values())
         except StorageError:
             return -1
-
-    def _look_last(self) -> None:
-        """At the end, without waiting for the second between two looks."""
-        try:
-            self._watermark.advance(self._client, last=True)
-        except StorageError as error:  # all is counted; whoever counts next looks again
-            self._log.warning("watermark_failed", reason=str(error))
 
     def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
         """The broker gives partitions: where to read, the database says, in the next turn."""
@@ -209,7 +185,7 @@ class Consumer:
         """What is there, up to the bounds; nothing if partitions changed hands meanwhile."""
         group: list[BrokerMessage] = []
         size, wait = 0, _WAIT_SECONDS
-        while size < self._bounds.max_bytes and len(group) < self._bounds.max_messages:
+        while size < _MAX_BYTES and len(group) < self._max_messages:
             message = self._client.poll(wait)
             if not self._placed:
                 return []

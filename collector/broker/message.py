@@ -28,10 +28,13 @@ class UnreadableError(RapporError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A batch on its way through the broker. accepted: reports of it that were acknowledged as
-    accepted."""
+    """A batch on its way through the broker.
+
+    received: what the clock allowed then.  accepted: reports acknowledged as accepted.
+    """
 
     submission: Submission
+    received: Day
     accepted: int
 
 
@@ -51,10 +54,11 @@ def decode_message(value: bytes) -> Message:
     if today < 0:
         raise UnreadableError(f"a message of day {today}")
     content = Content(value[HEAD_BYTES:], _KINDS[kind])
+    received = Day(today, latest)
     try:
-        submission = read_submission(content, received=Day(today, latest))
+        submission = read_submission(content, received=received)
     except RapporError as error:
         raise UnreadableError("a message without a batch") from error
     if accepted > submission.batch.num_reports:
         raise UnreadableError(f"a message that acknowledges {accepted} reports, and has fewer")
-    return Message(submission, accepted)
+    return Message(submission, received, accepted)

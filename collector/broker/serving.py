@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event
 from typing import Any
 
 from collector.broker.client import make_consumer, partitions_of
-from collector.broker.consumer import Consumer, GroupBounds
+from collector.broker.consumer import Consumer
 from collector.broker.counting import CountedMessages, MessageCounter
 from collector.broker.watermark import Watermark, ends_of_all
 from collector.domain.batch_writer import ReportWriter
@@ -45,7 +45,11 @@ def consume(
     log = make_log(settings.log_level)
     redirect_libraries(log)
     stop = Event()
-    with _database(settings) as database, _signals(stop):
+    engine = make_engine(
+        settings.database, pool_size=_CONNECTIONS, timeout=settings.database_seconds
+    )
+    with closing(CollectorDatabase(engine)) as database, _signals(stop):
+        prepare(database)
         client = make_consumer(settings, log)
         partitions_of(client, settings.broker_topic)
         with database.change() as connection:  # only now: from here on days wait for a consumer
@@ -66,29 +70,15 @@ def make_one(
     settings: Settings,
     log: Log,
     clock: Clock = utc_now,
-    bounds: GroupBounds | None = None,
+    **bounds: int,
 ) -> Consumer:
     """A consumer on a database that has been prepared."""
     judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
     writer = ReportWriter(database, judge, clock, settings.clock_skew)
     topic = settings.broker_topic
     counter = MessageCounter(writer, database, clock, topic, log)
-    return Consumer(
-        client, topic, counter, Watermark(database, clock, topic), database, log, bounds
-    )
-
-
-@contextmanager
-def _database(settings: Settings) -> Iterator[CollectorDatabase]:
-    engine = make_engine(
-        settings.database, pool_size=_CONNECTIONS, timeout=settings.database_seconds
-    )
-    database = CollectorDatabase(engine)
-    try:
-        prepare(database)
-        yield database
-    finally:
-        database.close()
+    watermark = Watermark(database, clock, topic)
+    return Consumer(client, topic, counter, watermark, database, log, **bounds)
 
 
 @contextmanager

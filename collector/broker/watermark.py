@@ -4,7 +4,6 @@ counted."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 from typing import Any
@@ -16,14 +15,6 @@ from collector.store.database import CollectorDatabase
 
 GRACE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
 _LOOK_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Aim:
-    """Every message received before this day stands before these offsets."""
-
-    day: int
-    ends: dict[int, int]
 
 
 class Watermark:
@@ -48,7 +39,7 @@ class Watermark:
         self._every, self._seconds = every, seconds
         self._looked = float("-inf")
         self._done = -1
-        self._aim: _Aim | None = None
+        self._aim: tuple[int, dict[int, int]] | None = None  # a day, and ends before it
 
     def advance(self, client: Any, *, last: bool = False) -> None:
         """Move the watermark to today where it may; at most one look at the database a second.
@@ -66,22 +57,19 @@ class Watermark:
         if state is None:  # no broker feeds the database any more
             return
         if state.counted_before >= day:
-            self._take_back(state.counted_before)
+            now = today(self._clock)
+            if state.counted_before > now:
+                self._aim = None
+                with self._database.add() as connection:
+                    not_counted_from(connection, now)
             self._done = day
             return
-        if self._aim is None or self._aim.day != day:
-            self._aim = _Aim(day, ends_of_all(client, self._topic))
-        if all(stored.get(one, 0) >= end for one, end in self._aim.ends.items()):
+        if self._aim is None or self._aim[0] != day:
+            self._aim = day, ends_of_all(client, self._topic)
+        if all(stored.get(one, 0) >= end for one, end in self._aim[1].items()):
             with self._database.add() as connection:
                 all_counted_before(connection, day)
             self._done = day
-
-    def _take_back(self, counted_before: int) -> None:
-        now = today(self._clock)
-        if counted_before > now:
-            self._aim = None
-            with self._database.add() as connection:
-                not_counted_from(connection, now)
 
 
 def ends_of_all(client: Any, topic: str) -> dict[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from collector.errors import PositionError
@@ -41,20 +41,6 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerState:
-    """The state of a database that a broker feeds; days as everywhere.
-
-    counted_before: every message received on a day before this one is counted.
-    ignored_before: a message received on a day before this one is not counted any more.
-    refused: reports that were acknowledged, and refused when they were to be counted.
-    """
-
-    counted_before: int
-    ignored_before: int
-    refused: int
-
-
 def begin(connection: Connection, today: int) -> None:
     """Record that a broker feeds this database, unless it is known."""
     row = {"id": _ONE, "counted_before": today, "ignored_before": -1, "refused": 0}
@@ -66,11 +52,9 @@ def leave(connection: Connection) -> None:
     connection.execute(delete(broker_state))
 
 
-def read_state(connection: Connection) -> BrokerState | None:
-    """The state of the broker's feed; None where no broker feeds this database."""
-    columns = [broker_state.c[name] for name in BrokerState.__slots__]
-    row = connection.execute(select(*columns)).one_or_none()
-    return None if row is None else BrokerState(*row)
+def read_state(connection: Connection) -> Row[Any] | None:
+    """The row of `broker_state`; None where no broker feeds this database."""
+    return connection.execute(select(broker_state)).one_or_none()
 
 
 def all_counted_before(connection: Connection, day: int) -> None:
