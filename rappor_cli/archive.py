@@ -12,11 +12,9 @@ from typing import Annotated
 import typer
 
 from collector.archive import export as moving
-from collector.archive.errors import ArchiveError
 from collector.archive.google_reports import sum_report_file
-from collector.archive.manifest import read_entries
-from collector.archive.parts import verify_part
-from collector.archive.store import open_store
+from collector.archive.parts import read_entries, verify_part
+from collector.archive.store import ArchiveError, open_store
 from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from collector.archive.errors import ArchiveDamagedError
-from collector.archive.manifest import (
+from collector.archive.parquet import Bytes
+from collector.archive.parts import (
     ArchivedPart,
+    PartCounts,
     digest_of,
     entry_name,
     folder_of,
     read_entries,
+    verify_part,
+    write_part,
 )
-from collector.archive.parquet import Bytes
-from collector.archive.parts import PartCounts, verify_part, write_part
-from collector.archive.store import Store
+from collector.archive.store import ArchiveDamagedError, Store
 from rappor_core.errors import RapporError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.archive.errors import ArchiveError
 from collector.archive.parquet import Bytes
 from collector.archive.parts import PartCounts
+from collector.archive.store import ArchiveError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
 from rappor_core.params import RapporParams

@@ -14,11 +14,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
-from collector.archive.errors import ArchiveDamagedError, NotArchivedError
-from collector.archive.manifest import ArchivedPart, metric_folder, read_entries
 from collector.archive.parquet import open_part, read_group, reading
-from collector.archive.parts import PartCounts, check_digest
-from collector.archive.store import Store, open_store
+from collector.archive.parts import (
+    ArchivedPart,
+    PartCounts,
+    check_digest,
+    metric_folder,
+    read_entries,
+)
+from collector.archive.store import ArchiveDamagedError, NotArchivedError, Store, open_store
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 
