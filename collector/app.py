@@ -28,12 +28,12 @@ from collector.problems import RULES
 from collector.request_body import GzipBounds
 from collector.routes import admin, aggregates, reports
 from collector.routes.dependencies import AppComponents, BatchQueue, make_limits
+from collector.routes.limits import SenderShares
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
 from collector.telemetry import Telemetry, forget_process
 from rappor_core.metrics.compiled import load_metrics
-from rappor_server.limits import SenderShares
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems, problem
 from rappor_server.readiness import Readiness

@@ -17,11 +17,11 @@ from collector.domain.commit_queue import CommitQueue
 from collector.domain.operations import Collector
 from collector.errors import NotFoundError, RequestError
 from collector.request_body import GzipBounds
+from collector.routes.limits import KeyLimit, SenderShares, sender_of
 from collector.settings import Settings
 from collector.store.database import CollectorDatabase
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
-from rappor_server.limits import KeyLimit, SenderShares, sender_of
 from rappor_server.readiness import Readiness
 
 if TYPE_CHECKING:
