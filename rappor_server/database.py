@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,11 +23,6 @@ from rappor_server.errors import ConflictError, DiskFullError, SettingsError, St
 from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 _WAYS_OUT = {  # by SQLite's error code
     sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
@@ -41,7 +36,6 @@ _WAYS_OUT = {  # by SQLite's error code
 COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
 _ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
 _POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
-_CLOSE_SECONDS = 10.0
 _RECYCLE_SECONDS = 300  # after which a session is replaced, which may read from an old primary
 _SERVER_BOUNDS = {  # in which a server that is gone is found out: seconds, and milliseconds
     "keepalives_idle": 10,
@@ -211,6 +205,8 @@ def check_commits(connection: Connection, lock: str = "") -> None:
 
     lock: a call of one of its functions, waited for in the same round trip.
     """
+    if connection.dialect.name != "postgresql":
+        return
     called = f", {lock}" if lock else ""
     statement = text(f"SELECT {COMMIT_SETTINGS}{called}")
     refuse_unsafe_commits(*connection.execute(statement).one()[:2])
@@ -220,35 +216,6 @@ def lock(connection: Connection, number: int) -> None:
     """Take an advisory lock of PostgreSQL until the transaction ends; SQLite has one writer."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
-
-
-@contextmanager
-def served_alone(database: str, program: Program) -> Iterator[None]:
-    """Lock an SQLite database for the block: one process serves it. PostgreSQL takes several.
-
-    Raises SettingsError where another process serves it, or it cannot be locked.
-    """
-    url = parse_url(database, program)
-    if url.get_backend_name() != "sqlite" or fcntl is None:
-        yield
-        return
-    # Another file than the database: closing that would let SQLite's own locks go.
-    path = Path(f"{Path(str(url.database)).resolve()}.lock")
-    with ExitStack() as files:
-        try:
-            lock = files.enter_context(path.open("ab"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingsError(
-                f"another process serves {url.database!r}: SQLite is for one {program.name}; stop "
-                "the other, or use PostgreSQL for several"
-            ) from None
-        except OSError as error:
-            raise SettingsError(
-                f"cannot lock {str(path)!r}: {error.strerror}; the {program.name} must be able to "
-                "write this file, on a disk of this machine"
-            ) from error
-        yield
 
 
 def _hang_up(connection: Any) -> None:
@@ -273,8 +240,6 @@ class Database:
         self.engine = engine
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
-        self._idle = threading.Condition()
-        self._in_flight = 0
         self._is_closed = False
         host = f" at {engine.url.host}" if engine.url.host else ""
         name = engine.url.database  # None: that of the user
@@ -304,24 +269,9 @@ class Database:
         locks: calls of its functions.  Raises StorageError where the commit would not last.
         """
         with self._transaction(writes=True) as connection:
-            if self.is_postgresql:
-                for statement in locks or ("",):
-                    check_commits(connection, statement)
+            for statement in locks or ("",):
+                check_commits(connection, statement)
             yield connection
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """What `close` waits for. After it, the last one to end closes the connections."""
-        with self._idle:
-            self._in_flight += 1
-        try:
-            yield
-        finally:
-            with self._idle:
-                self._in_flight -= 1
-                self._idle.notify_all()
-                if self._is_closed and not self._in_flight:
-                    self.engine.dispose()  # under the lock: nobody takes a connection meanwhile
 
     @contextmanager
     def _bounded(self, connection: Connection) -> Iterator[None]:
@@ -347,7 +297,6 @@ class Database:
     def _transaction(self, **options: Any) -> Iterator[Connection]:
         try:
             with (
-                self._counted(),
                 self.engine.connect().execution_options(**options) as connection,
                 self._bounded(connection),
                 connection.begin(),
@@ -362,6 +311,9 @@ class Database:
             self.is_failing |= bool(options.get("writes"))
             kind = DiskFullError if _is_disk_full(error) else StorageError
             raise kind(f"the database {self._name} failed: {reason}") from error
+        finally:
+            if self._is_closed:
+                self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
         """Insert a row of TRIAL_BYTES and delete it in the same committed transaction, to see
@@ -377,23 +329,15 @@ class Database:
         """
         name, mark = next(iter(row.items()))
         with self._transaction(writes=True) as connection:
-            if self.is_postgresql:
-                check_commits(connection)
+            check_commits(connection)
             connection.execute(insert(table).values({**row, blob: os.urandom(TRIAL_BYTES)}))
             connection.execute(delete(table).where(table.c[name] == mark))
         self.is_failing = False
 
     def close(self) -> None:
-        """Close every database connection, once the transactions of other threads are over.
-
-        A chore may be in the middle of one when a service stops. One that takes longer than it is
-        waited for, or that begins later, closes them when it ends: a connection that is given back
-        to an engine which was disposed of meanwhile would stay open.
-        """
-        with self._idle:
-            self._is_closed = True
-            if self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS):
-                self.engine.dispose()
+        """Close the database connections; those in a transaction of another thread when it ends."""
+        self._is_closed = True
+        self.engine.pool.dispose()  # and of no other pool: a connection goes back to its own
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -20,8 +20,7 @@ from sqlalchemy import make_url, text
 
 from collector.errors import DamagedBlocksError, StorageError
 from collector.problems import RULES
-from collector.store.database import COLLECTOR, CollectorDatabase, make_engine
-from rappor_server.database import served_alone
+from collector.store.database import CollectorDatabase, make_engine, served_alone
 from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log
 from rappor_server.problems import Problems
@@ -260,9 +259,9 @@ def test_a_database_is_locked_by_whatever_name(tmp_path: Path) -> None:
     file.touch()
     link.symlink_to(file)
     with (
-        served_alone(f"sqlite:///{file}", COLLECTOR),
+        served_alone(f"sqlite:///{file}"),
         pytest.raises(SettingsError, match="another process serves"),
-        served_alone(f"sqlite:///{link}", COLLECTOR),
+        served_alone(f"sqlite:///{link}"),
     ):
         pass
 
@@ -277,7 +276,7 @@ def test_a_lock_that_cannot_be_taken_is_no_other_process(
     message = "cannot lock .*collector.sqlite.lock': {}; the collector must"
     with (
         pytest.raises(SettingsError, match=message.format("Is a directory")),
-        served_alone(url, COLLECTOR),
+        served_alone(url),
     ):
         pass
     lock.rmdir()
@@ -288,7 +287,7 @@ def test_a_lock_that_cannot_be_taken_is_no_other_process(
     monkeypatch.setattr("fcntl.flock", without_locks)
     with (
         pytest.raises(SettingsError, match=message.format("No locks available")),
-        served_alone(url, COLLECTOR),
+        served_alone(url),
     ):
         pass
 
