@@ -22,7 +22,7 @@ from collector.domain.report_validation import (
 )
 from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, BatchTooLargeError, ConflictError
-from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
+from collector.store.batches import BatchRow, hash_of_id, keyed_digest
 from collector.store.counters import sum_cells
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import statements
@@ -161,7 +161,7 @@ def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
     )
 
 
-def _answer_again(one: Submission, digest: bytes, before: BatchRow | KnownBatch) -> Outcome:
+def _answer_again(one: Submission, digest: bytes, before: BatchRow) -> Outcome:
     if bytes(before.digest) != digest:
         return BatchConflictError(
             f"batch {one.batch.batch_id} came before with another body; a batch that is changed "

@@ -101,7 +101,8 @@ class Collector:
         with self.database.change() as connection:
             registry = load_registry(connection, known)
             closing.refuse_fed(connection)
-            metrics = closing.close_day(connection, registry, day_of(day), today, metric)
+            days = closing.metrics_to_close(registry, day_of(day), today, metric)
+            metrics = closing.close_metrics(connection, days)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
         return closing.Closed(metrics, closing.fold_closed(self.database, known))
 
@@ -137,11 +138,12 @@ class Collector:
         registry, metrics = self.registry(), tuple[str, ...]()
         with self.database.read() as connection:
             today = closing.closing_day(connection, now)
-        is_due = closing.anything_due(registry, today)
+        is_due = bool(closing.due_metrics(registry, today))
         if is_due:
             with self.database.change() as connection:
                 registry = load_registry(connection, registry)
-                metrics = closing.close_due(connection, registry, today)
+                due = closing.due_metrics(registry, today)
+                metrics = closing.close_metrics(connection, due)
         folded = closing.fold_closed(self.database, registry)
         if is_due or (daily and self._cleaned != (today, now)):
             closing.clean_up(self.database, registry, today, now)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from collector.store.batches import BatchRow, KnownBatch
+from collector.store.batches import BatchRow
 from collector.store.counters import NO_REPORTS, Cell, CohortSum
 from collector.store.database import COUNTERS_LOCK, GATE_LOCK
 from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
@@ -21,8 +21,10 @@ from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
 # All text in these statements is our own; values travel beside it.
-_KNOWN = f"batch_hash, {', '.join(KnownBatch._fields)}"
-_OPEN = f"SELECT version, {_KNOWN} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
+_OPEN = (
+    f"SELECT version, {', '.join(BatchRow._fields)} FROM state "  # noqa: S608
+    "LEFT JOIN batches ON batch_hash"
+)
 _READ = (
     "SELECT series_id, day, cohort, num_reports, counts FROM counters "
     "WHERE (series_id, day, cohort) IN "
@@ -42,7 +44,7 @@ class Opened(NamedTuple):
     """
 
     version: int
-    known: dict[bytes, KnownBatch]
+    known: dict[bytes, BatchRow]
 
 
 class GroupStatements(Protocol):
@@ -136,10 +138,10 @@ def _driver(connection: Connection) -> Any:
 
 def _opened(rows: Iterable[Any]) -> Opened:
     """From rows of a state version, and a batch or nulls."""
-    version, known = -1, dict[bytes, KnownBatch]()
+    version, known = -1, dict[bytes, BatchRow]()
     for version, *batch in rows:  # noqa: B007 (the same in every row)
         if batch[0] is not None:
-            known[batch[0]] = KnownBatch(*batch[1:])
+            known[batch[0]] = BatchRow(*batch)
     return Opened(version, known)
 
 
