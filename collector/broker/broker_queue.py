@@ -16,7 +16,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from collector.broker.client import load_library, make_producer, partitions_of, reason_of
-from collector.broker.message import encode_message
+from collector.broker.counting import encode_message
 from collector.domain.batch_writer import Receipt, receipt_of, too_large
 from collector.domain.clock import latest_day, today
 from collector.domain.commit_queue import Backlog, answer_on_loop

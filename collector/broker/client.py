@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from collector.broker.message import HEAD_BYTES
+from collector.broker.counting import HEAD_BYTES
 from collector.errors import SettingsError, StorageError
 from collector.settings import Settings
 from rappor_server.logs import Log

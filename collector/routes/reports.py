@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -27,8 +27,8 @@ from rappor_server.problems import Problems
 
 REPORTS_PATH = "/v1/reports"
 OHTTP_PATH = "/v1/ohttp"
-_ACCEPTED = '{"status":"accepted"}'
-_REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
+_ACCEPTED = {"status": "accepted"}
+_REFUSED = {reason: {"status": "refused", "reason": reason.value} for reason in REASONS}
 MAX_DETAILS = 32
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
 
@@ -151,26 +151,25 @@ def answer(receipt: Receipt) -> bytes:
     A refusal is told in words the first time that it occurs, and of MAX_DETAILS different ones;
     the others have their reason alone, so that a small body cannot ask for a huge answer.
     """
-    if receipt.accepted == len(receipt.results):
-        results = ",".join([_ACCEPTED] * receipt.accepted)
-    else:
-        results = ",".join(_results(receipt.results))
-    duplicate = "true" if receipt.duplicate else "false"
-    return (
-        f'{{"version":{WIRE_VERSION},"batch_id":"{receipt.batch_id}",'
-        f'"duplicate":{duplicate},"results":[{results}]}}'
-    ).encode("ascii")
+    results = [_ACCEPTED] * receipt.accepted
+    if receipt.accepted < len(receipt.results):
+        results = list(_results(receipt.results))
+    document = {
+        "version": WIRE_VERSION,
+        "batch_id": receipt.batch_id,
+        "duplicate": receipt.duplicate,
+        "results": results,
+    }
+    return msgspec.json.encode(document)
 
 
-def _results(refusals: Sequence[Refusal | None]) -> Iterator[str]:
+def _results(refusals: Sequence[Refusal | None]) -> Iterator[dict[str, str]]:
     told: set[Refusal] = set()
-    last: Refusal | None = None
     for refusal in refusals:
         if refusal is None:
             yield _ACCEPTED
-        elif refusal is last or len(told) == MAX_DETAILS or refusal in told:
+        elif len(told) == MAX_DETAILS or refusal in told:
             yield _REFUSED[refusal.reason]
         else:
-            last = refusal
             told.add(refusal)
-            yield _REFUSED[refusal.reason][:-1] + f',"detail":{json.dumps(refusal.detail)}}}'
+            yield _REFUSED[refusal.reason] | {"detail": refusal.detail}

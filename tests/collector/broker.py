@@ -17,7 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from collector.broker.client import make_consumer
-from collector.broker.message import encode_message
+from collector.broker.counting import encode_message
 from collector.broker.serving import make_one
 from collector.domain.report_validation import Day
 from collector.domain.submission import Content

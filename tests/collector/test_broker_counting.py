@@ -13,10 +13,9 @@ from sqlalchemy import text
 
 from collector.broker.counting import BrokerMessage
 from collector.broker.watermark import GRACE
-from collector.domain.batch_json import decode_batch_json
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
-from collector.domain.submission import Content, read_submission
+from collector.domain.submission import Content, decode_batch_json, read_submission
 from collector.errors import RequestError, SettingsError, StorageError
 from collector.store.broker import leave, read_state
 from collector.store.database import back_up, restore

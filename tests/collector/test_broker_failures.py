@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
 from collector.broker.client import make_consumer, make_producer, partitions_of
-from collector.broker.message import UnreadableError, decode_message
+from collector.broker.counting import UnreadableError, decode_message
 from collector.broker.serving import make_one
 from collector.domain.commit_queue import Bounds, CommitQueue
 from collector.domain.report_validation import Day

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.app import create_app
 from collector.broker.broker_queue import BrokerQueue
-from collector.broker.message import decode_message
+from collector.broker.counting import decode_message
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Content, read_submission
 from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
