@@ -114,7 +114,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
     key, sender = None, parts.sender_of(scope)
     if parts.settings.require_keys:
         key = await _check_key(headers.get(b"authorization"), parts)
-        parts.limits.requests.take(key, sender)
+        parts.request_limit.take(key, sender)
     kind = media_type(headers.get(b"content-type"))
     content = Content(await read_body(scope, receive, parts.body_bounds), kind)
     read = partial(read_submission, content, keep=parts.queue.keeps_bodies)
@@ -125,7 +125,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
         submission = read()
     reports = min(submission.batch.num_reports, parts.settings.max_batch_reports)
     if key is not None:
-        parts.limits.reports.take(key, sender, reports)
+        parts.report_limit.take(key, sender, reports)
     parts.shares.count(sender, reports)
     return await parts.queue.submit(submission)
 
