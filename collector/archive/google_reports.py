@@ -34,7 +34,7 @@ def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
     Raises:
         ArchiveError: names the line that is not a report.
     """
-    counts = PartCounts.zero(params.num_cohorts, params.num_bits)
+    counts = PartCounts.zero(params)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         header = [cell.strip() for cell in next(reader, [])]

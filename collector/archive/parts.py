@@ -162,10 +162,10 @@ class PartCounts:
     bit_counts: Counts
 
     @classmethod
-    def zero(cls, num_cohorts: int, num_bits: int) -> PartCounts:
+    def zero(cls, params: RapporParams) -> PartCounts:
         """Counts of no rows."""
-        shape = num_cohorts, num_bits
-        return cls(np.zeros(num_cohorts, dtype=np.int64), np.zeros(shape, dtype=np.int64))
+        shape = params.num_cohorts, params.num_bits
+        return cls(np.zeros(shape[0], dtype=np.int64), np.zeros(shape, dtype=np.int64))
 
     @property
     def digest(self) -> str:
@@ -277,7 +277,7 @@ def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
 
 def _read_back(store: Store, name: str, params: RapporParams) -> PartCounts:
     """The sums of a whole file. Raises ArchiveDamagedError."""
-    counts = PartCounts.zero(params.num_cohorts, params.num_bits)
+    counts = PartCounts.zero(params)
     with open_part(store, name) as file, reading(file, name) as opened:
         for group in range(opened.num_row_groups):
             counts.add_rows(*read_group(opened, group))

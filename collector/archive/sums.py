@@ -21,6 +21,7 @@ from collector.archive.parts import (
     check_digest,
     metric_folder,
     read_entries,
+    read_entry,
 )
 from collector.archive.store import ArchiveDamagedError, NotArchivedError, Store, open_store
 from rappor_core.aggregate import Aggregate
@@ -46,16 +47,13 @@ class Wanted:
 class SpanTask:
     """The work of counting some row groups of one part, small enough to send to a worker.
 
-    archive: path or URL.  first, last: row groups, the last not included.
+    archive: path or URL.  part: name of its entry.  first, last: row groups, the last not included.
     """
 
     archive: str
     part: str
-    file: str
     first: int
     last: int
-    num_cohorts: int
-    num_bits: int
 
 
 Run = Callable[[Iterable[SpanTask]], Iterator[tuple[SpanTask, PartCounts]]]
@@ -120,12 +118,13 @@ def aggregate(
 
 def count_part(task: SpanTask) -> PartCounts:
     """Sum the reports of a task. Raises ArchiveDamagedError."""
-    counts = PartCounts.zero(task.num_cohorts, task.num_bits)
     store = open_store(task.archive)
-    with open_part(store, task.file) as file, reading(file, task.file) as opened:
+    entry = read_entry(store, task.part)
+    counts = PartCounts.zero(entry.params)
+    with open_part(store, entry.file) as file, reading(file, entry.file) as opened:
         if opened.num_row_groups < task.last:
             raise ArchiveDamagedError(
-                f"{task.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
+                f"{entry.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
             )
         for group in range(task.first, task.last):
             counts.add_rows(*read_group(opened, group))
@@ -136,10 +135,9 @@ def _tasks(entry: ArchivedPart, archive: str, task_reports: int) -> Iterator[Spa
     """Split a part into tasks; each of its row groups is in one task."""
     num_groups = -(-entry.num_reports // entry.rows_in_group)
     step = max(1, task_reports // entry.rows_in_group)
-    shape = entry.params.num_cohorts, entry.params.num_bits
     for first in range(0, num_groups, step):
         last = min(num_groups, first + step)
-        yield SpanTask(archive, entry.name, entry.file, first, last, *shape)
+        yield SpanTask(archive, entry.name, first, last)
 
 
 def _reduced(
@@ -151,7 +149,7 @@ def _reduced(
     """Add up the counts of all tasks; the sums of a part are checked when its last task is in."""
     by_name = {entry.name: entry for entry in entries}
     left = Counter(task.part for task in tasks)
-    total = PartCounts.zero(entries[0].params.num_cohorts, entries[0].params.num_bits)
+    total = PartCounts.zero(entries[0].params)
     sums: dict[str, PartCounts] = {}
     for task, counts in results:
         part = task.part

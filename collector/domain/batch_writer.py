@@ -51,10 +51,6 @@ Outcome = Receipt | BatchConflictError | BatchTooLargeError
 Beside = Callable[[Connection, Sequence[Outcome]], None]
 
 
-def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
-    """Write nothing: the `Beside` of batches that came by HTTP, whose transaction holds no more."""
-
-
 class ReportWriter:
     """Counts batches, one transaction for all that it is given. For one thread."""
 
@@ -84,7 +80,7 @@ class ReportWriter:
         self._registry: Registry | None = None
 
     def write(
-        self, submissions: Sequence[Submission], beside: Beside = nothing_beside
+        self, submissions: Sequence[Submission], beside: Beside | None = None
     ) -> list[Outcome]:
         """Count the batches and return what to answer, in order, once it is on the disk.
 
@@ -98,7 +94,9 @@ class ReportWriter:
                 return self._write_once(submissions, beside)
         return self._write_once(submissions, beside)
 
-    def _write_once(self, submissions: Sequence[Submission], beside: Beside) -> list[Outcome]:
+    def _write_once(
+        self, submissions: Sequence[Submission], beside: Beside | None
+    ) -> list[Outcome]:
         now = Day(today(self._clock), latest_day(self._clock, self._skew))
         keys = [_key(one) for one in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
@@ -121,7 +119,8 @@ class ReportWriter:
             keep_raw(connection, tally.raw)
             sums = sum_cells(tally.additions)
             self._statements.save(connection, sums, sorted(fresh.values()))
-            beside(connection, outcomes)
+            if beside is not None:
+                beside(connection, outcomes)
         return outcomes
 
     def _registry_at(self, version: int, connection: Connection) -> Registry:

@@ -22,15 +22,6 @@ from rappor_core.text import counted
 Answer = Receipt | CollectorError
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Bounds of the queue. max_queued_bytes: of batches that wait. max_group: reports in one
-    commit."""
-
-    max_queued_bytes: int
-    max_group: int
-
-
 @dataclass(slots=True)
 class _Waiting:
     submission: Submission
@@ -38,28 +29,33 @@ class _Waiting:
 
 
 class CommitQueue:
-    """Hands batches to `write` in groups, on a thread of its own.
-
-    on_commit: called with (seconds, failed) after each group.
-    on_crash: called with an error that is not of ours; the group is answered with it.
-    """
+    """Hands batches to `write` in groups, on a thread of its own."""
 
     keeps_bodies = False  # what is counted is the decoded batch
 
     def __init__(
         self,
         write: Callable[[Sequence[Submission]], list[Outcome]],
-        bounds: Bounds,
         *,
+        max_queued_bytes: int,
+        max_group: int,
         on_commit: Callable[[float, bool], None],
         on_crash: Callable[[Exception], None],
     ) -> None:
-        self._write = write
-        self._bounds = bounds
+        """Write nothing yet.
+
+        Args:
+            write: Counts a group of batches.
+            max_queued_bytes: Of batches that wait.
+            max_group: Reports in one commit.
+            on_commit: Called with (seconds, failed) after each group.
+            on_crash: Called with an error that is not of ours; the group is answered with it.
+        """
+        self._write, self._max_group = write, max_group
         self._on_commit = on_commit
         self._on_crash = on_crash
         self._queue: deque[_Waiting] = deque()
-        self._backlog = Backlog(bounds.max_queued_bytes)
+        self._backlog = Backlog(max_queued_bytes)
         self._failing = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
@@ -130,7 +126,7 @@ class CommitQueue:
             size = 0
             while self._queue:
                 reports = self._queue[0].submission.batch.num_reports
-                if group and size + reports > self._bounds.max_group:
+                if group and size + reports > self._max_group:
                     break
                 group.append(self._queue.popleft())
                 size += reports

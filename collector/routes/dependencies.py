@@ -16,7 +16,7 @@ from collector.broker.broker_queue import BrokerQueue
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock
-from collector.domain.commit_queue import Bounds, CommitQueue
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
 from collector.errors import NotFoundError, RequestError, SettingsError
@@ -71,8 +71,13 @@ class AppComponents:
         writer = ReportWriter(
             self.writing, judge, clock, settings.clock_skew, settings.max_batch_reports
         )
-        bounds = Bounds(settings.max_queued_bytes, settings.max_group_reports)
-        queue = CommitQueue(writer.write, bounds, on_commit=on_commit, on_crash=log.crash)
+        queue = CommitQueue(
+            writer.write,
+            max_queued_bytes=settings.max_queued_bytes,
+            max_group=settings.max_group_reports,
+            on_commit=on_commit,
+            on_crash=log.crash,
+        )
         read, write = (partial(act, self.writing) for act in (try_to_read, try_to_write))
         return queue, Readiness(read, write, lambda: queue.is_failing or self.writing.is_failing)
 

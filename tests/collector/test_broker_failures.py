@@ -15,7 +15,7 @@ from collector.broker import consumer, serving
 from collector.broker.client import make_consumer, make_producer, partitions_of
 from collector.broker.counting import UnreadableError, decode_message
 from collector.broker.serving import make_one
-from collector.domain.commit_queue import Bounds, CommitQueue
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.report_validation import Day
 from collector.domain.submission import Content, read_submission
 from collector.errors import SettingsError, StorageError
@@ -44,8 +44,8 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
         assert may_write.wait(10)
         return writer.write(submissions)
 
-    bounds = Bounds(1 << 20, 100)
-    queue = CommitQueue(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
+    bounds = {"max_queued_bytes": 1 << 20, "max_group": 100}
+    queue = CommitQueue(write, **bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
     queue.start()
 
     def made() -> Any:
