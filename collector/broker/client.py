@@ -115,6 +115,12 @@ def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
     return low, high
 
 
+def ends_of_all(client: Any, topic: str) -> dict[int, int]:
+    """For each partition, the offset after the last message. Raises StorageError or
+    SettingsError."""
+    return {one: ends_of(client, topic, one)[1] for one in partitions_of(client, topic)}
+
+
 def reason_of(error: Exception) -> str:
     """The library's error in a few words."""
     cause = error.args[0] if error.args else error

@@ -8,10 +8,9 @@ from contextlib import closing, contextmanager
 from threading import Event
 from typing import Any
 
-from collector.broker.client import make_consumer, partitions_of
-from collector.broker.consumer import Consumer
+from collector.broker.client import ends_of_all, make_consumer, partitions_of
+from collector.broker.consumer import Consumer, Watermark
 from collector.broker.counting import CountedMessages, MessageCounter
-from collector.broker.watermark import Watermark, ends_of_all
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, today, utc_now
 from collector.domain.report_validation import ReportJudge

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from collector.domain.registry import RegisteredSeries, Registry, load_registry
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
 from collector.store.batches import forget_batches
-from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
+from collector.store.blocks import delete_unserved, first_day, first_days, fold_day
 from collector.store.broker import ignore_before, read_state
 from collector.store.counters import reports_by_day
 from collector.store.database import CollectorDatabase
@@ -172,14 +172,14 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
     started, folded = perf_counter(), 0
     while waiting:
         entry = waiting[-1]
+        metric = entry.metric
         day = first_day(connection, entry.series_id)
         if day is None or day > entry.closed_through:
             waiting.pop()
             continue
-        floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
         try:
             with connection.begin_nested():
-                fold_day(connection, entry.series_id, day, floors)
+                fold_day(connection, entry.series_id, day, metric.min_reports, metric.cohort_floor)
         except DamagedBlocksError:  # `find_damaged` tells of it, and no other series waits for it
             waiting.pop()
             continue

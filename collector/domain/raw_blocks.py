@@ -23,11 +23,11 @@ from collector.store.blocks import (
     BlockRow,
     Doubt,
     count_strays,
+    counts_by_cohort,
     damages,
     read_rows,
     sum_blocks,
 )
-from collector.store.counters import counts
 from collector.store.database import CollectorDatabase
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of
@@ -211,18 +211,13 @@ class RawBlocks:
 
 
 def _raw_block(connection: Connection, entry: RegisteredSeries, block: BlockRow) -> RawBlock:
-    num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
+    params = entry.metric.params
     sums = sum_blocks(connection, [block.id])
     if sum(one.num_reports for one in sums.values()) != block.num_reports:
         raise DamagedBlocksError(
             "its row and its counters are not of as many reports; restore a backup"
         )
-    none = (0,) * num_bits
-    return RawBlock(
-        metric=entry.metric,
-        series_id=entry.series_id,
-        days=(block.first_day, block.last_day),
-        num_raw=count_raw(connection, entry.series_id, block.first_day, block.last_day),
-        reports_per_cohort=tuple(int(sums[c].num_reports) if c in sums else 0 for c in cohorts),
-        bit_counts=tuple(counts(sums[c].lanes, num_bits) if c in sums else none for c in cohorts),
-    )
+    days = block.first_day, block.last_day
+    num_raw = count_raw(connection, entry.series_id, *days)
+    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
+    return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)

@@ -19,6 +19,7 @@ from collector.errors import (
     SenderShownError,
     UnsupportedMediaError,
 )
+from collector.request_body import receive_body
 from collector.routes.dependencies import AppComponents
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
 from rappor_core.errors import EncapsulationError, UnknownKeyError
@@ -38,7 +39,7 @@ from rappor_core.ohttp.encapsulation import (
     key_id_of,
 )
 from rappor_server.problems import Problems
-from rappor_server.request_bounds import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds
 
 PASSED = frozenset(  # headers that a relay may pass on: what the exchange itself needs
     {b"accept", b"connection", b"content-length", b"content-type", b"host"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from collector.broker.consumer import GRACE
 from collector.broker.counting import BrokerMessage
-from collector.broker.watermark import GRACE
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
 from collector.domain.submission import Content, decode_batch_json, read_submission
