@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from importlib import import_module
 from typing import Any, cast
 
@@ -108,7 +108,7 @@ async def _no_relay(scope: Scope, receive: Receive, send: Send) -> None:
     await problem(404, "not-found", text)(scope, receive, send)
 
 
-def prepare_database(settings: Settings, clock: Clock | None = None) -> tuple[str, ...]:
+def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str]:
     """Create the tables in an empty database, check any other, and declare the metrics of the
     settings' file.
 
@@ -117,17 +117,13 @@ def prepare_database(settings: Settings, clock: Clock | None = None) -> tuple[st
     Raises SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError.
     """
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
-    database = open_database(settings, 1)
-    try:
+    with closing(open_database(settings, 1)) as database:
         check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
-        if metrics is not None:
-            collector = Collector(database, clock=clock)
-            push = collector.push_metrics(metrics.metrics.values(), COMMAND_LINE)
-            return push.still_retired
-        return ()
-    finally:
-        database.close()
+        if metrics is None:
+            return []
+        collector = Collector(database, clock=clock)
+        return collector.push_metrics(metrics.metrics.values(), COMMAND_LINE).still_retired
 
 
 def _start(parts: AppComponents) -> None:

@@ -48,12 +48,8 @@ def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
             line += len(rows)
     if not counts.reports_per_cohort.any():
         raise ArchiveError(f"{path}: no reports")
-    return Aggregate(
-        metric=metric,
-        params=params,
-        reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
-        bit_counts=tuple(map(tuple, counts.bit_counts.tolist())),
-    )
+    reports_per_cohort, bit_counts = counts.as_tuples()
+    return Aggregate(metric, params, reports_per_cohort, bit_counts)
 
 
 def _parse(

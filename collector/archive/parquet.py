@@ -59,12 +59,11 @@ def write_reports(
     report_bytes: int,
     reports: Iterable[tuple[int, Bytes]],
     random_bytes: RandomBytes = os.urandom,
-) -> int:
+) -> None:
     """Write (cohort, reports) pieces, in the order of their cohorts, each shuffled.
 
     file: open to write.  reports: (n, report_bytes) each; the pieces of one cohort are one
-    population, of which a row group's share is shuffled as a whole.  Returns the number of rows of
-    a full row group.
+    population, of which a row group's share is shuffled as a whole.
     """
     schema = pa.schema(
         [
@@ -85,7 +84,6 @@ def write_reports(
             order = _shuffled_within(cohorts, random_bytes)
             table = pa.table([pa.array(cohorts), _binary(rows[order])], schema=schema)
             writer.write_table(table, row_group_size=size)
-    return size
 
 
 def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
@@ -38,7 +38,6 @@ from rappor_core.strict_json import parse_strict_json
 
 VERSION = 2
 ENTRIES, REPORTS = "entries", "reports"
-_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +93,6 @@ def metric_folder(metric: str) -> str:
 def entry_name(metric: str, params_id: str, first_day: str) -> str:
     """The name of an entry."""
     return f"{ENTRIES}/{folder_of(metric, params_id)}/{first_day}.json"
-
-
-def week_of(day: date) -> str:
-    """The ISO week of a day, as `2026-W47`."""
-    year, week, _ = day.isocalendar()
-    return f"{year}-W{week:02}"
 
 
 def digest_of(reports_per_cohort: Counts, bit_counts: Counts) -> str:
@@ -172,6 +165,10 @@ class PartCounts:
         """The digest that an entry keeps of them."""
         return digest_of(self.reports_per_cohort, self.bit_counts)
 
+    def as_tuples(self) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+        """Reports per cohort and bit counts, as an `Aggregate` has them."""
+        return tuple(self.reports_per_cohort.tolist()), tuple(map(tuple, self.bit_counts.tolist()))
+
     def plus(self, other: PartCounts) -> PartCounts:
         """The sum of two counts."""
         return PartCounts(
@@ -216,14 +213,14 @@ def write_part(
         FileExistsError: another writer was first. Nothing is left behind by a failure; a kill
             leaves a file that no entry names, which counts nowhere.
     """
-    folder = f"{folder_of(metric.name, metric.params_id)}/week={week_of(days[1])}"
+    folder = f"{folder_of(metric.name, metric.params_id)}/week={days[1]:%G-W%V}"
     name = f"{REPORTS}/{folder}/{days[0]}_{days[1]}-{token_hex(8)}.parquet"
     width = metric.params.report_bytes
     with store.writing(name) as file:
         write_reports(file, width, reports)
     try:
         digest, num_bytes = _digest_of_file(store, name)
-        counts = _read_back(store, name, metric.params)
+        counts = count_groups(store, name, metric.params)
         check(counts)
         entry = ArchivedPart(
             metric=metric.name,
@@ -253,7 +250,7 @@ def verify_part(store: Store, entry: ArchivedPart) -> None:
         raise ArchiveDamagedError(
             f"{entry.file}: its bytes are not those of which the manifest tells"
         )
-    check_digest(entry, _read_back(store, entry.file, entry.params))
+    check_digest(entry, count_groups(store, entry.file, entry.params))
 
 
 def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
@@ -267,18 +264,20 @@ def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
 
 def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
     """SHA-256 of a file as the store has it, and its length in bytes."""
-    digest, num_bytes = sha256(), 0
     with open_part(store, name) as file:
-        while piece := file.read(_READ_BYTES):
-            digest.update(piece)
-            num_bytes += len(piece)
-    return digest.hexdigest(), num_bytes
+        digest = file_digest(file, "sha256")  # type: ignore[arg-type]  # it has `readinto`
+        return digest.hexdigest(), file.tell()
 
 
-def _read_back(store: Store, name: str, params: RapporParams) -> PartCounts:
-    """The sums of a whole file. Raises ArchiveDamagedError."""
+def count_groups(
+    store: Store, name: str, params: RapporParams, first: int = 0, last: int | None = None
+) -> PartCounts:
+    """Sum the row groups of a file from `first` to before `last`. Raises ArchiveDamagedError."""
     counts = PartCounts.zero(params)
     with open_part(store, name) as file, reading(file, name) as opened:
-        for group in range(opened.num_row_groups):
+        there = opened.num_row_groups
+        if last is not None and there < last:
+            raise ArchiveDamagedError(f"{name}: {there} row groups, and {last} are expected")
+        for group in range(first, there if last is None else last):
             counts.add_rows(*read_group(opened, group))
     return counts

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
-from collector.archive.parquet import open_part, read_group, reading
 from collector.archive.parts import (
     ArchivedPart,
     PartCounts,
     check_digest,
+    count_groups,
     metric_folder,
     read_entries,
     read_entry,
 )
-from collector.archive.store import ArchiveDamagedError, NotArchivedError, Store, open_store
+from collector.archive.store import NotArchivedError, Store, open_store
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 
@@ -100,6 +100,7 @@ def aggregate(
     """
     tasks = [task for entry in entries for task in _tasks(entry, archive, task_reports)]
     counts = _reduced(entries, tasks, run(tasks), advance)
+    reports_per_cohort, bit_counts = counts.as_tuples()
     newest = entries[-1]
     whole = Aggregate(
         metric=newest.metric,
@@ -108,8 +109,8 @@ def aggregate(
         definition=Metric.from_dict(newest.definition).to_dict(),
         first_day=date.fromisoformat(entries[0].first_day),
         last_day=date.fromisoformat(newest.last_day),
-        reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
-        bit_counts=tuple(map(tuple, counts.bit_counts.tolist())),
+        reports_per_cohort=reports_per_cohort,
+        bit_counts=bit_counts,
     )
     if cohorts is None:
         return whole
@@ -120,15 +121,7 @@ def count_part(task: SpanTask) -> PartCounts:
     """Sum the reports of a task. Raises ArchiveDamagedError."""
     store = open_store(task.archive)
     entry = read_entry(store, task.part)
-    counts = PartCounts.zero(entry.params)
-    with open_part(store, entry.file) as file, reading(file, entry.file) as opened:
-        if opened.num_row_groups < task.last:
-            raise ArchiveDamagedError(
-                f"{entry.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
-            )
-        for group in range(task.first, task.last):
-            counts.add_rows(*read_group(opened, group))
-    return counts
+    return count_groups(store, entry.file, entry.params, task.first, task.last)
 
 
 def _tasks(entry: ArchivedPart, archive: str, task_reports: int) -> Iterator[SpanTask]:

@@ -229,14 +229,14 @@ class Collector:
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
         """Accept no more reports of a metric or of one of its versions."""
         with self.database.change() as connection:
-            retired = changes.retire_metric(connection, name, params_id)
+            retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 
     def pause_metric(self, name: str, actor: str, *, paused: bool) -> list[str]:
         """Accept no reports of a metric for now, or accept them again."""
         with self.database.change() as connection:
-            found = changes.pause_metric(connection, name, paused=paused)
+            found = changes.change_state(connection, "pause", name, paused=paused)
             act = "pause" if paused else "resume"
             self._note(connection, actor, act, metric=name, params_ids=found)
         return found
