@@ -18,7 +18,7 @@ from collector.chores import do_chores, keep_house
 from collector.domain.clock import Clock, GuardedClock
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.problems import RULES
-from collector.routes import admin, aggregates, reports
+from collector.routes import admin, reports
 from collector.routes.dependencies import AppComponents, open_database
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
@@ -81,7 +81,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
         redirect_slashes=False,  # to an address made of the Host that the client sent, without TLS
     )
     app.state.parts = parts
-    for routes in (reports, admin, aggregates):
+    for routes in (reports, admin):
         app.include_router(routes.router)
     problems.add_handlers(app)
     posts: dict[str, ASGIApp] = {

@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -246,21 +246,17 @@ class Database:
         self._name = "of the user" + host if name is None else f"{name!r}{host}"
         self.is_failing = False  # whether a write was refused since the last trial write
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """A transaction that reads one consistent view of the tables."""
         level: Any = {"isolation_level": "REPEATABLE READ"} if self.is_postgresql else {}
-        with self._transaction(**level) as connection:
-            yield connection
+        return self._transaction(**level)
 
-    @contextmanager
-    def change(self) -> Iterator[Connection]:
+    def change(self) -> AbstractContextManager[Connection]:
         """A transaction that writes; on SQLite it holds the one write lock from its start.
 
         Raises StorageError where its commit would not last.
         """
-        with self.locked() as connection:
-            yield connection
+        return self.locked()
 
     @contextmanager
     def locked(self, *locks: str) -> Iterator[Connection]:

@@ -19,7 +19,7 @@ from collector.broker.client import load_library, make_producer, partitions_of, 
 from collector.broker.counting import encode_message
 from collector.domain.batch_writer import Receipt, receipt_of, too_large
 from collector.domain.clock import latest_day, today
-from collector.domain.commit_queue import Backlog, answer_on_loop
+from collector.domain.commit_queue import Backlog, deliver
 from collector.domain.operations import Collector
 from collector.domain.registry import Registry
 from collector.domain.report_validation import Day, ReportJudge, Tally
@@ -46,7 +46,7 @@ _LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones ne
 class _Waiting:
     """future: of the request.  size: bytes of the message.  error: why it was not stored."""
 
-    future: asyncio.Future[None]
+    future: asyncio.Future[CollectorError | None]
     reports: int
     size: int
     started: float
@@ -86,7 +86,7 @@ class BrokerQueue:
         self._producer: Any = None
         self._lock = threading.Lock()
         self._backlog = Backlog(settings.max_queued_bytes)
-        self._failing = self._broken = False
+        self.is_failing = self._broken = False  # whether the last batch was not stored
         self._done: list[_Waiting] = []
         self._library: Any = None
         self._thread = threading.Thread(target=self._run, name="broker-producer", daemon=True)
@@ -97,11 +97,6 @@ class BrokerQueue:
     def queued_reports(self) -> int:
         """Number of reports that wait for the broker now."""
         return self._backlog.reports
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the broker did not store the last batch."""
-        return self._failing
 
     def check(self) -> None:
         """Raises StorageError where the broker does not answer, or has the topic no more."""
@@ -174,7 +169,7 @@ class BrokerQueue:
         return receipt_of(submission.batch, verdict)
 
     async def _store(self, value: bytes, reports: int, received: Day) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CollectorError | None] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(future, reports, len(value), perf_counter())
         with self._lock:  # in which no producer takes the place of another
             self._backlog.take(reports, waiting.size)
@@ -188,7 +183,8 @@ class BrokerQueue:
             except (BufferError, self._library.KafkaException) as error:
                 self._backlog.give(reports, waiting.size)
                 raise self._refusal(error) from error
-        await future
+        if (failure := await future) is not None:
+            raise failure
 
     def _refusal(self, error: Exception) -> CollectorError:
         """What is answered where the library did not take, or the broker did not store, a batch."""
@@ -218,16 +214,16 @@ class BrokerQueue:
                 self._answer()
             except Exception as error:  # a defect of ours must not leave requests waiting for ever
                 self._log.crash(error)
-                self._broken = self._failing = True
+                self._broken = self.is_failing = True
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
         """Tell all requests of which the broker has told something, at once."""
         done, self._done = self._done, []
         if done:
-            self._failing = isinstance(done[-1].error, StorageError)  # known before they ask
-            answer_on_loop(done[0].future.get_loop(), _deliver, done)
-            self._on_commit(perf_counter() - min(one.started for one in done), self._failing)
+            self.is_failing = isinstance(done[-1].error, StorageError)  # known before they ask
+            deliver([(one.future, one.error) for one in done])
+            self._on_commit(perf_counter() - min(one.started for one in done), self.is_failing)
 
     def _replace_producer(self) -> None:
         """Begin anew after an error from which the library does not recover.
@@ -246,13 +242,3 @@ class BrokerQueue:
         producer.purge()
         producer.flush(_POLL_SECONDS)
         self._answer()
-
-
-def _deliver(done: list[_Waiting]) -> None:
-    for waiting in done:
-        if waiting.future.done():  # its request was given up
-            continue
-        if waiting.error is None:
-            waiting.future.set_result(None)
-        else:
-            waiting.future.set_exception(waiting.error)

@@ -75,10 +75,9 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
         else:
             span = served.setdefault(block.series_id, {"first_day": _iso(block.first_day)})
             span["last_day"] = _iso(block.last_day)
-    growing: defaultdict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
-    for one in find_growth(connection, registry):
-        told = {"day": one.day, "reports": one.reports, "usual": one.usual}
-        growing[one.metric, one.params_id].append(told)
+    growing: defaultdict[int, list[dict[str, object]]] = defaultdict(list)
+    for entry, day, reports, usual in find_growth(connection, registry):
+        growing[entry.series_id].append({"day": day, "reports": reports, "usual": usual})
     return [
         {
             "name": entry.metric.name,
@@ -88,7 +87,7 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
             "closed_through": _iso(entry.closed_through),
             "served": served.get(entry.series_id),
             "waiting": waiting.get(entry.series_id),
-            "growing": growing[entry.metric.name, entry.params_id],
+            "growing": growing[entry.series_id],
             "definition": entry.metric.to_dict(),
         }
         for entry in registry

@@ -114,7 +114,9 @@ class ReportWriter:
                     continue
                 verdict = self._judge.judge(one.batch, registry, one.received or now, tally)
                 if verdict.accepted:
-                    fresh[hashed] = _row(hashed, digest, one, verdict)
+                    results = encode_results(verdict.results)
+                    num_reports = one.batch.num_reports
+                    fresh[hashed] = BatchRow(hashed, digest, verdict.expires, num_reports, results)
                 outcomes.append(receipt_of(one.batch, verdict))
             keep_raw(connection, tally.raw)
             sums = sum_cells(tally.additions)
@@ -135,20 +137,9 @@ def _key(one: Submission) -> tuple[bytes, bytes]:
     return hash_of_id(batch_id), keyed_digest(batch_id, one.digest)
 
 
-def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> BatchRow:
-    results = encode_results(verdict.results)
-    return BatchRow(hashed, digest, verdict.expires, one.batch.num_reports, results)
-
-
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
     """The receipt of a batch that was not counted before, by the verdict on its reports."""
-    return Receipt(
-        batch_id=batch.batch_id,
-        duplicate=False,
-        results=verdict.results,
-        accepted=verdict.accepted,
-        implausible=verdict.implausible,
-    )
+    return Receipt(batch.batch_id, False, verdict.results, verdict.accepted, verdict.implausible)
 
 
 def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:

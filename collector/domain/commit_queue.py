@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeVar
+from typing import Any
 
 from collector.domain.batch_writer import Outcome, Receipt
 from collector.domain.submission import Submission
@@ -56,7 +56,7 @@ class CommitQueue:
         self._on_crash = on_crash
         self._queue: deque[_Waiting] = deque()
         self._backlog = Backlog(max_queued_bytes)
-        self._failing = False
+        self.is_failing = False  # whether the last group could not be written
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
 
@@ -64,11 +64,6 @@ class CommitQueue:
     def queued_reports(self) -> int:
         """Number of reports that wait for a commit now."""
         return self._backlog.reports
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last group could not be written."""
-        return self._failing
 
     def start(self) -> None:
         """Start the writing thread."""
@@ -114,8 +109,8 @@ class CommitQueue:
 
     def _run(self) -> None:
         while group := self._take():
-            pairs = list(zip(group, self._answers(group), strict=True))
-            answer_on_loop(group[0].future.get_loop(), _deliver, pairs)
+            futures = [waiting.future for waiting in group]
+            deliver(list(zip(futures, self._answers(group), strict=True)))
 
     def _take(self) -> list[_Waiting]:
         """What has queued, up to the bound of a group; empty when it is time to end."""
@@ -143,18 +138,9 @@ class CommitQueue:
         except Exception as error:  # a defect of ours must not leave requests waiting for ever
             self._on_crash(error)
             answers = [StorageError("the writer failed; send again later")] * len(group)
-        self._failing = isinstance(answers[0], StorageError)
-        self._on_commit(perf_counter() - started, self._failing)
+        self.is_failing = isinstance(answers[0], StorageError)
+        self._on_commit(perf_counter() - started, self.is_failing)
         return answers
-
-
-def _deliver(pairs: list[tuple[_Waiting, Answer]]) -> None:
-    for waiting, answer in pairs:
-        if not waiting.future.done():
-            waiting.future.set_result(answer)
-
-
-Answered = TypeVar("Answered")
 
 
 class Backlog:
@@ -181,12 +167,17 @@ class Backlog:
         self._bytes -= size
 
 
-def answer_on_loop(
-    loop: asyncio.AbstractEventLoop, act: Callable[[Answered], None], answered: Answered
-) -> None:
+def deliver(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
     """Answer requests on the event loop that waits for them; do nothing if it is closed."""
+    loop = answers[0][0].get_loop()
     try:
-        loop.call_soon_threadsafe(act, answered)
+        loop.call_soon_threadsafe(_set_results, answers)
     except RuntimeError:
         if not loop.is_closed():
             raise
+
+
+def _set_results(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
+    for future, answer in answers:
+        if not future.done():  # its request was given up
+            future.set_result(answer)

@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import Registry
+from collector.domain.registry import RegisteredSeries, Registry
 from collector.store.blocks import BlockRow, load_possible
 from collector.store.counters import reports_by_day
 from rappor_core.calendar import date_of
@@ -26,12 +27,10 @@ _DAYS_ALIKE = {"day": HISTORY_DAYS, "week": HISTORY_DAYS, "month": 2 * HISTORY_D
 _MAD_OF_NORMAL = 1.4826  # standard deviation over median absolute deviation
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(NamedTuple):
     """A day with far more reports than usual. usual: the median of the days before it."""
 
-    metric: str
-    params_id: str
+    entry: RegisteredSeries
     day: str
     reports: int
     usual: int
@@ -97,7 +96,6 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
         entry, days = registry.by_id[series_id], by_series[series_id]
         limit = days.limit(day, entry.metric.period)
         if limit is not None and reports > max(limit, entry.metric.min_reports - 1):
-            name, when = entry.metric.name, date_of(day).isoformat()
-            found.append(Growth(name, entry.params_id, when, reports, days.middle(day)))
+            found.append(Growth(entry, date_of(day).isoformat(), reports, days.middle(day)))
         days.usual[day] = days.most[day] = reports
     return found

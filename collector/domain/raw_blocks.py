@@ -67,28 +67,15 @@ class RawBlock:
         return date_of(self.days[1]) if self.days != _NO_DAYS else None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiringDay:
-    """A day whose raw reports are still in the database, and soon deleted. last: their last day."""
-
-    metric: str
-    params_id: str
-    day: str
-    last: str
-
-
-def find_expiring(connection: Connection, registry: Registry, now: int) -> list[ExpiringDay]:
+def find_expiring(
+    connection: Connection, registry: Registry, now: int
+) -> list[tuple[RegisteredSeries, int]]:
     """The days whose raw reports are deleted within `SOON` days, so that an export is due.
 
     now: the clock's day.
     """
     return [
-        ExpiringDay(
-            entry.metric.name,
-            entry.params_id,
-            date_of(day).isoformat(),
-            date_of(day + entry.metric.keep_raw_days).isoformat(),
-        )
+        (entry, day)
         for entry in registry
         if entry.metric.keep_raw_days
         for day in raw_days(connection, entry.series_id, now - entry.metric.keep_raw_days + SOON)
@@ -96,8 +83,8 @@ def find_expiring(connection: Connection, registry: Registry, now: int) -> list[
     ]
 
 
-def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, str, str]]:
-    """The metrics with a block that is damaged: name, params_id, and why."""
+def find_damaged(connection: Connection, registry: Registry) -> list[tuple[RegisteredSeries, str]]:
+    """The series with a block that is damaged, and why."""
     by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
     for row in read_rows(connection):
         by_series[row.series_id].append(row)
@@ -105,7 +92,7 @@ def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, 
     for entry in registry:
         doubt = next(filter(None, damages(by_series[entry.series_id])), None)
         if doubt is not None:
-            found.append((entry.metric.name, entry.params_id, doubt.reason))
+            found.append((entry, doubt.reason))
     return found
 
 

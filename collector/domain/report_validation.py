@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from collector.domain.registry import RegisteredSeries, Registry
 from collector.store.counters import Place
+from collector.store.raw import RawRow
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.report import GroupedBatch, ReportGroup
 
@@ -79,7 +79,7 @@ class Tally:
     additions: defaultdict[Place, Cells] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    raw: list[dict[str, Any]] = field(default_factory=list)
+    raw: list[RawRow] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -146,8 +146,11 @@ class ReportJudge:
             verdict.accepted += accepted
             verdict.expires = max(verdict.expires, place[1] + entry.metric.accept_days)
         if entry.metric.keep_raw_days:
-            kept = (row for row, refusal in zip(group.rows, results, strict=True) if not refusal)
-            tally.raw += [self._raw_row(place, *row) for row in kept]
+            tally.raw += [
+                (*place, cohort, self._random_bytes(8), bits)
+                for (cohort, bits), refusal in zip(group.rows, results, strict=True)
+                if not refusal
+            ]
         return results
 
     def _refuse_row(
@@ -170,16 +173,6 @@ class ReportJudge:
             f"{weights.highest}"
         )
         return Refusal(Reason.IMPLAUSIBLE_WEIGHT, detail)
-
-    def _raw_row(self, place: Place, cohort: int, bits: bytes) -> dict[str, Any]:
-        mark = self._random_bytes(8)
-        return {
-            "series_id": place[0],
-            "day": place[1],
-            "cohort": cohort,
-            "mark": mark,
-            "bits": bits,
-        }
 
 
 def _refuse_group(
@@ -209,15 +202,10 @@ def _refuse_group(
             f"needs {entry.report_bytes}"
         )
         return Refusal(Reason.WRONG_LENGTH, detail)
-    return _refuse_day(group, entry, day)
-
-
-def _refuse_day(group: ReportGroup, entry: RegisteredSeries, day: Day) -> Refusal | None:
-    stated = day_of(group.day)
     closed = max(entry.closed_through, closed_by_time(entry, day.today))
-    if stated <= closed:
-        first = date_of(closed + 1)
-        return Refusal(Reason.DAY_CLOSED, f"day {group.day} is closed; days from {first} are open")
+    if day_of(group.day) <= closed:
+        detail = f"day {group.day} is closed; days from {date_of(closed + 1)} are open"
+        return Refusal(Reason.DAY_CLOSED, detail)
     return None
 
 

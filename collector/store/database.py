@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -58,34 +58,27 @@ class CollectorDatabase(database.Database):
     def __init__(self, engine: Engine, *, max_seconds: float = 120.0) -> None:
         super().__init__(engine, COLLECTOR, max_seconds=max_seconds)
 
-    @contextmanager
-    def add(self) -> Iterator[Connection]:
+    def add(self) -> AbstractContextManager[Connection]:
         """A transaction that adds rows: many at once on PostgreSQL.
 
-        Who adds reports takes the gate in it first (`store.group`), never to be beside `change`.
+        Who adds reports takes the gate in it first (`store.group_commit`), never to be beside
+        `change`.
         """
-        with self._transaction(writes=True) as connection:
-            yield connection
+        return self._transaction(writes=True)
 
-    @contextmanager
-    def change(self) -> Iterator[Connection]:
+    def change(self) -> AbstractContextManager[Connection]:
         """A transaction that closes days or changes metrics and keys: alone."""
-        with self.locked(f"pg_advisory_xact_lock({GATE_LOCK})") as connection:
-            yield connection
+        return self.locked(f"pg_advisory_xact_lock({GATE_LOCK})")
 
-    @contextmanager
-    def fold(self) -> Iterator[Connection]:
+    def fold(self) -> AbstractContextManager[Connection]:
         """A transaction that moves counters of closed days: one at a time, beside who adds.
 
         Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
         the database has more than one writer.
         """
-        locks = (
-            f"pg_advisory_xact_lock({FOLD_LOCK})",
-            f"pg_advisory_xact_lock_shared({GATE_LOCK})",
+        return self.locked(
+            f"pg_advisory_xact_lock({FOLD_LOCK})", f"pg_advisory_xact_lock_shared({GATE_LOCK})"
         )
-        with self.locked(*locks) as connection:
-            yield connection
 
 
 def try_to_read(database: CollectorDatabase) -> None:

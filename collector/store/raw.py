@@ -10,13 +10,17 @@ from collector.errors import StorageError
 from collector.store.models import raw_reports
 
 Key = tuple[int, int, bytes]  # day, cohort, random mark, which keeps equal reports apart
+RawRow = tuple[int, int, int, bytes, bytes]  # as the columns: series, day, cohort, mark, bits
 FIRST: Key = (-1, -1, b"")
 
 
-def keep_raw(connection: Connection, rows: list[dict[str, Any]]) -> None:
+def keep_raw(connection: Connection, rows: list[RawRow]) -> None:
     """Insert raw reports, in the order of their random marks."""
     if rows:
-        connection.execute(insert(raw_reports), sorted(rows, key=lambda row: row["mark"]))
+        names = [column.name for column in raw_reports.columns]
+        ordered = sorted(rows, key=lambda row: row[3])
+        values = [dict(zip(names, row, strict=True)) for row in ordered]
+        connection.execute(insert(raw_reports), values)
 
 
 def delete_raw(connection: Connection, series_id: int, before: int) -> int:

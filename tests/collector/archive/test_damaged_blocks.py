@@ -123,7 +123,7 @@ def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, stat
     assert {one["name"] for one in bench.collector.list_metrics()} == {"kept", "other"}
     with bench.database.read() as connection:
         found = find_damaged(connection, bench.collector.registry())
-    assert [name for name, _, _ in found] == ["kept"]
+    assert [entry.metric.name for entry, _ in found] == ["kept"]
 
 
 def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
