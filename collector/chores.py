@@ -32,7 +32,6 @@ def do_chores(parts: AppComponents) -> Closed | None:
     parts.telemetry.waiting_days.set(parts.collector.waiting_days())
     parts.telemetry.clock_suspect.set(parts.collector.is_clock_suspect)
     _show_broker(parts)
-    _show_relay_keys(parts)
     return closed
 
 
@@ -43,14 +42,6 @@ def _show_broker(parts: AppComponents) -> None:
         if state is not None:
             parts.telemetry.refused_late.set(state.refused)
             parts.telemetry.messages_skipped.set(count_skipped(connection))
-
-
-def _show_relay_keys(parts: AppComponents) -> None:
-    """How old the keys of devices behind a relay are, in days."""
-    today = date_of(parts.collector.today)
-    for row in parts.relay_keys.rows if parts.relay_keys else ():
-        if row.private is not None:
-            parts.telemetry.ohttp_key_age.labels(str(row.key_id)).set((today - row.created).days)
 
 
 class Notices:
@@ -82,6 +73,7 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
     """Close the days whose time is over, and look for what an operator should know."""
     notices, next_look = Notices(log), 0.0
     _notice_clock(parts, notices)
+    _notice_relay_keys(parts, notices)
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
@@ -126,11 +118,15 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
-    """Log that the newest key of devices behind a relay is old, or that the keys are unreadable."""
+    """Show how old the keys of devices behind a relay are, in days; log that the newest one is
+    old, or that the keys are unreadable."""
     if parts.relay_keys is None:
         return
-    now = date_of(today(parts.collector.clock))
-    newest = max((row.created for row in parts.relay_keys.rows if row.private), default=now)
+    now, gauge = date_of(today(parts.collector.clock)), parts.telemetry.ohttp_key_age
+    valid = [row for row in parts.relay_keys.rows if row.private]
+    for row in valid:
+        gauge.labels(str(row.key_id)).set((now - row.created).days)
+    newest = max((row.created for row in valid), default=now)
     age = (now - newest).days
     if age > parts.settings.ohttp_max_age_days:
         way_out = "rappor ohttp-keys create, and ship it"

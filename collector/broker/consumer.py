@@ -20,9 +20,8 @@ from collector.errors import PositionError, SettingsError, StorageError
 from collector.store.broker import (
     Move,
     Skipped,
-    all_counted_before,
+    count_before,
     move,
-    not_counted_from,
     note_skipped,
     positions,
     read_state,
@@ -85,14 +84,14 @@ class Watermark:
             if state.counted_before > now:
                 self._aim = None
                 with self._database.add() as connection:
-                    not_counted_from(connection, now)
+                    count_before(connection, now, back=True)
             self._done = day
             return
         if self._aim is None or self._aim[0] != day:
             self._aim = day, ends_of_all(client, self._topic)
         if all(stored.get(one, 0) >= end for one, end in self._aim[1].items()):
             with self._database.add() as connection:
-                all_counted_before(connection, day)
+                count_before(connection, day)
             self._done = day
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from collector.domain import access, aggregates, closing, export
 from collector.domain import metric_changes as changes
@@ -18,13 +18,7 @@ from collector.domain.clock import Clock, GuardedClock, today
 from collector.domain.raw_blocks import RawBlocks
 from collector.domain.registry import Registry, load_registry
 from collector.errors import CollectorError, NotServedError
-from collector.store.access import (
-    CollectorAuditRow,
-    CollectorKeyRow,
-    load_keys,
-    read_audit,
-    write_audit,
-)
+from collector.store.access import CollectorAuditRow, load_keys, read_audit, write_audit
 from collector.store.blocks import count_unserved, load_possible
 from collector.store.database import CollectorDatabase
 from collector.store.registry import read_last_day, save_last_day
@@ -256,7 +250,7 @@ class Collector:
             access.revoke(connection, key_id, today)
             self._note(connection, actor, "revoke-key", key=key_id)
 
-    def list_keys(self) -> list[CollectorKeyRow]:
+    def list_keys(self) -> Sequence[Row[Any]]:
         """List all keys, without their secrets."""
         with self.database.read() as connection:
             return load_keys(connection)

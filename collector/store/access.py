@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from collector.store.models import audit, keys
-
-
-@dataclass(frozen=True, slots=True)
-class CollectorKeyRow:
-    """A stored key, without its secret. `created`, `revoked`: days; `secret_hash`: SHA-256."""
-
-    key_id: str
-    scope: str
-    label: str
-    secret_hash: bytes
-    created: int
-    revoked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +21,14 @@ class CollectorAuditRow:
     detail: str
 
 
-def load_keys(connection: Connection) -> list[CollectorKeyRow]:
-    """Load all keys, revoked ones too, oldest first."""
-    columns = [keys.c[name] for name in CollectorKeyRow.__slots__]
-    rows = connection.execute(select(*columns).order_by(keys.c.created, keys.c.key_id))
-    return [CollectorKeyRow(row[0], row[1], row[2], bytes(row[3]), row[4], row[5]) for row in rows]
+def load_keys(connection: Connection) -> Sequence[Row[Any]]:
+    """Load the rows of all keys, revoked ones too, oldest first."""
+    return connection.execute(select(keys).order_by(keys.c.created, keys.c.key_id)).all()
 
 
-def save_key(connection: Connection, row: CollectorKeyRow) -> None:
-    """Insert a key."""
-    connection.execute(insert(keys).values(asdict(row)))
+def save_key(connection: Connection, **values: str | int | bytes) -> None:
+    """Insert a key. values: of its columns."""
+    connection.execute(insert(keys).values(values))
 
 
 def revoke_key(connection: Connection, key_id: str, day: int) -> bool:

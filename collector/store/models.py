@@ -166,6 +166,7 @@ raw_reports = Table(
     sqlite_with_rowid=False,
 )
 
+# `secret_hash`: SHA-256.  `created`, `revoked`: days; null while the key is valid.
 keys = Table(
     "keys",
     metadata,
