@@ -36,15 +36,9 @@ from rappor_core.errors import RapporError
 if TYPE_CHECKING:
     from collector.domain.raw_blocks import RawBlock, RawBlocks  # it needs a database
 
-MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE, SET_ASIDE = (
-    "moved",
-    "moved earlier",
-    "incomplete",
-    "out of time",
-    "overlaps",
-    "another export was first",
-    "set aside",
-)
+MOVED, EARLIER, ELSEWHERE = "moved", "moved earlier", "another export was first"
+INCOMPLETE, DUE, OVERLAPS = "incomplete", "out of time", "overlaps"
+SET_ASIDE = "set aside"
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,15 +79,10 @@ class ArchivedPart:
         return self.first_day <= str(last_day) and str(first_day) <= self.last_day
 
 
-def folder_of(metric: str, params_id: str) -> str:
-    """The partition of a metric and a version; names with `/` are quoted."""
-    return f"{metric_folder(metric)}/params_id={params_id}"
-
-
-def metric_folder(metric: str) -> str:
-    """The folder name of a metric in the archive, `metric=NAME`, with special characters
-    escaped."""
-    return f"metric={quote(metric, safe='')}"
+def folder_of(metric: str, params_id: str | None = None) -> str:
+    """The partition of a metric, or of a version of it; names with `/` are quoted."""
+    folder = f"metric={quote(metric, safe='')}"
+    return folder if params_id is None else f"{folder}/params_id={params_id}"
 
 
 def entry_name(metric: str, params_id: str, first_day: str) -> str:

@@ -19,7 +19,7 @@ from collector.archive.parts import (
     PartCounts,
     check_digest,
     count_groups,
-    metric_folder,
+    folder_of,
     read_entries,
     read_entry,
 )
@@ -157,7 +157,7 @@ def _reduced(
 
 def _version(store: Store, wanted: Wanted) -> list[ArchivedPart]:
     """The entries of the one version that is asked for."""
-    every = list(read_entries(store, metric_folder(wanted.metric)))
+    every = list(read_entries(store, folder_of(wanted.metric)))
     versions = sorted({entry.params_id for entry in every})
     if not versions:
         names = sorted({entry.metric for entry in read_entries(store)})

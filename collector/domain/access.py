@@ -22,8 +22,7 @@ from collector.errors import (
     ScopeError,
     StorageError,
 )
-from collector.store.access import load_keys, revoke_key, save_key
-from collector.store.registry import touch_state
+from collector.store.registry import load_keys, revoke_key, save_key, touch_state
 from rappor_core.calendar import date_of
 from rappor_server.keys import hash_secret, is_secret, make_secret
 

@@ -64,20 +64,15 @@ class _Days:
         self.most |= dict.fromkeys(range(start, block.last_day), mean)
         self.most[block.last_day] = block.num_reports
 
-    def limit(self, day: int, period: str) -> float | None:
-        """The highest usual number of a day; None where too little is known."""
+    def usual_of(self, day: int, period: str) -> tuple[float, float] | None:
+        """The highest usual number of a day, and the median; None where too little is known."""
         history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
         if len(history) < LEAST_DAYS:
             return None
         before = range(day - _DAYS_ALIKE[period], day)
         alike = [d for d in before if period != "day" or (day - d) % 7 == 0]
-        return highest_usual(history, [self.most[d] for d in alike if d in self.most])
-
-    def middle(self, day: int) -> int:
-        """The median of the days before."""
-        return round(
-            median(self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual)
-        )
+        limit = highest_usual(history, [self.most[d] for d in alike if d in self.most])
+        return limit, median(history)
 
 
 def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
@@ -94,8 +89,8 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
     found = []
     for (series_id, day), reports in sorted(reports_by_day(connection).items()):
         entry, days = registry.by_id[series_id], by_series[series_id]
-        limit = days.limit(day, entry.metric.period)
-        if limit is not None and reports > max(limit, entry.metric.min_reports - 1):
-            found.append(Growth(entry, date_of(day).isoformat(), reports, days.middle(day)))
+        usual = days.usual_of(day, entry.metric.period)
+        if usual is not None and reports > max(usual[0], entry.metric.min_reports - 1):
+            found.append(Growth(entry, date_of(day).isoformat(), reports, round(usual[1])))
         days.usual[day] = days.most[day] = reports
     return found

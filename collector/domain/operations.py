@@ -18,10 +18,16 @@ from collector.domain.clock import Clock, GuardedClock, today
 from collector.domain.raw_blocks import RawBlocks
 from collector.domain.registry import Registry, load_registry
 from collector.errors import CollectorError, NotServedError
-from collector.store.access import CollectorAuditRow, load_keys, read_audit, write_audit
 from collector.store.blocks import count_unserved, load_possible
 from collector.store.database import CollectorDatabase
-from collector.store.registry import read_last_day, save_last_day
+from collector.store.registry import (
+    CollectorAuditRow,
+    load_keys,
+    read_audit,
+    read_last_day,
+    save_last_day,
+    write_audit,
+)
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.metrics.metric import Metric

@@ -24,8 +24,6 @@ class RegisteredSeries:
     patience: how many days after it a day of the root stays open: the largest accept_days of its
     versions, retired ones too. When a version's own reports are refused is its metric's to say.
     position: grows with each version of the name; the highest is the current one.
-    num_cohorts, report_bytes: of its parameters.  padding: how far the last byte of a report is
-    shifted to show the bits that must be zero.
     """
 
     metric: Metric
@@ -37,9 +35,6 @@ class RegisteredSeries:
     closed_through: int
     patience: int
     weights: WeightRange
-    num_cohorts: int
-    report_bytes: int
-    padding: int
 
     @property
     def params_id(self) -> str:
@@ -116,7 +111,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
         patience[root] = max(patience.get(root, 0), metric.accept_days)
     entries: dict[tuple[str, str], RegisteredSeries] = {}
     for row, metric in rows:
-        params, root = metric.params, declared_name(row.name)
+        root = declared_name(row.name)
         entries[row.name, row.params_id] = RegisteredSeries(
             metric=metric,
             root=root,
@@ -126,10 +121,7 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
             paused=row.paused,
             closed_through=closed[root],
             patience=patience[root],
-            weights=weight_range(params),
-            num_cohorts=params.num_cohorts,
-            report_bytes=params.report_bytes,
-            padding=8 - (8 * params.report_bytes - params.num_bits),
+            weights=weight_range(metric.params),
         )
     return Registry(entries, version)
 

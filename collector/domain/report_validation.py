@@ -128,7 +128,9 @@ class ReportJudge:
         self, group: ReportGroup, entry: RegisteredSeries, tally: Tally, verdict: Verdict
     ) -> list[Refusal | None]:
         results: list[Refusal | None] = [None] * len(group.rows)
-        num_cohorts, padding = entry.num_cohorts, entry.padding
+        params = entry.metric.params
+        num_cohorts = params.num_cohorts
+        padding = 8 - (8 * params.report_bytes - params.num_bits)  # above are bits that must be 0
         lowest, highest = entry.weights.lowest, entry.weights.highest
         place = entry.series_id, day_of(group.day)
         cells = tally.additions[place]
@@ -196,10 +198,10 @@ def _refuse_group(
     if group.day > entry.metric.expires:
         detail = f"metric {group.metric!a} is collected until {entry.metric.expires}"
         return Refusal(Reason.METRIC_EXPIRED, detail)
-    if group.num_bytes != entry.report_bytes:
+    if group.num_bytes != entry.metric.params.report_bytes:
         detail = (
             f"{group.num_bytes} bytes of bits; num_bits = {entry.metric.params.num_bits} "
-            f"needs {entry.report_bytes}"
+            f"needs {entry.metric.params.report_bytes}"
         )
         return Refusal(Reason.WRONG_LENGTH, detail)
     closed = max(entry.closed_through, closed_by_time(entry, day.today))

@@ -26,7 +26,7 @@ from collector.routes.shapes import (
     NewKey,
     Text,
 )
-from collector.store.access import CollectorAuditRow
+from collector.store.registry import CollectorAuditRow
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.strict_json import parse_strict_json
 from rappor_server.validation import request_problem
