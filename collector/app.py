@@ -86,7 +86,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
     problems.add_handlers(app)
     posts: dict[str, ASGIApp] = {
         REPORTS_PATH: ReportsEndpoint(parts, problems),
-        OHTTP_PATH: _make_ohttp(parts, problems) or _no_relay,
+        OHTTP_PATH: _ohttp_route(parts, problems),
     }
     app.add_middleware(BatchRoutes, posts=posts)
     if settings.allowed_origins:
@@ -95,17 +95,13 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
     return app
 
 
-def _make_ohttp(parts: AppComponents, problems: Problems) -> ASGIApp | None:
+def _ohttp_route(parts: AppComponents, problems: Problems) -> ASGIApp:
     """The route for requests through a relay; its code is loaded where one is set up."""
     if parts.relay_keys is None:
-        return None
+        text = "no relay is set up here: the setting ohttp_keys names a file of keys"
+        return problem(404, "not-found", text)
     module = import_module("collector.routes.ohttp")
     return cast(ASGIApp, module.OhttpEndpoint(parts, problems, parts.relay_keys))
-
-
-async def _no_relay(scope: Scope, receive: Receive, send: Send) -> None:
-    text = "no relay is set up here: the setting ohttp_keys names a file of keys"
-    await problem(404, "not-found", text)(scope, receive, send)
 
 
 def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str]:

@@ -16,13 +16,14 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
 from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
 
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _WAYS_OUT = {  # by SQLite's error code
     sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
@@ -56,10 +57,9 @@ def parse_url(database: str, program: Program) -> URL:
             f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
             f"{program.example} or postgresql+psycopg://user@host/name"
         ) from None
-    if url.get_backend_name() == "postgresql" and url.drivername != "postgresql+psycopg":
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
+    if url.get_backend_name() not in _DRIVERS:
         raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
+    url = url.set(drivername=_DRIVERS[url.get_backend_name()])
     pooler = url.query.get(_POOLER)
     if pooler is not None and (pooler != "transaction" or url.get_backend_name() == "sqlite"):
         raise SettingsError(
@@ -83,12 +83,9 @@ def make_engine(
     pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
     """
     url = parse_url(database, program)
-    try:
-        if url.get_backend_name() == "sqlite":
-            return _sqlite(url, timeout)
-        return _postgresql(url, pool_size, timeout)
-    except NoSuchModuleError as error:
-        raise SettingsError(f"database {url.drivername!r}: {error}") from error
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, timeout)
+    return _postgresql(url, pool_size, timeout)
 
 
 def _sqlite(url: URL, timeout: float) -> Engine:
@@ -234,12 +231,12 @@ class Database:
         """Open nothing yet. max_seconds: of a transaction on PostgreSQL, which may not answer."""
         self.max_seconds = max_seconds
         self._dropped = float("-inf")
-        if engine.dialect.name == "postgresql":
-            event.listen(engine, "connect", _note_age)
-            event.listen(engine, "checkout", self._refuse_dropped)
         self.engine = engine
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
+        if self.is_postgresql:
+            event.listen(engine, "connect", _note_age)
+            event.listen(engine, "checkout", self._refuse_dropped)
         self._is_closed = False
         host = f" at {engine.url.host}" if engine.url.host else ""
         name = engine.url.database  # None: that of the user

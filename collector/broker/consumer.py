@@ -15,8 +15,11 @@ from typing import Any
 
 from collector.broker.client import ends_of, ends_of_all, load_library
 from collector.broker.counting import GONE, BrokerMessage, CountedMessages, MessageCounter
-from collector.domain.clock import Clock, today
+from collector.domain.batch_writer import ReportWriter
+from collector.domain.clock import Clock, today, utc_now
+from collector.domain.report_validation import ReportJudge
 from collector.errors import PositionError, SettingsError, StorageError
+from collector.settings import Settings
 from collector.store.broker import (
     Move,
     Skipped,
@@ -102,17 +105,28 @@ class Consumer:
     def __init__(
         self,
         client: Any,
-        topic: str,
-        counter: MessageCounter,
-        watermark: Watermark,
         database: CollectorDatabase,
+        settings: Settings,
         log: Log,
+        clock: Clock = utc_now,
         max_messages: int = _MAX_MESSAGES,
     ) -> None:
-        """client: the library's consumer, or one like it.  max_messages: of a transaction."""
-        self._client, self._topic = client, topic
-        self._counter, self._watermark, self._database = counter, watermark, database
-        self._log, self._max_messages = log, max_messages
+        """Read nothing yet.
+
+        Args:
+            client: The library's consumer, or one like it.
+            database: One that has been prepared.
+            settings: With a topic.
+            log: Gets what was counted, and failures.
+            clock: The time, UTC.
+            max_messages: Of one transaction.
+        """
+        self._client, self._topic = client, settings.broker_topic
+        self._database, self._log, self._max_messages = database, log, max_messages
+        judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
+        writer = ReportWriter(database, judge, clock, settings.clock_skew)
+        self._counter = MessageCounter(writer, database, clock, self._topic, log)
+        self._watermark = Watermark(database, clock, self._topic)
         self._library = load_library()
         self._partitions: list[int] = []
         self._placed = True  # there is nothing to place yet

@@ -9,16 +9,14 @@ from threading import Event
 from typing import Any
 
 from collector.broker.client import ends_of_all, make_consumer, partitions_of
-from collector.broker.consumer import Consumer, Watermark
-from collector.broker.counting import CountedMessages, MessageCounter
-from collector.domain.batch_writer import ReportWriter
-from collector.domain.clock import Clock, today, utc_now
-from collector.domain.report_validation import ReportJudge
+from collector.broker.consumer import Consumer
+from collector.broker.counting import CountedMessages
+from collector.domain.clock import today, utc_now
 from collector.errors import SettingsError
 from collector.settings import Settings
 from collector.store.broker import begin, leave, positions
 from collector.store.database import CollectorDatabase, make_engine
-from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.logs import make_log, redirect_libraries
 from rappor_server.schema import prepare
 
 _CONNECTIONS = 2  # one transaction at a time, and one to spare
@@ -55,29 +53,12 @@ def consume(
             begin(connection, today(utc_now))
         done = _until(client, database, settings) if until_end or leave_broker else None
         log.info("consuming", topic=settings.broker_topic)
-        consumer = make_one(client, database, settings, log)
+        consumer = Consumer(client, database, settings, log)
         consumer.run(stop, done)
         if leave_broker and not stop.is_set():
             with database.change() as connection:
                 leave(connection)
     return consumer.counted
-
-
-def make_one(
-    client: Any,
-    database: CollectorDatabase,
-    settings: Settings,
-    log: Log,
-    clock: Clock = utc_now,
-    **bounds: int,
-) -> Consumer:
-    """A consumer on a database that has been prepared."""
-    judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(database, judge, clock, settings.clock_skew)
-    topic = settings.broker_topic
-    counter = MessageCounter(writer, database, clock, topic, log)
-    watermark = Watermark(database, clock, topic)
-    return Consumer(client, topic, counter, watermark, database, log, **bounds)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, date
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -180,11 +179,17 @@ class Collector:
     ) -> Read:
         """Read a window of closed days; what was read, or refused, is noted before it is told."""
         self.close_due()
-        first, last = _text(window.get("first")), _text(window.get("last"))
-        params_id = window.get("params_id")
-        noted = {"metric": name, "params_id": params_id, "from": first, "to": last}
-        with self._refusals_noted(actor, act, noted), self.database.read() as connection:
-            found = read(connection, name, **window)
+        first, last = (day and str(day) for day in (window.get("first"), window.get("last")))
+        noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
+        try:
+            with self.database.read() as connection:
+                found = read(connection, name, **window)
+        except CollectorError as error:
+            self._note_alone(actor, act, **noted, refused=error.details.get("reason", "refused"))
+            if isinstance(error, NotServedError) and self.is_clock_suspect:
+                hint = "the clock is suspect, so no day closes by it: see rappor clock"
+                raise NotServedError(f"{error}; {hint}", **error.details) from None
+            raise
         self._note_alone(actor, act, **noted, reports=found.num_reports)
         return found
 
@@ -277,17 +282,6 @@ class Collector:
         with self.database.read() as connection:
             return access.load_ring(connection)
 
-    @contextmanager
-    def _refusals_noted(self, actor: str, act: str, detail: dict[str, Any]) -> Iterator[None]:
-        try:
-            yield
-        except CollectorError as error:
-            self._note_alone(actor, act, **detail, refused=error.details.get("reason", "refused"))
-            if isinstance(error, NotServedError) and self.is_clock_suspect:
-                hint = "the clock is suspect, so no day closes by it: see rappor clock"
-                raise NotServedError(f"{error}; {hint}", **error.details) from None
-            raise
-
     def _note_alone(self, actor: str, act: str, **detail: Any) -> None:
         with self.database.add() as connection:
             self._note(connection, actor, act, **detail)
@@ -297,7 +291,3 @@ class Collector:
         write_audit(
             connection, CollectorAuditRow(at, actor, act, json.dumps(detail, sort_keys=True))
         )
-
-
-def _text(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()

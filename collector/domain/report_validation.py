@@ -60,6 +60,9 @@ class Refusal:
     detail: str
 
 
+_STORED_REFUSALS = (None, *(Refusal(reason, GENERAL_DETAIL[reason]) for reason in REASONS))
+
+
 @dataclass(frozen=True, slots=True)
 class Day:
     """The days that the clock allows. today: for closing. latest: with the allowance for fast
@@ -230,11 +233,4 @@ def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
     """The inverse of `encode_results`, with general details."""
     if stored == RESULTS_ALL_ACCEPTED:
         return [None] * num_reports
-    return [_stored_refusal(code) for code in stored]
-
-
-def _stored_refusal(code: int) -> Refusal | None:
-    if code == 0:
-        return None
-    reason = REASONS[code - 1]
-    return Refusal(reason, GENERAL_DETAIL[reason])
+    return [_STORED_REFUSALS[code] for code in stored]

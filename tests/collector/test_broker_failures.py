@@ -13,8 +13,8 @@ from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
 from collector.broker.client import make_consumer, make_producer, partitions_of
+from collector.broker.consumer import Consumer as BatchConsumer
 from collector.broker.counting import UnreadableError, decode_message
-from collector.broker.serving import make_one
 from collector.domain.commit_queue import CommitQueue
 from collector.domain.report_validation import Day
 from collector.domain.submission import Content, read_submission
@@ -138,7 +138,7 @@ def test_a_consumer_without_partitions_ends_with_reasons(
 
     log = make_log("warning")
     client = Unassigned(count_elsewhere)
-    one = make_one(client, line.bench.database, line.settings, log, line.bench.clock)
+    one = BatchConsumer(client, line.bench.database, line.settings, log, line.bench.clock)
     with pytest.raises(StorageError, match=r"no partition .* nobody counted meanwhile"):
         one.run(threading.Event(), lambda: False)
     assert not left
