@@ -18,6 +18,11 @@ _HOMES = {"Settings": "collector.settings", "create_app": "collector.app"}
 __all__ = ["Settings", "create_app"]
 
 
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name not in _HOMES:

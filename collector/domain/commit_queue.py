@@ -85,23 +85,16 @@ class CommitQueue:
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(submission, loop.create_future())
-        if self._push(waiting):
+        with self._wake:
+            self._backlog.take(submission.batch.num_reports, submission.num_bytes)
+            self._queue.append(waiting)
+            is_first = len(self._queue) == 1
+        if is_first:  # the writer wakes when the requests that came with this one are queued, too
             loop.call_soon(self._wake_up)
         answer = await waiting.future
         if isinstance(answer, CollectorError):
             raise answer
         return answer
-
-    def _push(self, waiting: _Waiting) -> bool:
-        """Queue a batch; return whether the writer may be asleep.
-
-        It is woken when the requests that have arrived with this one are queued as well.
-        """
-        submission = waiting.submission
-        with self._wake:
-            self._backlog.take(submission.batch.num_reports, submission.num_bytes)
-            self._queue.append(waiting)
-            return len(self._queue) == 1
 
     def _wake_up(self) -> None:
         with self._wake:

@@ -160,40 +160,31 @@ class RawBlocks:
         """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
         first, last = block.days
         page = max(_LEAST_PAGE, PAGE // (last - first + 1))
-        days = [self._of_day(block, day, cohort, page) for day in range(first, last + 1)]
-        if len(days) == 1:
-            for rows in days[0]:
-                yield b"".join([bits for _, bits in rows])
-            return
-        merged = heapq.merge(*[(row for rows in pages for row in rows) for pages in days])
+        days = (self._of_day(block, day, cohort, page) for day in range(first, last + 1))
+        merged = heapq.merge(*days)
         while piece := b"".join([bits for _, bits in islice(merged, page)]):
             yield piece
 
-    def forget(self, block: RawBlock) -> int:
-        """Delete a block's raw reports in short transactions; return their number. Counters
-        stay."""
-        deleted = 0
+    def forget(self, block: RawBlock) -> None:
+        """Delete a block's raw reports in short transactions. Counters stay."""
         for day in range(block.days[0], block.days[1] + 1):
             for cohort in range(len(block.reports_per_cohort)):
-                where = (block.series_id, day, cohort)
-                while True:
+                where, deleted = (block.series_id, day, cohort), _DELETED_AT_ONCE
+                while deleted == _DELETED_AT_ONCE:
                     with self._database.add() as connection:
-                        some = delete_raw_cohort(connection, where, _DELETED_AT_ONCE)
-                    deleted += some
-                    if some < _DELETED_AT_ONCE:
-                        break
-        return deleted
+                        deleted = delete_raw_cohort(connection, where, _DELETED_AT_ONCE)
 
     def _of_day(
         self, block: RawBlock, day: int, cohort: int, page: int
-    ) -> Iterator[list[tuple[bytes, bytes]]]:
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Marks and bits, read in short transactions."""
         after = b""
         while True:
             with self._database.read() as connection:
                 rows = raw_cohort_page(connection, (block.series_id, day, cohort), after, page)
             if not rows:
                 return
-            yield rows
+            yield from rows
             after = rows[-1][0]
 
 
