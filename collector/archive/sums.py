@@ -33,17 +33,6 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The window to sum. params_id: None where the archive holds one version. first, last:
-    inclusive, or no bound."""
-
-    metric: str
-    params_id: str | None = None
-    first: date | None = None
-    last: date | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SpanTask:
     """The work of counting some row groups of one part, small enough to send to a worker.
 
@@ -59,19 +48,35 @@ class SpanTask:
 Run = Callable[[Iterable[SpanTask]], Iterator[tuple[SpanTask, PartCounts]]]
 
 
-def choose_parts(store: Store, wanted: Wanted) -> list[ArchivedPart]:
-    """Choose the archived parts of a window, oldest first. Raises NotArchivedError, which says
-    what the archive has."""
-    entries = sorted(_version(store, wanted), key=lambda entry: entry.first_day)
-    first = str(wanted.first or entries[0].first_day)
-    last = str(wanted.last or entries[-1].last_day)
+def choose_parts(
+    store: Store,
+    metric: str,
+    params_id: str | None = None,
+    first_day: date | None = None,
+    last_day: date | None = None,
+) -> list[ArchivedPart]:
+    """Choose the archived parts of a window, oldest first.
+
+    Args:
+        store: Of the archive.
+        metric: Its name.
+        params_id: Of a version; None where the archive holds one.
+        first_day: First day of the window; None for no bound.
+        last_day: Last day, inclusive; None for no bound.
+
+    Raises:
+        NotArchivedError: The archive does not hold the window; the message says what it holds.
+    """
+    entries = sorted(_version(store, metric, params_id), key=lambda entry: entry.first_day)
+    first = str(first_day or entries[0].first_day)
+    last = str(last_day or entries[-1].last_day)
     chosen = [entry for entry in entries if entry.touches(first, last)]
     _refuse_cuts(chosen, first, last)
     there = f"the archive has {entries[0].first_day} to {entries[-1].last_day}"
     if not chosen:
-        raise NotArchivedError(f"{wanted.metric!a}: no part from {first} to {last}; {there}")
+        raise NotArchivedError(f"{metric!a}: no part from {first} to {last}; {there}")
     if last > chosen[-1].last_day:
-        raise NotArchivedError(f"{wanted.metric!a}: {last} is not archived yet; {there}")
+        raise NotArchivedError(f"{metric!a}: {last} is not archived yet; {there}")
     _refuse_holes(chosen)
     return chosen
 
@@ -155,24 +160,23 @@ def _reduced(
     return total
 
 
-def _version(store: Store, wanted: Wanted) -> list[ArchivedPart]:
+def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedPart]:
     """The entries of the one version that is asked for."""
-    every = list(read_entries(store, folder_of(wanted.metric)))
+    every = list(read_entries(store, folder_of(metric)))
     versions = sorted({entry.params_id for entry in every})
     if not versions:
         names = sorted({entry.metric for entry in read_entries(store)})
         held = f"it holds {', '.join(names)}" if names else "it holds nothing"
-        raise NotArchivedError(f"the archive has no reports of metric {wanted.metric!a}; {held}")
-    if wanted.params_id is None and len(versions) > 1:
+        raise NotArchivedError(f"the archive has no reports of metric {metric!a}; {held}")
+    if params_id is None and len(versions) > 1:
         raise NotArchivedError(
-            f"{wanted.metric!a} is there in {len(versions)} versions, whose counts cannot be "
+            f"{metric!a} is there in {len(versions)} versions, whose counts cannot be "
             f"added; name one with --params-id: {', '.join(versions)}"
         )
-    found = [entry for entry in every if entry.params_id == (wanted.params_id or versions[0])]
+    found = [entry for entry in every if entry.params_id == (params_id or versions[0])]
     if not found:
         raise NotArchivedError(
-            f"{wanted.metric!a} has no params_id {wanted.params_id!a} here; it has "
-            f"{', '.join(versions)}"
+            f"{metric!a} has no params_id {params_id!a} here; it has {', '.join(versions)}"
         )
     return found
 

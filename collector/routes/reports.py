@@ -30,6 +30,7 @@ OHTTP_PATH = "/v1/ohttp"
 _ACCEPTED = {"status": "accepted"}
 _REFUSED = {reason: {"status": "refused", "reason": reason.value} for reason in REASONS}
 MAX_DETAILS = 32
+Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
 
 
@@ -69,19 +70,33 @@ class ReportsEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
+        await send_answer(send, *await self.respond(scope, receive))
+
+    async def respond(self, scope: Scope, receive: Receive) -> Answer:
+        """The status, headers and body of the answer to a request."""
         digesting = DigestingReceive(receive)
         try:
             receipt = await accept_reports(scope, digesting, self._parts)
         except Exception as error:
             response = self._problems.answer(error, digesting.details())
             self._parts.telemetry.requests.labels(str(response.status_code)).inc()
-            await response(scope, receive, send)
-            return
+            return response.status_code, response.raw_headers, bytes(response.body)
         self._parts.telemetry.count(receipt)
         body = answer(receipt)
-        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": head})
-        await send({"type": "http.response.body", "body": body})
+        return 200, headers_of(b"application/json", body), body
+
+
+def headers_of(kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer. kind: its content type."""
+    return [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+
+
+async def send_answer(
+    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    """Send a whole answer."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 class DigestingReceive:

@@ -156,7 +156,7 @@ def test_days_are_closed_again_after_a_defect(
     monkeypatch.setattr(chores, "do_chores", fail)
     said = StringIO()
     settings = SimpleNamespace(housekeeping_seconds=0.001)
-    parts = SimpleNamespace(settings=settings, collector=bench.collector)
+    parts = SimpleNamespace(settings=settings, collector=bench.collector, relay_keys=None)
 
     async def keep_for_a_while() -> None:
         task = asyncio.create_task(chores.keep_house(parts, make_log("info", said)))  # type: ignore[arg-type]
