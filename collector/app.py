@@ -19,7 +19,7 @@ from collector.domain.clock import Clock, GuardedClock
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.problems import RULES
 from collector.routes import admin, reports
-from collector.routes.dependencies import AppComponents, open_database
+from collector.routes.dependencies import AppComponents
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.telemetry import forget_process
@@ -113,7 +113,7 @@ def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str
     Raises SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError.
     """
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
-    with closing(open_database(settings, 1)) as database:
+    with closing(settings.open_database(1)) as database:
         check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
         if metrics is None:

@@ -15,7 +15,7 @@ from collector.domain.clock import today, utc_now
 from collector.errors import SettingsError
 from collector.settings import Settings
 from collector.store.broker import begin, leave, positions
-from collector.store.database import CollectorDatabase, make_engine
+from collector.store.database import CollectorDatabase
 from rappor_server.logs import make_log, redirect_libraries
 from rappor_server.schema import prepare
 
@@ -42,10 +42,7 @@ def consume(
     log = make_log(settings.log_level)
     redirect_libraries(log)
     stop = Event()
-    engine = make_engine(
-        settings.database, pool_size=_CONNECTIONS, timeout=settings.database_seconds
-    )
-    with closing(CollectorDatabase(engine)) as database, _signals(stop):
+    with closing(settings.open_database(_CONNECTIONS)) as database, _signals(stop):
         prepare(database)
         client = make_consumer(settings, log)
         partitions_of(client, settings.broker_topic)

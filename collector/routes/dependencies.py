@@ -23,7 +23,7 @@ from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.request_body import GzipBounds
 from collector.routes.limits import KeyLimit, SenderShares, sender_of
 from collector.settings import Settings
-from collector.store.database import CollectorDatabase, make_engine, try_to_read, try_to_write
+from collector.store.database import try_to_read, try_to_write
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
 from rappor_server.logs import Log
@@ -43,10 +43,10 @@ class AppComponents:
     def __init__(self, settings: Settings, clock: Clock, log: Log) -> None:
         """Open no connection yet. Raises SettingsError."""
         self.settings = settings
-        database = open_database(settings, settings.database_connections)
+        database = settings.open_database(settings.database_connections)
         self.collector = Collector(database, clock=clock)
         # of the queue alone: nobody who reads keeps reports waiting
-        self.writing = open_database(settings, 1, max_seconds=_ANSWER * settings.database_seconds)
+        self.writing = settings.open_database(1, max_seconds=_ANSWER * settings.database_seconds)
         self.telemetry = Telemetry()
         self.keys = KeyKeeper(self.collector.key_ring)
         self.large_bodies = asyncio.Semaphore(LARGE_BODIES)  # that are decoded at once
@@ -84,16 +84,6 @@ class AppComponents:
     def sender_of(self, scope: ASGIScope) -> str:
         """The name by which limits know the sender of a request; "" for one through a relay."""
         return sender_of(scope, self.settings.sender_header)
-
-
-def open_database(
-    settings: Settings, connections: int, max_seconds: float = 120.0
-) -> CollectorDatabase:
-    """The database of the settings, with a pool of so many connections."""
-    engine = make_engine(
-        settings.database, pool_size=connections, timeout=settings.database_seconds
-    )
-    return CollectorDatabase(engine, max_seconds=max_seconds)
 
 
 def _relay_keys(settings: Settings) -> RelayKeys | None:
