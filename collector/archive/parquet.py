@@ -20,7 +20,7 @@ from collector.archive.store import ArchiveDamagedError, Store
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-_BLOCK_BYTES = 1 << 18  # summed at once: it stays in the cache of a core
+_BLOCK_BYTES = 1 << 19  # summed at once: it stays in the cache of a core
 _MAX_ADDED = 255  # bits that are added in one byte
 MAX_ROWS = 1_000_000  # in a row group
 MAX_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
@@ -42,7 +42,8 @@ def sum_bits(rows: Bytes, num_bits: int) -> Counts:
     total = np.zeros((8, width), dtype=np.int64)
     for block in [*(block.reshape(_MAX_ADDED, -1) for block in blocks), rows[whole:]]:
         for bit in range(8):
-            ones = (block >> np.uint8(bit)) & np.uint8(1)
+            ones = block >> np.uint8(bit)
+            ones &= np.uint8(1)
             few = ones.sum(axis=0, dtype=np.uint8)
             total[bit] += few.reshape(-1, width).sum(axis=0, dtype=np.int64)
     counts: Counts = total.T.reshape(-1)[:num_bits]
