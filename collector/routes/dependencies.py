@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
 from starlette.types import Scope as ASGIScope
 
 from collector.broker.broker_queue import BrokerQueue
@@ -21,7 +22,7 @@ from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
 from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.request_body import GzipBounds
-from collector.routes.limits import KeyLimit, SenderShares, sender_of
+from collector.routes.limits import KeyLimit, SenderShares, network_of
 from collector.settings import Settings
 from collector.store.database import try_to_read, try_to_write
 from collector.telemetry import Telemetry
@@ -82,8 +83,12 @@ class AppComponents:
         return queue, Readiness(read, write, lambda: queue.is_failing or self.writing.is_failing)
 
     def sender_of(self, scope: ASGIScope) -> str:
-        """The name by which limits know the sender of a request; "" for one through a relay."""
-        return sender_of(scope, self.settings.sender_header)
+        """The name by which limits know the sender of a request: what a trusted proxy says, or the
+        address (of IPv6, its /64); "" for one through a relay."""
+        header = self.settings.sender_header
+        if header is not None:
+            return Headers(scope=scope).get(header, "")[:64]
+        return network_of(scope["client"][0]) if scope.get("client") else ""
 
 
 def _relay_keys(settings: Settings) -> RelayKeys | None:

@@ -7,9 +7,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
-from starlette.datastructures import Headers
-from starlette.types import Scope
-
 from rappor_server.errors import RateLimitedError
 
 MAX_REMEMBERED = 100_000
@@ -113,18 +110,6 @@ class SenderShares:
         rate = counts.total() / max(now - self._since, 1.0)
         self._counts, self._since = Counter(), now
         return max(counts.values()) / counts.total() if rate >= MIN_BUSY_RATE else 0.0
-
-
-def sender_of(scope: Scope, header: str | None = None) -> str:
-    """The name of a request's sender; "" if there is none.
-
-    Args:
-        scope: Of the request.
-        header: Set by a trusted proxy; None for the address (of IPv6, its /64).
-    """
-    if header is not None:
-        return Headers(scope=scope).get(header, "")[:64]
-    return network_of(scope["client"][0]) if scope.get("client") else ""
 
 
 def network_of(address: str) -> str:
