@@ -23,13 +23,11 @@ class RegisteredSeries:
     root: name of the declared metric.  closed_through: last day closed for good.
     patience: how many days after it a day of the root stays open: the largest accept_days of its
     versions, retired ones too. When a version's own reports are refused is its metric's to say.
-    position: grows with each version of the name; the highest is the current one.
     """
 
     metric: Metric
     root: str
     series_id: int
-    position: int
     retired: bool
     paused: bool
     closed_through: int
@@ -54,12 +52,12 @@ class Registry:
     """All series by (name, params_id), and by name. Built once, then only read."""
 
     def __init__(self, entries: Mapping[tuple[str, str], RegisteredSeries], version: int) -> None:
-        """version: of the state, see `state_version`."""
+        """entries: the versions of a name in their order.  version: see `state_version`."""
         self.version = version
         self.entries = entries
         self.by_id = {entry.series_id: entry for entry in entries.values()}
         self._names: dict[str, list[RegisteredSeries]] = {}
-        for entry in sorted(entries.values(), key=lambda entry: entry.position):
+        for entry in entries.values():
             self._names.setdefault(entry.metric.name, []).append(entry)
 
     def find(self, name: str, params_id: str) -> RegisteredSeries | None:
@@ -77,11 +75,9 @@ class Registry:
             parts = ", ".join(one for one in self._names if one.partition("/")[0] == name)
             there = f"a slot and level of it is: {parts}" if parts else "see GET /v1/metrics"
             raise NotFoundError(f"there is no metric {name!a}; {there}")
-        if params_id is None:
-            return versions[-1]
-        for entry in versions:
-            if entry.params_id == params_id:
-                return entry
+        entry = versions[-1] if params_id is None else self.find(name, params_id)
+        if entry is not None:
+            return entry
         known = ", ".join(entry.params_id for entry in versions)
         raise NotFoundError(f"metric {name!a} has no params_id {params_id!a}; known are {known}")
 
@@ -116,7 +112,6 @@ def load_registry(connection: Connection, known: Registry | None = None) -> Regi
             metric=metric,
             root=root,
             series_id=series[row.name, row.params_id],
-            position=row.position,
             retired=row.retired,
             paused=row.paused,
             closed_through=closed[root],
