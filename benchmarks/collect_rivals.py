@@ -19,7 +19,7 @@ from sqlalchemy import Column, Date, Integer, LargeBinary, MetaData, String, Tab
 
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import utc_now
-from collector.domain.commit_queue import Bounds, CommitQueue
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Submission
@@ -101,7 +101,8 @@ def bare(settings: Settings) -> Callable[..., Awaitable[None]]:
     writer = ReportWriter(database, judge, utc_now, timedelta())
     queue = CommitQueue(
         writer.write,
-        Bounds(64 << 20, 50_000),
+        max_queued_bytes=64 << 20,
+        max_group=50_000,
         on_commit=lambda _seconds, _failed: None,
         on_crash=lambda error: print(error, file=sys.stderr),
     )

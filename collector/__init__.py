@@ -1,6 +1,6 @@
 """The collector: takes reports over HTTP, keeps counters, serves aggregates of closed days.
 
-Layers, imports pointing inwards: app -> routes -> service -> store -> models. Names are loaded when
+Layers, imports pointing inwards: app -> routes -> domain -> store -> models. Names are loaded when
 they are first used.
 """
 
@@ -27,6 +27,4 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module 'collector' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+    return getattr(import_module(_HOMES[name]), name)

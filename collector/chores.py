@@ -11,6 +11,7 @@ from collector.domain.clock import today
 from collector.domain.closing import Closed
 from collector.domain.growth import find_growth
 from collector.domain.raw_blocks import find_damaged, find_expiring
+from collector.domain.registry import RegisteredSeries
 from collector.errors import StorageError
 from collector.routes.dependencies import AppComponents
 from collector.store.broker import count_skipped, read_state
@@ -31,7 +32,6 @@ def do_chores(parts: AppComponents) -> Closed | None:
     parts.telemetry.waiting_days.set(parts.collector.waiting_days())
     parts.telemetry.clock_suspect.set(parts.collector.is_clock_suspect)
     _show_broker(parts)
-    _show_relay_keys(parts)
     return closed
 
 
@@ -42,14 +42,6 @@ def _show_broker(parts: AppComponents) -> None:
         if state is not None:
             parts.telemetry.refused_late.set(state.refused)
             parts.telemetry.messages_skipped.set(count_skipped(connection))
-
-
-def _show_relay_keys(parts: AppComponents) -> None:
-    """How old the keys of devices behind a relay are, in days."""
-    today = date_of(parts.collector.today)
-    for row in parts.relay_keys.rows if parts.relay_keys else ():
-        if row.private is not None:
-            parts.telemetry.ohttp_key_age.labels(str(row.key_id)).set((today - row.created).days)
 
 
 class Notices:
@@ -65,15 +57,23 @@ class Notices:
             self._logged.add((event, *key))
             self._log.notice(event, **fields)
 
-    def end(self, event: str) -> None:
-        """Let an event be logged again."""
-        self._logged.discard((event,))
+    def log_of(self, entry: RegisteredSeries, event: str, key: str, **fields: str | float) -> None:
+        """Log an event of a series unless it was logged for this key."""
+        self.log(event, entry.metric.name, entry.params_id, key, metric=entry.metric.name, **fields)
+
+    def log_while(self, is_so: bool, event: str, **fields: str | float) -> None:
+        """Log an event once while it is so."""
+        if is_so:
+            self.log(event, **fields)
+        else:
+            self._logged.discard((event,))
 
 
 async def keep_house(parts: AppComponents, log: Log) -> None:
     """Close the days whose time is over, and look for what an operator should know."""
     notices, next_look = Notices(log), 0.0
     _notice_clock(parts, notices)
+    _notice_relay_keys(parts, notices)
     while True:
         await asyncio.sleep(parts.settings.housekeeping_seconds)
         try:
@@ -97,10 +97,8 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
 
 def _notice_clock(parts: AppComponents, notices: Notices) -> None:
     """Log that the clock is ahead of what bears it out, so that no day closes by it."""
-    if not parts.collector.is_clock_suspect:
-        notices.end("clock_suspect")
-        return
-    notices.log(
+    notices.log_while(
+        parts.collector.is_clock_suspect,
         "clock_suspect",
         closing_by=date_of(today(parts.collector.clock)).isoformat(),
         way_out="correct the system's clock; if it is right: rappor clock --confirm",
@@ -111,10 +109,8 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
     """Log that most reports come from one sender, which is not named."""
     share = parts.shares.largest()
     parts.telemetry.largest_sender.set(share)
-    if share <= _MOST:
-        notices.end("one_sender_takes_most")
-        return
-    notices.log(
+    notices.log_while(
+        share > _MOST,
         "one_sender_takes_most",
         share=round(share, 2),
         way_out="bound it at the reverse proxy; if it is the proxy, set sender_header",
@@ -122,11 +118,15 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
 
 
 def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
-    """Log that the newest key of devices behind a relay is old, or that the keys are unreadable."""
+    """Show how old the keys of devices behind a relay are, in days; log that the newest one is
+    old, or that the keys are unreadable."""
     if parts.relay_keys is None:
         return
-    now = date_of(today(parts.collector.clock))
-    newest = max((row.created for row in parts.relay_keys.rows if row.private), default=now)
+    now, gauge = date_of(today(parts.collector.clock)), parts.telemetry.ohttp_key_age
+    valid = [row for row in parts.relay_keys.rows if row.private]
+    for row in valid:
+        gauge.labels(str(row.key_id)).set((now - row.created).days)
+    newest = max((row.created for row in valid), default=now)
     age = (now - newest).days
     if age > parts.settings.ohttp_max_age_days:
         way_out = "rappor ohttp-keys create, and ship it"
@@ -142,9 +142,9 @@ def _notice_expiry(parts: AppComponents, notices: Notices) -> None:
     with parts.collector.database.read() as connection:
         expiring = find_expiring(connection, parts.collector.registry(), now)
     parts.telemetry.raw_days_expiring.set(len(expiring))
-    for day in expiring:
-        key = (day.metric, day.params_id, day.day)
-        notices.log("raw_reports_expire", *key, metric=day.metric, day=day.day, last_day=day.last)
+    for entry, number in expiring:
+        day, last = (str(date_of(n)) for n in (number, number + entry.metric.keep_raw_days))
+        notices.log_of(entry, "raw_reports_expire", day, day=day, last_day=last)
 
 
 def _notice_growth_and_damage(parts: AppComponents, notices: Notices) -> None:
@@ -153,10 +153,7 @@ def _notice_growth_and_damage(parts: AppComponents, notices: Notices) -> None:
     with parts.collector.database.read() as connection:
         growing, damaged = find_growth(connection, registry), find_damaged(connection, registry)
     parts.telemetry.days_growing.set(len(growing))
-    for day in growing:
-        key = (day.metric, day.params_id, day.day)
-        numbers = {"reports": day.reports, "usual": day.usual}
-        notices.log("reports_grow", *key, metric=day.metric, day=day.day, **numbers)
-    for metric, params_id, reason in damaged:
-        key = (metric, params_id, "")
-        notices.log("blocks_damaged", *key, metric=metric, params_id=params_id, reason=reason)
+    for entry, day, reports, usual in growing:
+        notices.log_of(entry, "reports_grow", day, day=day, reports=reports, usual=usual)
+    for entry, reason in damaged:
+        notices.log_of(entry, "blocks_damaged", "", params_id=entry.params_id, reason=reason)

@@ -1,75 +1,22 @@
-"""Errors that the collector raises, in the one tree of errors.
-
-RapporError
-`-- CollectorError             it is `ServerError`: some are raised by what servers share
-    |-- SettingsError          a setting is wrong, or not safe as it stands
-    |-- SchemaError            the database is not at this code's version
-    |-- StorageError           the database cannot be reached or cannot write; nothing was counted
-    |   |-- ConflictError      another process changed the same rows first; repeat
-    |   |-- DamagedBlocksError   rows of closed days are not what was written
-    |   `-- CounterFullError   a counter of one cohort takes no more reports
-    |-- OverloadedError        the queue is full, or the collector is shutting down; try again
-    |-- RequestError           the request itself is wrong
-    |   |-- BodyTooLargeError
-    |   |-- BodyTimeoutError
-    |   |-- UnsupportedMediaError
-    |   `-- RateLimitedError
-    |-- AuthenticationError    no key, or one that is unknown or revoked
-    |-- ScopeError             a key of another scope
-    |-- SenderShownError       a request behind a relay that carries an address
-    |-- RelayKeyError          a request for a relay key that is unknown or retired
-    |-- BatchConflictError     a batch id that came before with another body
-    |-- BatchTooLargeError     more reports than a batch may have here; none was counted
-    |-- PositionError          a message of the broker was counted by another consumer
-    |-- NotFoundError          no such metric, version or key
-    |-- NotServedError         an aggregate that would tell too much, or is not there yet
-    `-- MetricChangeError      a change of a metric that weakens privacy, unasked
-"""
+"""Errors that the collector raises, and those that it shares with other servers."""
 
 from __future__ import annotations
 
-from rappor_server.errors import (
-    AuthenticationError,
-    BodyTimeoutError,
-    BodyTooLargeError,
-    ConflictError,
-    NotFoundError,
-    OverloadedError,
-    RateLimitedError,
-    RequestError,
-    SchemaError,
-    SettingsError,
-    StorageError,
-    drop_traces,
-)
-from rappor_server.errors import ServerError as CollectorError
+from rappor_server.errors import AuthenticationError as AuthenticationError
+from rappor_server.errors import BodyTimeoutError as BodyTimeoutError
+from rappor_server.errors import BodyTooLargeError as BodyTooLargeError
+from rappor_server.errors import ConflictError as ConflictError
+from rappor_server.errors import NotFoundError as NotFoundError
+from rappor_server.errors import OverloadedError as OverloadedError
+from rappor_server.errors import RateLimitedError as RateLimitedError
+from rappor_server.errors import RequestError as RequestError
+from rappor_server.errors import SchemaError as SchemaError
+from rappor_server.errors import ServerError
+from rappor_server.errors import SettingsError as SettingsError
+from rappor_server.errors import StorageError as StorageError
+from rappor_server.errors import drop_traces as drop_traces
 
-__all__ = [
-    "AuthenticationError",
-    "BatchConflictError",
-    "BatchTooLargeError",
-    "BodyTimeoutError",
-    "BodyTooLargeError",
-    "CollectorError",
-    "ConflictError",
-    "CounterFullError",
-    "DamagedBlocksError",
-    "MetricChangeError",
-    "NotFoundError",
-    "NotServedError",
-    "OverloadedError",
-    "PositionError",
-    "RateLimitedError",
-    "RelayKeyError",
-    "RequestError",
-    "SchemaError",
-    "ScopeError",
-    "SenderShownError",
-    "SettingsError",
-    "StorageError",
-    "UnsupportedMediaError",
-    "drop_traces",
-]
+CollectorError = ServerError  # some are raised by what servers share
 
 
 class CounterFullError(StorageError):

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope
 
 from collector.errors import BodyTooLargeError, RequestError, UnsupportedMediaError
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
-from rappor_server.request_bounds import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds, BoundedReceive
 
 _GZIP = 31  # zlib's wbits for a gzip header and trailer
 
@@ -22,11 +22,25 @@ class GzipBounds(BodyBounds):
 
 
 async def read_body(scope: Scope, receive: Receive, bounds: GzipBounds) -> bytes:
-    """Read and decompress the body of a request. Raises RequestError and its
-    kinds."""
+    """Read and decompress the body of a request. Raises RequestError and its kinds."""
     is_gzip = _is_gzip(dict(scope["headers"]).get(b"content-encoding"))
     body = await receive_body(scope, receive, bounds)
     return inflate(body, bounds.max_inflated) if is_gzip else body
+
+
+async def receive_body(scope: Scope, receive: Receive, bounds: BodyBounds) -> bytes:
+    """Receive a whole body as it was sent.
+
+    Raises BodyTooLargeError, also where the head says so, BodyTimeoutError, and RequestError where
+    it ends early.
+    """
+    bounds.check_stated(scope)
+    bounded, chunks, more = BoundedReceive(receive, bounds), list[bytes](), True
+    while more:
+        message = await bounded()
+        chunks.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(chunks)
 
 
 def _is_gzip(encoding: bytes | None) -> bool:

@@ -22,9 +22,8 @@ from collector.app import create_app, prepare_database
 from collector.domain.clock import Clock
 from collector.errors import CollectorError, SettingsError
 from collector.settings import PREFIX, Settings, load_settings
-from collector.store.database import COLLECTOR
+from collector.store.database import served_alone
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
-from rappor_server.database import served_alone
 from rappor_server.logs import make_log
 from rappor_server.serving import (
     Server,
@@ -47,7 +46,7 @@ def serve(settings: Settings) -> None:
     if retired:
         way_out = "rappor metrics push FILE --revive collects them again"
         log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
-    with served_alone(settings.database, COLLECTOR), _listening(settings) as listener:
+    with served_alone(settings.database), _listening(settings) as listener:
         if settings.workers > 1:
             announce(listener, log)
             _serve_many(settings, listener)
@@ -120,7 +119,7 @@ def running_collector(settings: Settings, *, clock: Clock | None = None) -> Iter
     prepare_database(settings, clock)
     server = Server(_config(create_app(settings, clock=clock), settings))
     with (
-        served_alone(settings.database, COLLECTOR),
+        served_alone(settings.database),
         _listening(settings) as listener,
         running(server, listener, settings.host, "collector") as url,
     ):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from collector.store.database import parse_url
+from collector.store.database import CollectorDatabase, make_engine, parse_url
 from rappor_server.logs import LEVELS
 from rappor_server.settings import (
     Environment,
@@ -104,6 +104,14 @@ class Settings(ServerSettings):
     def clock_skew(self) -> timedelta:
         """How far a device's clock may be ahead of the collector's."""
         return timedelta(seconds=self.clock_skew_seconds)
+
+    def open_database(self, connections: int, max_seconds: float = 120.0) -> CollectorDatabase:
+        """The database, with a pool of so many connections; none is opened yet.
+
+        max_seconds: of a transaction on PostgreSQL.
+        """
+        engine = make_engine(self.database, pool_size=connections, timeout=self.database_seconds)
+        return CollectorDatabase(engine, max_seconds=max_seconds)
 
     @property
     def connections(self) -> int:

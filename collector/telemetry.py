@@ -137,16 +137,10 @@ def forget_dead_workers() -> None:
     """Remove the gauges of workers that were killed from the sum."""
     for file in Path(os.environ[MULTIPROCESS_DIR]).glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
-        if not _is_alive(pid):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
             with suppress(FileNotFoundError):  # another worker, which starts too, was first
                 mark_process_dead(pid)  # type: ignore[no-untyped-call]
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's process has the number now: its file goes later
-        return True
-    return True
+        except PermissionError:
+            continue  # another user's process has the number now: its file goes later

@@ -12,12 +12,10 @@ from typing import Annotated
 import typer
 
 from collector.archive import export as moving
-from collector.archive.errors import ArchiveError
 from collector.archive.google_reports import sum_report_file
-from collector.archive.manifest import read_entries
-from collector.archive.parts import verify_part
-from collector.archive.store import open_store
-from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
+from collector.archive.parts import ArchivedPart, read_entries, verify_part
+from collector.archive.store import ArchiveError, open_store
+from collector.archive.sums import SpanTask, aggregate, choose_parts, count_part
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
@@ -107,8 +105,9 @@ def sum_(
 
         found = sum_report_file(Path(archive), metric, read_params(params))
     else:
-        wanted = Wanted(metric, params_id, read_day(first), read_day(last))
-        found = _sum(archive, wanted, workers, None if cohorts is None else _numbers(cohorts))
+        window = read_day(first), read_day(last)
+        parts = choose_parts(open_store(archive), metric, params_id, *window)
+        found = _sum(archive, parts, workers, None if cohorts is None else _numbers(cohorts))
     if output is None:
         print(found.to_json())
         return
@@ -129,8 +128,9 @@ def verify(archive: Archive) -> None:
     print(f"{archive}: {len(parts)} parts are whole", file=sys.stderr)
 
 
-def _sum(archive: str, wanted: Wanted, workers: int | None, cohorts: set[int] | None) -> Aggregate:
-    parts = choose_parts(open_store(archive), wanted)
+def _sum(
+    archive: str, parts: list[ArchivedPart], workers: int | None, cohorts: set[int] | None
+) -> Aggregate:
     total = sum(part.num_reports for part in parts)
     few = workers is None and total < FEW_REPORTS
     run = partial(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collector.domain.export import as_lines
 from collector.domain.operations import COMMAND_LINE
-from collector.routes.aggregates import COUNT_HEADER
+from collector.routes.admin import COUNT_HEADER
 from decoder.errors import RemoteError
 from decoder.files import claim_file
 from decoder.sources.collector_client import answer_of, fetch_aggregate

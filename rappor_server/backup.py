@@ -16,7 +16,9 @@ from pathlib import Path
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
+from rappor_core.whole_files import replacing
 from rappor_server.database import describe, is_pooled, make_private, parse_url
 from rappor_server.errors import SettingsError, StorageError
 from rappor_server.program import Program
@@ -42,17 +44,15 @@ def back_up(database: str, file: Path, program: Program) -> int:
     url = parse_url(database, program)
     if file.exists():
         raise SettingsError(f"{file} exists; name a new file")
-    partial = file.with_name(file.name + ".partial")
-    partial.unlink(missing_ok=True)
-    try:
+    with replacing(file) as part:
         if url.get_backend_name() == "sqlite":
-            _copy_sqlite(_sqlite_file(url), partial, program)
+            source = Path(str(url.database))
+            if not source.is_file():
+                raise SettingsError(f"database {url.database!r}: there is no such file")
+            _copy_sqlite(source, part, program)
         else:
-            _run("pg_dump", "--format=custom", f"--file={partial}", url=url)
-        partial.chmod(0o600)
-        partial.rename(file)
-    finally:
-        partial.unlink(missing_ok=True)
+            _run("pg_dump", "--format=custom", f"--file={part}", url=url)
+        part.chmod(0o600)
     return file.stat().st_size
 
 
@@ -98,24 +98,23 @@ def _check_kind(file: Path, wanted: str, database: str) -> None:
 def _check_empty(url: URL, program: Program) -> None:
     """Raises SettingsError for a PostgreSQL database that holds tables, StorageError for none."""
     _refuse_pooler("pg_restore", url)
-    engine = create_engine(url)
+    engine = create_engine(url, poolclass=NullPool)
     try:
         with engine.connect() as connection:
-            names = [str(name) for name in connection.execute(text(_TABLES)).scalars()]
+            name = connection.execute(text(_TABLES)).scalar()
     except DBAPIError as error:
         reason = describe(error, program.migrate)
         raise StorageError(f"the database {url.database!r} cannot be opened: {reason}") from error
-    finally:
-        engine.dispose()
-    if names:
+    if name is not None:
         raise SettingsError(
-            f"database {url.database!r} is not empty, it has a table {names[0]!r}: make an empty "
+            f"database {url.database!r} is not empty, it has a table {str(name)!r}: make an empty "
             "one (createdb NAME) and restore to that"
         )
 
 
 def _copy_sqlite(source: Path, target: Path, program: Program) -> None:
     make_private(target)
+    found = ""
     try:
         with (
             closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as old,
@@ -127,18 +126,12 @@ def _copy_sqlite(source: Path, target: Path, program: Program) -> None:
             if new.execute(known, (program.table,)).fetchone() == (0,):
                 found = "none of its tables is ours"
     except sqlite3.Error as error:
-        target.unlink(missing_ok=True)
         raise StorageError(f"{source} could not be copied to {target}: {error}") from error
+    finally:
+        if found != "ok":
+            target.unlink(missing_ok=True)
     if found != "ok":
-        target.unlink(missing_ok=True)
         raise StorageError(f"{source} is not a whole database of {program.owner}: {found}")
-
-
-def _sqlite_file(url: URL) -> Path:
-    file = Path(str(url.database))
-    if not file.is_file():
-        raise SettingsError(f"database {url.database!r}: there is no such file")
-    return file
 
 
 def _run(program: str, *arguments: str, url: URL) -> None:

@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,18 +16,14 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
 from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _WAYS_OUT = {  # by SQLite's error code
     sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
@@ -41,7 +37,6 @@ _WAYS_OUT = {  # by SQLite's error code
 COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
 _ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
 _POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
-_CLOSE_SECONDS = 10.0
 _RECYCLE_SECONDS = 300  # after which a session is replaced, which may read from an old primary
 _SERVER_BOUNDS = {  # in which a server that is gone is found out: seconds, and milliseconds
     "keepalives_idle": 10,
@@ -62,10 +57,9 @@ def parse_url(database: str, program: Program) -> URL:
             f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
             f"{program.example} or postgresql+psycopg://user@host/name"
         ) from None
-    if url.get_backend_name() == "postgresql" and url.drivername != "postgresql+psycopg":
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
+    if url.get_backend_name() not in _DRIVERS:
         raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
+    url = url.set(drivername=_DRIVERS[url.get_backend_name()])
     pooler = url.query.get(_POOLER)
     if pooler is not None and (pooler != "transaction" or url.get_backend_name() == "sqlite"):
         raise SettingsError(
@@ -89,12 +83,9 @@ def make_engine(
     pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
     """
     url = parse_url(database, program)
-    try:
-        if url.get_backend_name() == "sqlite":
-            return _sqlite(url, timeout)
-        return _postgresql(url, pool_size, timeout)
-    except NoSuchModuleError as error:
-        raise SettingsError(f"database {url.drivername!r}: {error}") from error
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, timeout)
+    return _postgresql(url, pool_size, timeout)
 
 
 def _sqlite(url: URL, timeout: float) -> Engine:
@@ -211,6 +202,8 @@ def check_commits(connection: Connection, lock: str = "") -> None:
 
     lock: a call of one of its functions, waited for in the same round trip.
     """
+    if connection.dialect.name != "postgresql":
+        return
     called = f", {lock}" if lock else ""
     statement = text(f"SELECT {COMMIT_SETTINGS}{called}")
     refuse_unsafe_commits(*connection.execute(statement).one()[:2])
@@ -220,27 +213,6 @@ def lock(connection: Connection, number: int) -> None:
     """Take an advisory lock of PostgreSQL until the transaction ends; SQLite has one writer."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
-
-
-@contextmanager
-def served_alone(database: str, program: Program) -> Iterator[None]:
-    """Lock an SQLite database for the block: one process serves it. PostgreSQL takes several.
-
-    Raises SettingsError where another process serves it.
-    """
-    url = parse_url(database, program)
-    if url.get_backend_name() != "sqlite" or fcntl is None:
-        yield
-        return
-    with Path(f"{url.database}.lock").open("ab") as lock:  # closing the database's own file would
-        try:  # let SQLite's locks go
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SettingsError(
-                f"another process serves {url.database!r}: SQLite is for one {program.name}; stop "
-                "the other, or use PostgreSQL for several"
-            ) from None
-        yield
 
 
 def _hang_up(connection: Any) -> None:
@@ -257,37 +229,31 @@ class Database:
 
     def __init__(self, engine: Engine, program: Program, *, max_seconds: float = 120.0) -> None:
         """Open nothing yet. max_seconds: of a transaction on PostgreSQL, which may not answer."""
-        self._max_seconds = max_seconds
+        self.max_seconds = max_seconds
         self._dropped = float("-inf")
-        if engine.dialect.name == "postgresql":
-            event.listen(engine, "connect", _note_age)
-            event.listen(engine, "checkout", self._refuse_dropped)
         self.engine = engine
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
-        self._idle = threading.Condition()
-        self._in_flight = 0
+        if self.is_postgresql:
+            event.listen(engine, "connect", _note_age)
+            event.listen(engine, "checkout", self._refuse_dropped)
         self._is_closed = False
         host = f" at {engine.url.host}" if engine.url.host else ""
         name = engine.url.database  # None: that of the user
         self._name = "of the user" + host if name is None else f"{name!r}{host}"
         self.is_failing = False  # whether a write was refused since the last trial write
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """A transaction that reads one consistent view of the tables."""
         level: Any = {"isolation_level": "REPEATABLE READ"} if self.is_postgresql else {}
-        with self._transaction(**level) as connection:
-            yield connection
+        return self._transaction(**level)
 
-    @contextmanager
-    def change(self) -> Iterator[Connection]:
+    def change(self) -> AbstractContextManager[Connection]:
         """A transaction that writes; on SQLite it holds the one write lock from its start.
 
         Raises StorageError where its commit would not last.
         """
-        with self.locked() as connection:
-            yield connection
+        return self.locked()
 
     @contextmanager
     def locked(self, *locks: str) -> Iterator[Connection]:
@@ -296,34 +262,19 @@ class Database:
         locks: calls of its functions.  Raises StorageError where the commit would not last.
         """
         with self._transaction(writes=True) as connection:
-            if self.is_postgresql:
-                for statement in locks or ("",):
-                    check_commits(connection, statement)
+            for statement in locks or ("",):
+                check_commits(connection, statement)
             yield connection
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """What `close` waits for. After it, the last one to end closes the connections."""
-        with self._idle:
-            self._in_flight += 1
-        try:
-            yield
-        finally:
-            with self._idle:
-                self._in_flight -= 1
-                self._idle.notify_all()
-                if self._is_closed and not self._in_flight:
-                    self.engine.dispose()  # under the lock: nobody takes a connection meanwhile
 
     @contextmanager
     def _bounded(self, connection: Connection) -> Iterator[None]:
         """Hang up if a transaction lasts too long: no other bound ends the wait for a server that
         is stopped and whose kernel still answers."""
-        if not self.is_postgresql or self._max_seconds == float("inf"):
+        if not self.is_postgresql or self.max_seconds == float("inf"):
             yield
             return
         session = connection.connection.driver_connection
-        timer = threading.Timer(self._max_seconds, _hang_up, (session,))
+        timer = threading.Timer(self.max_seconds, _hang_up, (session,))
         timer.daemon = True
         timer.start()
         try:
@@ -339,7 +290,6 @@ class Database:
     def _transaction(self, **options: Any) -> Iterator[Connection]:
         try:
             with (
-                self._counted(),
                 self.engine.connect().execution_options(**options) as connection,
                 self._bounded(connection),
                 connection.begin(),
@@ -354,6 +304,9 @@ class Database:
             self.is_failing |= bool(options.get("writes"))
             kind = DiskFullError if _is_disk_full(error) else StorageError
             raise kind(f"the database {self._name} failed: {reason}") from error
+        finally:
+            if self._is_closed:
+                self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
         """Insert a row of TRIAL_BYTES and delete it in the same committed transaction, to see
@@ -369,23 +322,15 @@ class Database:
         """
         name, mark = next(iter(row.items()))
         with self._transaction(writes=True) as connection:
-            if self.is_postgresql:
-                check_commits(connection)
+            check_commits(connection)
             connection.execute(insert(table).values({**row, blob: os.urandom(TRIAL_BYTES)}))
             connection.execute(delete(table).where(table.c[name] == mark))
         self.is_failing = False
 
     def close(self) -> None:
-        """Close every database connection, once the transactions of other threads are over.
-
-        A chore may be in the middle of one when a service stops. One that takes longer than it is
-        waited for, or that begins later, closes them when it ends: a connection that is given back
-        to an engine which was disposed of meanwhile would stay open.
-        """
-        with self._idle:
-            self._is_closed = True
-            if self._idle.wait_for(lambda: not self._in_flight, _CLOSE_SECONDS):
-                self.engine.dispose()
+        """Close the database connections; those in a transaction of another thread when it ends."""
+        self._is_closed = True
+        self.engine.pool.dispose()  # and of no other pool: a connection goes back to its own
 
 
 def _is_conflict(error: Exception) -> bool:

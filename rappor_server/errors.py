@@ -1,20 +1,4 @@
-"""Errors that every server of the project raises, in the one tree of errors.
-
-RapporError
-`-- ServerError
-    |-- SettingsError          a setting is wrong, or not safe as it stands
-    |-- SchemaError            the database is not at this code's version
-    |-- StorageError           the database cannot be reached or cannot write
-    |   |-- DiskFullError      it has no room
-    |   `-- ConflictError      another process changed the same rows first, or a name is taken
-    |-- RequestError           the request itself is wrong
-    |   |-- BodyTooLargeError
-    |   |-- BodyTimeoutError
-    |   `-- RateLimitedError     too many requests of one key or address
-    |-- OverloadedError        more waits than the bound allows, or the server is shutting down
-    |-- AuthenticationError    no key, or one that is unknown or revoked
-    `-- NotFoundError          what was named is not there
-"""
+"""Errors that every server of the project raises, in the one tree of errors."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 class Log:
     """The server's own log: one JSON object a line, without data of requests."""
 
-    def __init__(self, logger: Any, seconds: Callable[[], float] = monotonic) -> None:
+    def __init__(self, logger: Any, seconds: Callable[[], float]) -> None:
         self._logger = logger
         self._seconds = seconds
         self._last: dict[str, float] = {}
@@ -75,15 +75,15 @@ def redirect_libraries(log: Log) -> None:
         logger.propagate = False
 
 
-def make_log(level: str, stream: TextIO | None = None) -> Log:
-    """A log of one app; nothing global is configured. stream: stderr if None."""
-    return Log(make_logger(level, stream or sys.stderr))
+def make_log(
+    level: str, stream: TextIO | None = None, seconds: Callable[[], float] = monotonic
+) -> Log:
+    """Make a log that writes one JSON object a line; nothing global is configured.
 
-
-def make_logger(level: str, stream: TextIO) -> Any:
-    """Make structlog's logger that writes one JSON object a line."""
-    return structlog.wrap_logger(
-        structlog.WriteLogger(stream),
+    stream: stderr if None.  seconds: a clock.
+    """
+    logger = structlog.wrap_logger(
+        structlog.WriteLogger(stream or sys.stderr),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
@@ -91,3 +91,4 @@ def make_logger(level: str, stream: TextIO) -> Any:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
+    return Log(logger, seconds)

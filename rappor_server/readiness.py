@@ -39,15 +39,11 @@ class Readiness:
     async def check(self) -> None:
         """Raise StorageError if the database could not be written at the latest check; callers
         share one check a second."""
-        if self._is_old():
-            async with self._lock:
-                if self._is_old():
-                    await asyncio.to_thread(self._find_out)
+        async with self._lock:
+            if self._seconds() - self._checked >= MAX_AGE:
+                await asyncio.to_thread(self._find_out)
         if self._error is not None:
             raise StorageError(str(self._error))
-
-    def _is_old(self) -> bool:
-        return self._seconds() - self._checked >= MAX_AGE
 
     def _find_out(self) -> None:
         in_doubt = self._error is not None or self._is_failing()

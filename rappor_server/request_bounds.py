@@ -63,11 +63,6 @@ class BodyBounds:
             text = f"the body has {stated[:20].decode()} bytes; {self.max_bytes} are taken"
             raise BodyTooLargeError(text)
 
-    def check_received(self, size: int) -> None:
-        """Raises BodyTooLargeError where more bytes were received."""
-        if size > self.max_bytes:
-            raise BodyTooLargeError(f"the body has more than {self.max_bytes} bytes")
-
 
 class BoundedReceive:
     """An ASGI `receive` that refuses a body which is too large or arrives too slowly; it stores
@@ -103,32 +98,6 @@ class BoundedReceive:
             raise RequestError("the body ended early")
         self._size += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
-        self._bounds.check_received(self._size)
+        if self._size > self._bounds.max_bytes:
+            raise BodyTooLargeError(f"the body has more than {self._bounds.max_bytes} bytes")
         return message
-
-
-async def receive_body(scope: Scope, receive: Receive, bounds: BodyBounds) -> bytes:
-    """Receive a whole body.
-
-    Args:
-        scope: Of the request.
-        receive: Of the request; nothing has been read from it.
-        bounds: Bytes and seconds that the body may take.
-
-    Returns:
-        The body as sent.
-
-    Raises:
-        BodyTooLargeError: It has more bytes, or says so.
-        BodyTimeoutError: It did not arrive in time.
-        RequestError: It ended early.
-    """
-    bounds.check_stated(scope)
-    bounded = BoundedReceive(receive, bounds)
-    chunks: list[bytes] = []
-    more = True
-    while more:
-        message = await bounded()
-        chunks.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return b"".join(chunks)

@@ -80,16 +80,16 @@ def migrate(database: Database) -> tuple[str | None, str]:
     Raises SchemaError for a newer one, or one of something else unless the program may share it.
     """
     program = database.program
+    database.max_seconds = float("inf")  # the rows of all days may be written anew
     with database.change() as connection:
         lock(connection, program.migration_lock)
         current = _current(connection)
-        if current is not None and current not in _known(program):
-            raise SchemaError(_newer(current, program))
-        if current is None and not program.shares_database:
-            _refuse_tables(connection, program)
-        if current is None:
+        is_empty = program.shares_database or not inspect(connection).get_table_names()
+        if current is None and is_empty:
             _create(connection, program)
         else:
+            if current not in _known(program):
+                check(current, program)
             command.upgrade(_config(program, connection), "head")
         return current, _head(program)
 
@@ -104,29 +104,18 @@ def migrated_text(program: Program, before: str | None, after: str) -> str:
 def check(current: str | None, program: Program) -> None:
     """Raises SchemaError unless `current` is the head."""
     head = _head(program)
-    if current == head:
-        return
     if current is None:
         raise SchemaError(f"the database has tables, and {program.not_ours}")
     if current not in _known(program):
-        raise SchemaError(_newer(current, program))
-    raise SchemaError(
-        f"the {program.name}'s database is at schema {current}, this code needs {head}; make a "
-        f"backup, stop "
-        f"{program.instances} on it, then run: {program.migrate} --database URL"
-    )
-
-
-def _newer(current: str, program: Program) -> str:
-    return (
-        f"the database is at schema {current}, which this code (the {program.name}'s "
-        f"schema {_head(program)}) does not know{program.unknown_schema}"
-    )
-
-
-def _refuse_tables(connection: Connection, program: Program) -> None:
-    if inspect(connection).get_table_names():
-        check(None, program)
+        raise SchemaError(
+            f"the database is at schema {current}, which this code (the {program.name}'s "
+            f"schema {head}) does not know{program.unknown_schema}"
+        )
+    if current != head:
+        raise SchemaError(
+            f"the {program.name}'s database is at schema {current}, this code needs {head}; make a "
+            f"backup, stop {program.instances} on it, then run: {program.migrate} --database URL"
+        )
 
 
 def _current(connection: Connection) -> str | None:
@@ -145,15 +134,12 @@ def _config(program: Program, connection: Connection | None = None) -> Config:
     return config
 
 
-def _known(program: Program) -> set[str]:
-    return {revision.revision for revision in _scripts(program).walk_revisions()}
+@cache
+def _known(program: Program) -> list[str]:
+    """The program's revisions, newest first; read once a process."""
+    scripts = ScriptDirectory.from_config(_config(program))
+    return [script.revision for script in scripts.walk_revisions()]
 
 
 def _head(program: Program) -> str:
-    return str(_scripts(program).get_current_head())
-
-
-@cache
-def _scripts(program: Program) -> ScriptDirectory:
-    """The program's revisions, read once a process."""
-    return ScriptDirectory.from_config(_config(program))
+    return _known(program)[0]

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any
@@ -96,18 +96,15 @@ def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.so
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Two sockets may be bound to one port while none listens, so it listens at once: the second
-    of two servers that start together is refused here."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only where the protocol is named; without it an answer waits 40 ms
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen()
-    except OSError:
-        listener.close()
-        raise
+    """Bind and listen at once: the second of two servers that start together is refused here."""
+    is_ipv6 = ":" in host
+    listener = socket.create_server(
+        (host, port),
+        family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+        dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
+    )
+    # connections inherit it; asyncio would not set it, and an answer would wait 40 ms
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
@@ -134,30 +131,24 @@ def running(server: Server, listener: socket.socket, host: str, name: str) -> It
     Raises ServerError, with the reason that it gave, when it does not start.
     """
     failures: list[BaseException] = []
-    thread = threading.Thread(target=_run, args=(server, listener, failures), daemon=True)
+
+    def run() -> None:
+        try:
+            server.run(sockets=[listener])
+        except BaseException as error:  # handed to the thread that waits for the start
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        _await_start(server, thread, failures, name)
+        deadline = monotonic() + _START_SECONDS
+        while not server.started:
+            if not thread.is_alive() or monotonic() > deadline:
+                reason = failures[0] if failures else "see the log"
+                raise ServerError(f"the {name} did not start: {reason}")
+            sleep(0.01)
         shown = f"[{host}]" if ":" in host else host
         yield f"http://{shown}:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()
-
-
-def _run(server: Server, listener: socket.socket, failures: list[BaseException]) -> None:
-    try:
-        server.run(sockets=[listener])
-    except BaseException as error:  # handed to the thread that waits for the start
-        failures.append(error)
-
-
-def _await_start(
-    server: Server, thread: threading.Thread, failures: Sequence[BaseException], name: str
-) -> None:
-    deadline = monotonic() + _START_SECONDS
-    while not server.started:
-        if not thread.is_alive() or monotonic() > deadline:
-            reason = failures[0] if failures else "see the log"
-            raise ServerError(f"the {name} did not start: {reason}")
-        sleep(0.01)

@@ -29,20 +29,13 @@ class ServerSettings(BaseSettings):
     FILE_VARIABLE: ClassVar[str]
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic passes it by name)
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    def settings_customise_sources(  # type: ignore[override]
+        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The order of sources: arguments before environment before the file."""
+        chosen = sources["init_settings"], sources["env_settings"]
         file = os.environ.get(cls.FILE_VARIABLE)
-        sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        if file:
-            sources += (TomlConfigSettingsSource(settings_cls, Path(file)),)
-        return sources
+        return (*chosen, TomlConfigSettingsSource(settings_cls, Path(file))) if file else chosen
 
 
 AnySettings = TypeVar("AnySettings", bound=ServerSettings)

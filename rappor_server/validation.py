@@ -15,7 +15,7 @@ _SECRET = {"key"}  # fields whose value is in no message
 
 
 def first_problem(
-    error: ValidationError,
+    error: ValidationError | RequestValidationError,
     choices: Mapping[str, str],
     *,
     unknown: str = "there is no such setting or field",
@@ -30,20 +30,8 @@ def first_problem(
     Returns:
         (name, message); the name is "" where several fields do not go together.
     """
-    return _sentence(error.errors(include_url=False)[0], choices, unknown)
-
-
-def request_problem(error: ValidationError | RequestValidationError) -> str:
-    """Describe what is wrong with a request, in ASCII."""
-    name, message = _sentence(error.errors()[0], {}, "there is no such field")
-    text = f"{name}: {message}" if name else message
-    return text.encode("ascii", "backslashreplace").decode()
-
-
-def _sentence(
-    first: Mapping[str, Any], choices: Mapping[str, str], unknown: str
-) -> tuple[str, str]:
-    name, kind = ".".join(map(str, first["loc"])), first["type"]
+    first: Mapping[str, Any] = error.errors()[0]
+    name, kind, expected = ".".join(map(str, first["loc"])), first["type"], first["msg"]
     if kind == "value_error":  # raised by a check of ours
         return name, str(first["ctx"]["error"])
     if kind == "extra_forbidden":
@@ -52,9 +40,15 @@ def _sentence(
         return name, "send a JSON object as Content-Type: application/json"
     if kind == "missing":  # its input is all that was sent, which may hold a key
         return name, "it is missing"
-    expected = first["msg"]
     if kind == "string_pattern_mismatch" and name in choices:
         expected = f"it should be one of {choices[name]}"
     if name.rpartition(".")[2] in _SECRET:
         return name, expected
     return name, f"{shown(first['input'])}: {expected[0].lower()}{expected[1:]}"
+
+
+def request_problem(error: ValidationError | RequestValidationError) -> str:
+    """Describe what is wrong with a request, in ASCII."""
+    name, message = first_problem(error, {}, unknown="there is no such field")
+    text = f"{name}: {message}" if name else message
+    return text.encode("ascii", "backslashreplace").decode()

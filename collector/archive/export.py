@@ -19,31 +19,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from collector.archive.errors import ArchiveDamagedError
-from collector.archive.manifest import (
+from collector.archive.parquet import Bytes
+from collector.archive.parts import (
     ArchivedPart,
+    PartCounts,
     digest_of,
     entry_name,
     folder_of,
     read_entries,
+    verify_part,
+    write_part,
 )
-from collector.archive.parquet import Bytes
-from collector.archive.parts import PartCounts, verify_part, write_part
-from collector.archive.store import Store
+from collector.archive.store import ArchiveDamagedError, Store
 from rappor_core.errors import RapporError
 
 if TYPE_CHECKING:
     from collector.domain.raw_blocks import RawBlock, RawBlocks  # it needs a database
 
-MOVED, EARLIER, INCOMPLETE, DUE, OVERLAPS, ELSEWHERE, SET_ASIDE = (
-    "moved",
-    "moved earlier",
-    "incomplete",
-    "out of time",
-    "overlaps",
-    "another export was first",
-    "set aside",
-)
+MOVED, EARLIER, ELSEWHERE = "moved", "moved earlier", "another export was first"
+INCOMPLETE, DUE, OVERLAPS = "incomplete", "out of time", "overlaps"
+SET_ASIDE = "set aside"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from collector.archive.errors import ArchiveError
 from collector.archive.parquet import Bytes
 from collector.archive.parts import PartCounts
+from collector.archive.store import ArchiveError
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
 from rappor_core.params import RapporParams
@@ -34,7 +34,7 @@ def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
     Raises:
         ArchiveError: names the line that is not a report.
     """
-    counts = PartCounts.zero(params.num_cohorts, params.num_bits)
+    counts = PartCounts.zero(params)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         header = [cell.strip() for cell in next(reader, [])]
@@ -48,12 +48,8 @@ def sum_report_file(path: Path, metric: str, params: RapporParams) -> Aggregate:
             line += len(rows)
     if not counts.reports_per_cohort.any():
         raise ArchiveError(f"{path}: no reports")
-    return Aggregate(
-        metric=metric,
-        params=params,
-        reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
-        bit_counts=tuple(map(tuple, counts.bit_counts.tolist())),
-    )
+    reports_per_cohort, bit_counts = counts.as_tuples()
+    return Aggregate(metric, params, reports_per_cohort, bit_counts)
 
 
 def _parse(

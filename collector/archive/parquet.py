@@ -1,9 +1,5 @@
 """Reports in Parquet files, written and read a row group at a time, and sums of their bits.
 
-Three words of one weight become one of the same weight and one of twice the weight (a carry-save
-adder: Warren, Hacker's Delight, 2nd edition, section 5-1). The work is five operations a word
-whatever the number of reports, and nothing is compiled.
-
 Two columns, `cohort` and `bits` (fixed-size binary). Rows are sorted by cohort and, within a
 cohort, in an order drawn from the system's secure randomness.
 """
@@ -13,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from math import gcd
 from typing import IO, Any
 
 import numpy as np
@@ -21,14 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from collector.archive.errors import ArchiveDamagedError
-from collector.archive.store import Store
+from collector.archive.store import ArchiveDamagedError, Store
 
 Counts = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-Words = NDArray[np.uint64]
-_BLOCK_BYTES = 1 << 20  # summed at once: it and its carries stay in the cache of a core
-_FEW_ROWS = 96  # that are cheaper to unpack than to add
+_BLOCK_BYTES = 1 << 19  # summed at once: it stays in the cache of a core
+_MAX_ADDED = 255  # bits that are added in one byte
 MAX_ROWS = 1_000_000  # in a row group
 MAX_BYTES = 32 << 20  # of a row group's reports, so that a reader's memory is bounded
 _LEVEL = 1  # of zstd: reports are noise, and hardly get smaller at any
@@ -43,67 +36,18 @@ def sum_bits(rows: Bytes, num_bits: int) -> Counts:
     Returns (num_bits,) counts.
     """
     n, width = rows.shape
-    group = 8 // gcd(width, 8)  # rows that fill whole words together
-    whole = n - n % group
-    words = rows[:whole].reshape(-1).view(np.uint64).reshape(-1, width * group // 8)
-    total = np.zeros(8 * width * group, dtype=np.int64)
-    step = max(_FEW_ROWS, _BLOCK_BYTES // (8 * words.shape[1]))
-    most = min(step, len(words))
-    sizes = (most // 3 + _FEW_ROWS,) * 3 + (most // 2 + _FEW_ROWS,) * 2
-    spare = tuple(np.empty((size, words.shape[1]), dtype=np.uint64) for size in sizes)
-    for start in range(0, len(words), step):
-        total += _sum_block(words[start : start + step], spare)
-    counts = total.reshape(group, 8 * width).sum(axis=0)
-    counts += _unpacked_sum(rows[whole:])
-    found: Counts = counts[:num_bits]
-    return found
-
-
-def _sum_block(words: Words, spare: tuple[Words, ...]) -> Counts:
-    """Counts of each bit of the words of one block: (rows, w) gives (64 * w,).
-
-    spare: memory for sums and carries; new memory for each would cost more than the adding.
-    """
-    total = np.zeros(64 * words.shape[1], dtype=np.int64)
-    sums, either, both, here, there = spare
-    rows, weight = words, 1
-    while len(rows):
-        rest, carries = _add_up(rows, sums, either, both, here)
-        total += weight * _unpacked_sum(rest.view(np.uint8))
-        rows, weight = carries, 2 * weight
-        here, there = there, here  # the next carries go where none are read
-    return total
-
-
-def _add_up(
-    rows: Words, sums: Words, either: Words, both: Words, carries: Words
-) -> tuple[Words, Words]:
-    """Reduce rows of one weight to a few; the carries have twice the weight.
-
-    sums, either, both, carries: where results are put.
-    """
-    made = 0
-    while len(rows) > _FEW_ROWS:
-        third = len(rows) // 3
-        a, b, c = rows[:third], rows[third : 2 * third], rows[2 * third : 3 * third]
-        rest = rows[3 * third :].copy()
-        carry, odd = carries[made : made + third], either[:third]
-        np.bitwise_xor(a, b, out=odd)
-        np.bitwise_and(a, b, out=carry)
-        np.bitwise_and(odd, c, out=both[:third])
-        np.bitwise_or(carry, both[:third], out=carry)
-        np.bitwise_xor(odd, c, out=sums[:third])
-        rows = sums[: third + len(rest)]
-        rows[third:] = rest
-        made += third
-    return rows, carries[:made]
-
-
-def _unpacked_sum(rows: Bytes) -> Counts:
-    bits = np.unpackbits(np.ascontiguousarray(rows), axis=1, bitorder="little")
-    small = np.uint8 if len(rows) < 256 else np.int64
-    total: Counts = bits.sum(axis=0, dtype=small).astype(np.int64)
-    return total
+    whole = n - n % _MAX_ADDED
+    step = _MAX_ADDED * max(1, _BLOCK_BYTES // (_MAX_ADDED * width))
+    blocks = [rows[start : min(whole, start + step)] for start in range(0, whole, step)]
+    total = np.zeros((8, width), dtype=np.int64)
+    for block in [*(block.reshape(_MAX_ADDED, -1) for block in blocks), rows[whole:]]:
+        for bit in range(8):
+            ones = block >> np.uint8(bit)
+            ones &= np.uint8(1)
+            few = ones.sum(axis=0, dtype=np.uint8)
+            total[bit] += few.reshape(-1, width).sum(axis=0, dtype=np.int64)
+    counts: Counts = total.T.reshape(-1)[:num_bits]
+    return counts
 
 
 def rows_in_group(report_bytes: int) -> int:
@@ -116,12 +60,11 @@ def write_reports(
     report_bytes: int,
     reports: Iterable[tuple[int, Bytes]],
     random_bytes: RandomBytes = os.urandom,
-) -> int:
+) -> None:
     """Write (cohort, reports) pieces, in the order of their cohorts, each shuffled.
 
     file: open to write.  reports: (n, report_bytes) each; the pieces of one cohort are one
-    population, of which a row group's share is shuffled as a whole.  Returns the number of rows of
-    a full row group.
+    population, of which a row group's share is shuffled as a whole.
     """
     schema = pa.schema(
         [
@@ -142,7 +85,6 @@ def write_reports(
             order = _shuffled_within(cohorts, random_bytes)
             table = pa.table([pa.array(cohorts), _binary(rows[order])], schema=schema)
             writer.write_table(table, row_group_size=size)
-    return size
 
 
 def _groups(pieces: Iterable[tuple[int, Bytes]], size: int) -> Iterator[tuple[Cohorts, Bytes]]:

@@ -1,24 +1,24 @@
-"""Parts of an archive: written, read back, committed, verified; and the counts of their rows."""
+"""Parts of an archive: written, read back, committed, verified; and the counts of their rows.
+
+The manifest has one entry a part, and a part counts only through its entry: a small JSON file that
+one writer alone can create, so that of two exports of one block one commits; what the other wrote
+is never read. Its name follows from the metric, the version and the first day, and its digest
+covers every field: it detects corruption, not tampering.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import date
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from secrets import token_hex
+from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
-from collector.archive.errors import ArchiveDamagedError
-from collector.archive.manifest import (
-    REPORTS,
-    ArchivedPart,
-    commit,
-    digest_of,
-    folder_of,
-    week_of,
-)
 from collector.archive.parquet import (
     Bytes,
     Cohorts,
@@ -30,11 +30,116 @@ from collector.archive.parquet import (
     sum_bits,
     write_reports,
 )
-from collector.archive.store import Store
+from collector.archive.store import ArchiveDamagedError, Store
+from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
+from rappor_core.strict_json import parse_strict_json
 
-_READ_BYTES = 1 << 20
+VERSION = 2
+ENTRIES, REPORTS = "entries", "reports"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedPart:
+    """The manifest entry of one part of the archive.
+
+    metric, params_id: of its reports.  definition: the metric as declared.
+    first_day, last_day: ISO dates of its block, inclusive.
+    file: name of the Parquet file.  file_digest: SHA-256 of it.  file_bytes: its length.
+    rows_in_group: rows of each row group but the last.
+    num_reports, reports_per_cohort: integers.  counts_digest: see `digest_of`.
+    """
+
+    metric: str
+    params_id: str
+    definition: Mapping[str, Any]
+    first_day: str
+    last_day: str
+    file: str
+    file_digest: str
+    file_bytes: int
+    rows_in_group: int
+    num_reports: int
+    reports_per_cohort: tuple[int, ...]
+    counts_digest: str
+
+    @property
+    def name(self) -> str:
+        """Name of the part's file in the manifest."""
+        return entry_name(self.metric, self.params_id, self.first_day)
+
+    @property
+    def params(self) -> RapporParams:
+        """The parameters of its reports."""
+        return RapporParams.from_dict(self.definition["params"])
+
+    def touches(self, first_day: date | str, last_day: date | str) -> bool:
+        """Whether the part and a window have a day in common."""
+        return self.first_day <= str(last_day) and str(first_day) <= self.last_day
+
+
+def folder_of(metric: str, params_id: str | None = None) -> str:
+    """The partition of a metric, or of a version of it; names with `/` are quoted."""
+    folder = f"metric={quote(metric, safe='')}"
+    return folder if params_id is None else f"{folder}/params_id={params_id}"
+
+
+def entry_name(metric: str, params_id: str, first_day: str) -> str:
+    """The name of an entry."""
+    return f"{ENTRIES}/{folder_of(metric, params_id)}/{first_day}.json"
+
+
+def digest_of(reports_per_cohort: Counts, bit_counts: Counts) -> str:
+    """SHA-256 of reports per cohort (m,) and bit counts (m, k), as little-endian 64-bit
+    integers."""
+    digest = sha256(reports_per_cohort.astype("<i8").tobytes())
+    digest.update(np.ascontiguousarray(bit_counts, dtype="<i8").tobytes())
+    return digest.hexdigest()
+
+
+def commit(store: Store, entry: ArchivedPart) -> None:
+    """Write the entry of a part; from now on readers sum the part.
+
+    Raises FileExistsError where this block has an entry already.
+    """
+    content = _content(entry)
+    fields = json.loads(content) | {"digest": _digest(content)}
+    store.create(entry.name, json.dumps(fields, sort_keys=True, indent=1).encode() + b"\n")
+
+
+def read_entries(store: Store, folder: str = "") -> Iterator[ArchivedPart]:
+    """Read every entry, in the order of their names. Raises ArchiveDamagedError."""
+    for name in store.list(f"{ENTRIES}/{folder}" if folder else ENTRIES):
+        yield read_entry(store, name)
+
+
+def read_entry(store: Store, name: str) -> ArchivedPart:
+    """Read one entry and check it against its digest and its name."""
+    try:
+        fields = parse_strict_json(store.read(name))
+        digest = fields.pop("digest")
+        if fields.pop("version") != VERSION:
+            raise ArchiveDamagedError(f"{name}: of another version; this reads {VERSION}")
+        fields["reports_per_cohort"] = tuple(fields["reports_per_cohort"])
+        entry = ArchivedPart(**fields)
+    except (RapporError, LookupError, TypeError, AttributeError) as error:
+        raise ArchiveDamagedError(f"{name}: not an entry of a manifest ({error})") from None
+    if digest != _digest(_content(entry)) or entry.name != name:
+        raise ArchiveDamagedError(
+            f"{name}: changed after it was written; restore it, or delete it and its part"
+        )
+    return entry
+
+
+def _content(entry: ArchivedPart) -> bytes:
+    """The bytes that the digest covers: every field, in one spelling."""
+    fields = {"version": VERSION} | asdict(entry)
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _digest(content: bytes) -> str:
+    return sha256(b"rappor archive entry\x00" + content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +150,19 @@ class PartCounts:
     bit_counts: Counts
 
     @classmethod
-    def zero(cls, num_cohorts: int, num_bits: int) -> PartCounts:
+    def zero(cls, params: RapporParams) -> PartCounts:
         """Counts of no rows."""
-        shape = num_cohorts, num_bits
-        return cls(np.zeros(num_cohorts, dtype=np.int64), np.zeros(shape, dtype=np.int64))
+        shape = params.num_cohorts, params.num_bits
+        return cls(np.zeros(shape[0], dtype=np.int64), np.zeros(shape, dtype=np.int64))
 
     @property
     def digest(self) -> str:
         """The digest that an entry keeps of them."""
         return digest_of(self.reports_per_cohort, self.bit_counts)
+
+    def as_tuples(self) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+        """Reports per cohort and bit counts, as an `Aggregate` has them."""
+        return tuple(self.reports_per_cohort.tolist()), tuple(map(tuple, self.bit_counts.tolist()))
 
     def plus(self, other: PartCounts) -> PartCounts:
         """The sum of two counts."""
@@ -99,14 +208,14 @@ def write_part(
         FileExistsError: another writer was first. Nothing is left behind by a failure; a kill
             leaves a file that no entry names, which counts nowhere.
     """
-    folder = f"{folder_of(metric.name, metric.params_id)}/week={week_of(days[1])}"
+    folder = f"{folder_of(metric.name, metric.params_id)}/week={days[1]:%G-W%V}"
     name = f"{REPORTS}/{folder}/{days[0]}_{days[1]}-{token_hex(8)}.parquet"
     width = metric.params.report_bytes
     with store.writing(name) as file:
         write_reports(file, width, reports)
     try:
         digest, num_bytes = _digest_of_file(store, name)
-        counts = _read_back(store, name, metric.params)
+        counts = count_groups(store, name, metric.params)
         check(counts)
         entry = ArchivedPart(
             metric=metric.name,
@@ -136,7 +245,7 @@ def verify_part(store: Store, entry: ArchivedPart) -> None:
         raise ArchiveDamagedError(
             f"{entry.file}: its bytes are not those of which the manifest tells"
         )
-    check_digest(entry, _read_back(store, entry.file, entry.params))
+    check_digest(entry, count_groups(store, entry.file, entry.params))
 
 
 def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
@@ -150,18 +259,20 @@ def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
 
 def _digest_of_file(store: Store, name: str) -> tuple[str, int]:
     """SHA-256 of a file as the store has it, and its length in bytes."""
-    digest, num_bytes = sha256(), 0
     with open_part(store, name) as file:
-        while piece := file.read(_READ_BYTES):
-            digest.update(piece)
-            num_bytes += len(piece)
-    return digest.hexdigest(), num_bytes
+        digest = file_digest(file, "sha256")  # type: ignore[arg-type]  # it has `readinto`
+        return digest.hexdigest(), file.tell()
 
 
-def _read_back(store: Store, name: str, params: RapporParams) -> PartCounts:
-    """The sums of a whole file. Raises ArchiveDamagedError."""
-    counts = PartCounts.zero(params.num_cohorts, params.num_bits)
+def count_groups(
+    store: Store, name: str, params: RapporParams, first: int = 0, last: int | None = None
+) -> PartCounts:
+    """Sum the row groups of a file from `first` to before `last`. Raises ArchiveDamagedError."""
+    counts = PartCounts.zero(params)
     with open_part(store, name) as file, reading(file, name) as opened:
-        for group in range(opened.num_row_groups):
+        there = opened.num_row_groups
+        if last is not None and there < last:
+            raise ArchiveDamagedError(f"{name}: {there} row groups, and {last} are expected")
+        for group in range(first, there if last is None else last):
             counts.add_rows(*read_group(opened, group))
     return counts

@@ -14,75 +14,26 @@ from secrets import token_hex
 from typing import IO, Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
-from collector.archive.errors import ArchiveError
+from rappor_core.errors import RapporError
 
-
-class FolderStore:
-    """An archive in a local folder that its owner alone can read."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading."""
-        return (self._root / name).open("rb")
-
-    def read(self, name: str) -> bytes:
-        """Read a whole file."""
-        return (self._root / name).read_bytes()
-
-    def list(self, folder: str) -> list[str]:
-        """List the names of all complete files under a folder, sorted."""
-        paths = (path for path in (self._root / folder).rglob("*") if path.is_file())
-        names = (path.relative_to(self._root).as_posix() for path in paths)
-        return sorted(name for name in names if not name.endswith(".part"))
-
-    @contextmanager
-    def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a new file; when the block ends it is durable. Removed if the block fails."""
-        path = self._root / name
-        self._make_folders(path.parent)
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        _sync(path.parent)
-
-    def create(self, name: str, content: bytes) -> None:
-        """Write a small file durably, if no file has its name. Raises FileExistsError."""
-        path = self._root / name
-        part = path.with_name(f"{path.name}.{token_hex(8)}.part")
-        with self.writing(part.relative_to(self._root).as_posix()) as file:
-            file.write(content)
-        try:
-            os.link(part, path)
-        finally:
-            part.unlink(missing_ok=True)
-        _sync(path.parent)
-
-    def delete(self, name: str) -> None:
-        """Delete a file, if it exists."""
-        path = self._root / name
-        path.unlink(missing_ok=True)
-        if path.parent.is_dir():
-            _sync(path.parent)
-
-    def _make_folders(self, folder: Path) -> None:
-        """Make folders for their owner alone, each durably in its parent."""
-        if folder.is_dir():
-            return
-        self._make_folders(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _sync(folder.parent)
+_INCOMPLETE = ".part"  # of a name: a file that is not complete yet
 
 
-class RemoteStore:
+class ArchiveError(RapporError):
+    """Base class of the archive's errors."""
+
+
+class ArchiveDamagedError(ArchiveError):
+    """A file of the archive is missing, cut or edited, or is not what its entry says."""
+
+
+class NotArchivedError(ArchiveError):
+    """The archive does not hold the window, or its parts must not be separated."""
+
+
+class Store:
     """An archive in an fsspec file system. A put is taken to be whole and durable when it returns.
 
     `create` is exclusive where the file system's own is (S3 by If-None-Match).
@@ -103,19 +54,19 @@ class RemoteStore:
         return content
 
     def list(self, folder: str) -> list[str]:
-        """List the names of all files under a folder, sorted; an empty list if the folder does
-        not exist."""
+        """List the names of all complete files under a folder, sorted; an empty list if the
+        folder does not exist."""
         self._fs.invalidate_cache()
         try:
             found = self._fs.find(self._path(folder))
         except FileNotFoundError:
             return []
         start = len(self._path("x")) - 1
-        return sorted(path[start:] for path in found)
+        return sorted(path[start:] for path in found if not path.endswith(_INCOMPLETE))
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a new file; when the block ends it is complete. Removed if the block fails."""
+        """Write a new file; when the block ends it is durable. Removed if the block fails."""
         try:
             with self._fs.open(self._path(name), "wb") as file:
                 yield file
@@ -137,7 +88,39 @@ class RemoteStore:
         return f"{self._root}/{name}"
 
 
-Store = FolderStore | RemoteStore
+class FolderStore(Store):
+    """An archive in a local folder that its owner alone can read; what is written is synced."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(LocalFileSystem(), root.absolute().as_posix())
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        """Write a new file; when the block ends it is durable. Removed if the block fails."""
+        path = Path(self._path(name))
+        _make_folders(path.parent)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+    def create(self, name: str, content: bytes) -> None:
+        """Write a small file durably, if no file has its name. Raises FileExistsError."""
+        path = Path(self._path(name))
+        part = f"{name}.{token_hex(8)}{_INCOMPLETE}"
+        with self.writing(part) as file:
+            file.write(content)
+        try:
+            path.hardlink_to(self._path(part))
+        finally:
+            self.delete(part)
+        _sync(path.parent)
 
 
 def open_store(url: str) -> Store:
@@ -151,7 +134,15 @@ def open_store(url: str) -> Store:
         filesystem, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise ArchiveError(f"archive {url!r} cannot be reached: {error}") from None
-    return RemoteStore(filesystem, path.rstrip("/"))
+    return Store(filesystem, path.rstrip("/"))
+
+
+def _make_folders(folder: Path) -> None:
+    """Make folders for their owner alone, each durably in its parent."""
+    if not folder.is_dir():
+        _make_folders(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync(folder.parent)
 
 
 def _sync(folder: Path) -> None:

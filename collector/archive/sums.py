@@ -14,11 +14,16 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
-from collector.archive.errors import ArchiveDamagedError, NotArchivedError
-from collector.archive.manifest import ArchivedPart, metric_folder, read_entries
-from collector.archive.parquet import open_part, read_group, reading
-from collector.archive.parts import PartCounts, check_digest
-from collector.archive.store import Store, open_store
+from collector.archive.parts import (
+    ArchivedPart,
+    PartCounts,
+    check_digest,
+    count_groups,
+    folder_of,
+    read_entries,
+    read_entry,
+)
+from collector.archive.store import NotArchivedError, Store, open_store
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 
@@ -28,48 +33,50 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The window to sum. params_id: None where the archive holds one version. first, last:
-    inclusive, or no bound."""
-
-    metric: str
-    params_id: str | None = None
-    first: date | None = None
-    last: date | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SpanTask:
     """The work of counting some row groups of one part, small enough to send to a worker.
 
-    archive: path or URL.  first, last: row groups, the last not included.
+    archive: path or URL.  part: name of its entry.  first, last: row groups, the last not included.
     """
 
     archive: str
     part: str
-    file: str
     first: int
     last: int
-    num_cohorts: int
-    num_bits: int
 
 
 Run = Callable[[Iterable[SpanTask]], Iterator[tuple[SpanTask, PartCounts]]]
 
 
-def choose_parts(store: Store, wanted: Wanted) -> list[ArchivedPart]:
-    """Choose the archived parts of a window, oldest first. Raises NotArchivedError, which says
-    what the archive has."""
-    entries = sorted(_version(store, wanted), key=lambda entry: entry.first_day)
-    first = str(wanted.first or entries[0].first_day)
-    last = str(wanted.last or entries[-1].last_day)
+def choose_parts(
+    store: Store,
+    metric: str,
+    params_id: str | None = None,
+    first_day: date | None = None,
+    last_day: date | None = None,
+) -> list[ArchivedPart]:
+    """Choose the archived parts of a window, oldest first.
+
+    Args:
+        store: Of the archive.
+        metric: Its name.
+        params_id: Of a version; None where the archive holds one.
+        first_day: First day of the window; None for no bound.
+        last_day: Last day, inclusive; None for no bound.
+
+    Raises:
+        NotArchivedError: The archive does not hold the window; the message says what it holds.
+    """
+    entries = sorted(_version(store, metric, params_id), key=lambda entry: entry.first_day)
+    first = str(first_day or entries[0].first_day)
+    last = str(last_day or entries[-1].last_day)
     chosen = [entry for entry in entries if entry.touches(first, last)]
     _refuse_cuts(chosen, first, last)
     there = f"the archive has {entries[0].first_day} to {entries[-1].last_day}"
     if not chosen:
-        raise NotArchivedError(f"{wanted.metric!a}: no part from {first} to {last}; {there}")
+        raise NotArchivedError(f"{metric!a}: no part from {first} to {last}; {there}")
     if last > chosen[-1].last_day:
-        raise NotArchivedError(f"{wanted.metric!a}: {last} is not archived yet; {there}")
+        raise NotArchivedError(f"{metric!a}: {last} is not archived yet; {there}")
     _refuse_holes(chosen)
     return chosen
 
@@ -98,6 +105,7 @@ def aggregate(
     """
     tasks = [task for entry in entries for task in _tasks(entry, archive, task_reports)]
     counts = _reduced(entries, tasks, run(tasks), advance)
+    reports_per_cohort, bit_counts = counts.as_tuples()
     newest = entries[-1]
     whole = Aggregate(
         metric=newest.metric,
@@ -106,8 +114,8 @@ def aggregate(
         definition=Metric.from_dict(newest.definition).to_dict(),
         first_day=date.fromisoformat(entries[0].first_day),
         last_day=date.fromisoformat(newest.last_day),
-        reports_per_cohort=tuple(counts.reports_per_cohort.tolist()),
-        bit_counts=tuple(map(tuple, counts.bit_counts.tolist())),
+        reports_per_cohort=reports_per_cohort,
+        bit_counts=bit_counts,
     )
     if cohorts is None:
         return whole
@@ -116,26 +124,18 @@ def aggregate(
 
 def count_part(task: SpanTask) -> PartCounts:
     """Sum the reports of a task. Raises ArchiveDamagedError."""
-    counts = PartCounts.zero(task.num_cohorts, task.num_bits)
     store = open_store(task.archive)
-    with open_part(store, task.file) as file, reading(file, task.file) as opened:
-        if opened.num_row_groups < task.last:
-            raise ArchiveDamagedError(
-                f"{task.file}: {opened.num_row_groups} row groups, and {task.last} are expected"
-            )
-        for group in range(task.first, task.last):
-            counts.add_rows(*read_group(opened, group))
-    return counts
+    entry = read_entry(store, task.part)
+    return count_groups(store, entry.file, entry.params, task.first, task.last)
 
 
 def _tasks(entry: ArchivedPart, archive: str, task_reports: int) -> Iterator[SpanTask]:
     """Split a part into tasks; each of its row groups is in one task."""
     num_groups = -(-entry.num_reports // entry.rows_in_group)
     step = max(1, task_reports // entry.rows_in_group)
-    shape = entry.params.num_cohorts, entry.params.num_bits
     for first in range(0, num_groups, step):
         last = min(num_groups, first + step)
-        yield SpanTask(archive, entry.name, entry.file, first, last, *shape)
+        yield SpanTask(archive, entry.name, first, last)
 
 
 def _reduced(
@@ -147,7 +147,7 @@ def _reduced(
     """Add up the counts of all tasks; the sums of a part are checked when its last task is in."""
     by_name = {entry.name: entry for entry in entries}
     left = Counter(task.part for task in tasks)
-    total = PartCounts.zero(entries[0].params.num_cohorts, entries[0].params.num_bits)
+    total = PartCounts.zero(entries[0].params)
     sums: dict[str, PartCounts] = {}
     for task, counts in results:
         part = task.part
@@ -160,24 +160,23 @@ def _reduced(
     return total
 
 
-def _version(store: Store, wanted: Wanted) -> list[ArchivedPart]:
+def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedPart]:
     """The entries of the one version that is asked for."""
-    every = list(read_entries(store, metric_folder(wanted.metric)))
+    every = list(read_entries(store, folder_of(metric)))
     versions = sorted({entry.params_id for entry in every})
     if not versions:
         names = sorted({entry.metric for entry in read_entries(store)})
         held = f"it holds {', '.join(names)}" if names else "it holds nothing"
-        raise NotArchivedError(f"the archive has no reports of metric {wanted.metric!a}; {held}")
-    if wanted.params_id is None and len(versions) > 1:
+        raise NotArchivedError(f"the archive has no reports of metric {metric!a}; {held}")
+    if params_id is None and len(versions) > 1:
         raise NotArchivedError(
-            f"{wanted.metric!a} is there in {len(versions)} versions, whose counts cannot be "
+            f"{metric!a} is there in {len(versions)} versions, whose counts cannot be "
             f"added; name one with --params-id: {', '.join(versions)}"
         )
-    found = [entry for entry in every if entry.params_id == (wanted.params_id or versions[0])]
+    found = [entry for entry in every if entry.params_id == (params_id or versions[0])]
     if not found:
         raise NotArchivedError(
-            f"{wanted.metric!a} has no params_id {wanted.params_id!a} here; it has "
-            f"{', '.join(versions)}"
+            f"{metric!a} has no params_id {params_id!a} here; it has {', '.join(versions)}"
         )
     return found
 

@@ -11,16 +11,16 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from time import perf_counter, sleep
 from typing import Any
 
-from collector.broker.client import load_library, partitions_of, reason_of
-from collector.broker.message import encode_message
+from collector.broker.client import load_library, make_producer, partitions_of, reason_of
+from collector.broker.counting import encode_message
 from collector.domain.batch_writer import Receipt, receipt_of, too_large
-from collector.domain.clock import Clock, latest_day, today
-from collector.domain.commit_queue import Backlog, answer_on_loop
+from collector.domain.clock import latest_day, today
+from collector.domain.commit_queue import Backlog, deliver
+from collector.domain.operations import Collector
 from collector.domain.registry import Registry
 from collector.domain.report_validation import Day, ReportJudge, Tally
 from collector.domain.submission import Submission
@@ -31,6 +31,9 @@ from collector.errors import (
     SettingsError,
     StorageError,
 )
+from collector.settings import Settings
+from collector.store.broker import begin
+from rappor_server.logs import Log
 
 REGISTRY_SECONDS = 1.0  # between two looks at the metrics and closed days
 _POLL_SECONDS = 0.05
@@ -39,54 +42,11 @@ _DAY_MS = 86_400_000
 _LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones need not wait
 
 
-class KnownRegistry:
-    """The metrics as last read from the database; while it is away, they stay as they were."""
-
-    def __init__(
-        self,
-        load: Callable[[], Registry],
-        *,
-        on_crash: Callable[[Exception], None],
-        every: float = REGISTRY_SECONDS,
-    ) -> None:
-        """on_crash: called with an error that is not of ours."""
-        self._load, self._on_crash, self._every = load, on_crash, every
-        self._registry: Registry | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="registry", daemon=True)
-
-    def start(self) -> None:
-        """Read the metrics now and every second from then on. Raises StorageError."""
-        self._registry = self._load()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop reading the metrics."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def current(self) -> Registry:
-        """Raises StorageError before the first look."""
-        if self._registry is None:
-            raise StorageError("the metrics were not read yet")
-        return self._registry
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every):
-            try:
-                self._registry = self._load()
-            except StorageError:
-                continue  # told by who keeps house; what is known goes on to hold
-            except Exception as error:  # likewise, as of a definition that this code cannot read
-                self._on_crash(error)
-
-
 @dataclass(slots=True)
 class _Waiting:
     """future: of the request.  size: bytes of the message.  error: why it was not stored."""
 
-    future: asyncio.Future[None]
+    future: asyncio.Future[CollectorError | None]
     reports: int
     size: int
     started: float
@@ -96,55 +56,47 @@ class _Waiting:
 class BrokerQueue:
     """Hands batches to the broker, in the place of `CommitQueue`.
 
-    on_commit: called with (seconds, failed) for each group of batches that was stored, or not.
-    on_crash: called with an error that is not of ours; what waits is answered as not stored.
+    What still waits when an error is not of ours is answered as not stored.
     """
+
+    keeps_bodies = True  # the body is stored as it came
 
     def __init__(
         self,
-        make_producer: Callable[[], Any],
-        topic: str,
+        settings: Settings,
+        collector: Collector,
         judge: ReportJudge,
-        registry: KnownRegistry,
-        clock: Clock,
-        skew: timedelta,
-        max_queued_bytes: int,
-        max_reports: int,
-        *,
-        before_start: Callable[[], None],
         on_commit: Callable[[float, bool], None],
-        on_crash: Callable[[Exception], None],
+        log: Log,
     ) -> None:
-        """skew: how far a device's clock may be ahead.  max_reports: of a batch.  before_start:
-        called by `start`."""
-        self._max_reports = max_reports
-        self._make_producer, self._topic = make_producer, topic
-        self._judge, self._registry = judge, registry
-        self._clock, self._skew = clock, skew
-        self._before_start = before_start
-        self._on_commit, self._on_crash = on_commit, on_crash
+        """Connect to nothing yet.
+
+        Args:
+            settings: With a broker.
+            collector: Knows the metrics, which are read again every second.
+            judge: Decides on single reports.
+            on_commit: Called with (seconds, failed) for each group of batches.
+            log: Gets defects.
+        """
+        self._settings, self._collector, self._judge = settings, collector, judge
+        self._on_commit, self._log = on_commit, log
+        self._make_producer = partial(make_producer, settings, log)
+        self._topic = settings.broker_topic
+        self._registry: Registry | None = None
         self._producer: Any = None
         self._lock = threading.Lock()
-        self._backlog = Backlog(max_queued_bytes)
-        self._failing = self._broken = False
+        self._backlog = Backlog(settings.max_queued_bytes)
+        self.is_failing = self._broken = False  # whether the last batch was not stored
         self._done: list[_Waiting] = []
         self._library: Any = None
         self._thread = threading.Thread(target=self._run, name="broker-producer", daemon=True)
-
-    @property
-    def keeps_bodies(self) -> bool:
-        """True: the body is stored as it came."""
-        return True
+        self._stopped = threading.Event()
+        self._reader = threading.Thread(target=self._reread, name="registry", daemon=True)
 
     @property
     def queued_reports(self) -> int:
         """Number of reports that wait for the broker now."""
         return self._backlog.reports
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the broker did not store the last batch."""
-        return self._failing
 
     def check(self) -> None:
         """Raises StorageError where the broker does not answer, or has the topic no more."""
@@ -162,8 +114,11 @@ class BrokerQueue:
         self._library = load_library()
         self._producer = self._make_producer()
         partitions_of(self._producer, self._topic)
-        self._before_start()
-        self._registry.start()
+        today = self._collector.today
+        with self._collector.database.change() as connection:
+            begin(connection, today)  # from now on days close when all of them is counted
+        self._registry = self._collector.registry()
+        self._reader.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -172,7 +127,19 @@ class BrokerQueue:
             self._backlog.is_closed = True
         if self._thread.is_alive():
             self._thread.join()
-        self._registry.stop()
+        self._stopped.set()
+        if self._reader.is_alive():
+            self._reader.join()
+
+    def _reread(self) -> None:
+        """Read the metrics every second; while the database is away, they stay as they were."""
+        while not self._stopped.wait(REGISTRY_SECONDS):
+            try:
+                self._registry = self._collector.registry()
+            except StorageError:
+                continue  # logged by who keeps house
+            except Exception as error:  # as of a definition that this code cannot read
+                self._log.crash(error)
 
     async def submit(self, submission: Submission) -> Receipt:
         """Hand a batch to the broker and return its receipt once it is stored. Raises the error
@@ -180,10 +147,11 @@ class BrokerQueue:
 
         A batch of which every report is refused is not stored: there is nothing to count.
         """
-        if submission.batch.num_reports > self._max_reports:
-            raise too_large(submission.batch, self._max_reports)
-        day = today(self._clock)  # of a suspect clock the consumer takes no later days
-        received = Day(day, min(latest_day(self._clock, self._skew), day + 1))
+        most, clock = self._settings.max_batch_reports, self._collector.clock
+        if submission.batch.num_reports > most:
+            raise too_large(submission.batch, most)
+        day = today(clock)  # of a suspect clock the consumer takes no later days
+        received = Day(day, min(latest_day(clock, self._settings.clock_skew), day + 1))
         if submission.batch.num_reports > _LARGE_BATCH:
             receipt = await asyncio.to_thread(self._judged, submission, received)
         else:
@@ -195,12 +163,13 @@ class BrokerQueue:
         return receipt
 
     def _judged(self, submission: Submission, received: Day) -> Receipt:
-        registry = self._registry.current()
-        verdict = self._judge.judge(submission.batch, registry, received, Tally())
+        if self._registry is None:
+            raise StorageError("the metrics were not read yet")
+        verdict = self._judge.judge(submission.batch, self._registry, received, Tally())
         return receipt_of(submission.batch, verdict)
 
     async def _store(self, value: bytes, reports: int, received: Day) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CollectorError | None] = asyncio.get_running_loop().create_future()
         waiting = _Waiting(future, reports, len(value), perf_counter())
         with self._lock:  # in which no producer takes the place of another
             self._backlog.take(reports, waiting.size)
@@ -214,7 +183,8 @@ class BrokerQueue:
             except (BufferError, self._library.KafkaException) as error:
                 self._backlog.give(reports, waiting.size)
                 raise self._refusal(error) from error
-        await future
+        if (failure := await future) is not None:
+            raise failure
 
     def _refusal(self, error: Exception) -> CollectorError:
         """What is answered where the library did not take, or the broker did not store, a batch."""
@@ -243,17 +213,17 @@ class BrokerQueue:
                 self._producer.poll(_POLL_SECONDS)
                 self._answer()
             except Exception as error:  # a defect of ours must not leave requests waiting for ever
-                self._on_crash(error)
-                self._broken = self._failing = True
+                self._log.crash(error)
+                self._broken = self.is_failing = True
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
         """Tell all requests of which the broker has told something, at once."""
         done, self._done = self._done, []
         if done:
-            self._failing = isinstance(done[-1].error, StorageError)  # known before they ask
-            answer_on_loop(done[0].future.get_loop(), _deliver, done)
-            self._on_commit(perf_counter() - min(one.started for one in done), self._failing)
+            self.is_failing = isinstance(done[-1].error, StorageError)  # known before they ask
+            deliver([(one.future, one.error) for one in done])
+            self._on_commit(perf_counter() - min(one.started for one in done), self.is_failing)
 
     def _replace_producer(self) -> None:
         """Begin anew after an error from which the library does not recover.
@@ -272,13 +242,3 @@ class BrokerQueue:
         producer.purge()
         producer.flush(_POLL_SECONDS)
         self._answer()
-
-
-def _deliver(done: list[_Waiting]) -> None:
-    for waiting in done:
-        if waiting.future.done():  # its request was given up
-            continue
-        if waiting.error is None:
-            waiting.future.set_result(None)
-        else:
-            waiting.future.set_exception(waiting.error)

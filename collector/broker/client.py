@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from collector.broker.message import HEAD_BYTES
+from collector.broker.counting import HEAD_BYTES
 from collector.errors import SettingsError, StorageError
 from collector.settings import Settings
 from rappor_server.logs import Log
@@ -64,9 +63,8 @@ def make_producer(settings: Settings, log: Log) -> Any:
         "message.timeout.ms": int(1000 * settings.broker_seconds),
         "message.max.bytes": largest_message(settings),
         "queue.buffering.max.kbytes": 2 * (settings.max_queued_bytes >> 10),
-        "allow.auto.create.topics": False,
     }
-    return _made(load_library().Producer, {"linger.ms": 1} | _config(settings, own), settings, log)
+    return _made("Producer", {"linger.ms": 1}, own, settings, log)
 
 
 def make_consumer(settings: Settings, log: Log) -> Any:
@@ -81,10 +79,8 @@ def make_consumer(settings: Settings, log: Log) -> Any:
         "receive.message.max.bytes": max(100_000_000, 2 * largest_message(settings)),
         "fetch.wait.max.ms": _FETCH_MS,
         "queued.max.messages.kbytes": _QUEUED_KB,
-        "allow.auto.create.topics": False,
     }
-    given = {"session.timeout.ms": _SESSION_MS}
-    return _made(load_library().Consumer, given | _config(settings, own), settings, log)
+    return _made("Consumer", {"session.timeout.ms": _SESSION_MS}, own, settings, log)
 
 
 def partitions_of(client: Any, topic: str, seconds: float = LOOK_SECONDS) -> list[int]:
@@ -115,30 +111,40 @@ def ends_of(consumer: Any, topic: str, partition: int) -> tuple[int, int]:
     return low, high
 
 
+def ends_of_all(client: Any, topic: str) -> dict[int, int]:
+    """For each partition, the offset after the last message. Raises StorageError or
+    SettingsError."""
+    return {one: ends_of(client, topic, one)[1] for one in partitions_of(client, topic)}
+
+
 def reason_of(error: Exception) -> str:
     """The library's error in a few words."""
     cause = error.args[0] if error.args else error
     return str(cause.str()) if hasattr(cause, "str") else type(error).__name__
 
 
-def _made(make: Callable[..., Any], config: dict[str, Any], settings: Settings, log: Log) -> Any:
-    """A client. The library names the property that it refuses, with its value: a password, maybe.
+def _made(
+    kind: str, given: dict[str, Any], own: dict[str, Any], settings: Settings, log: Log
+) -> Any:
+    """A client. given: properties that may be set otherwise.  own: those on which we rely.
 
-    Only names are repeated.
+    The library names the property that it refuses, with its value: a password, maybe. Only names
+    are repeated.
     """
+    library = load_library()
+    config = {
+        "bootstrap.servers": settings.broker,
+        "client.id": "rappor",
+        "log_level": 3,
+        **given,
+        **settings.broker_options,
+        **own,
+        "allow.auto.create.topics": False,
+    }
     try:
-        return make(config, logger=LibraryLog(log))
-    except load_library().KafkaException as error:
+        return getattr(library, kind)(config, logger=LibraryLog(log))
+    except library.KafkaException as error:
         reason = reason_of(error)
         named = [name for name in settings.broker_options if name in reason]
     names = ", ".join(named or settings.broker_options) or "the settings of the broker"
     raise SettingsError(f"broker_options: the broker's library refuses {names}")
-
-
-def _config(settings: Settings, own: dict[str, Any]) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "bootstrap.servers": settings.broker,
-        "client.id": "rappor",
-        "log_level": 3,
-    }
-    return {**given, **settings.broker_options, **own}

@@ -1,24 +1,29 @@
 """The consumer: reads messages from the positions in the database and counts them there.
 
 Positions are in the database alone. At start, after each change of who reads which partition, and
-after each failure, reading begins anew at the stored positions.
+after each failure, reading begins anew at the stored positions. Once every message received on the
+days before today is counted, these days may be closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from datetime import timedelta
 from threading import Event
 from time import monotonic
 from typing import Any
 
-from collector.broker.client import ends_of, load_library
+from collector.broker.client import ends_of, ends_of_all, load_library
 from collector.broker.counting import GONE, BrokerMessage, CountedMessages, MessageCounter
-from collector.broker.watermark import Watermark
+from collector.domain.batch_writer import ReportWriter
+from collector.domain.clock import Clock, today, utc_now
+from collector.domain.report_validation import ReportJudge
 from collector.errors import PositionError, SettingsError, StorageError
+from collector.settings import Settings
 from collector.store.broker import (
     Move,
     Skipped,
+    count_before,
     move,
     note_skipped,
     positions,
@@ -28,18 +33,69 @@ from collector.store.broker import (
 from collector.store.database import CollectorDatabase
 from rappor_server.logs import Log
 
+GRACE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
+_LOOK_SECONDS = 1.0
+_MAX_BYTES = 8 << 20  # of the messages of one transaction
+_MAX_MESSAGES = 2_000
 _WAIT_SECONDS = 0.5  # for a message, and after a failure
 _TELL_SECONDS = 60.0  # between two lines of what was counted
 _IDLE_SECONDS = 60.0  # without a partition, after which that is told
 _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupBounds:
-    """Bounds of one transaction: bytes of messages, and number of messages."""
+class Watermark:
+    """Records in the database that all messages of the days before today are counted.
 
-    max_bytes: int = 8 << 20
-    max_messages: int = 2_000
+    The rule: `GRACE` after midnight the ends of all partitions are read. A front gives no message
+    the day before any more, so all that it gave stand before these ends. Once the positions of all
+    partitions have passed them, days may be closed that only messages of earlier days could add to.
+    What was said by a clock that was days ahead is taken back, so that the rule holds again.
+    """
+
+    def __init__(
+        self,
+        database: CollectorDatabase,
+        clock: Clock,
+        topic: str,
+        *,
+        every: float = _LOOK_SECONDS,
+        seconds: Callable[[], float] = monotonic,
+    ) -> None:
+        self._database, self._clock, self._topic = database, clock, topic
+        self._every, self._seconds = every, seconds
+        self._looked = float("-inf")
+        self._done = -1
+        self._aim: tuple[int, dict[int, int]] | None = None  # a day, and ends before it
+
+    def advance(self, client: Any, *, last: bool = False) -> None:
+        """Move the watermark to today where it may; at most one look at the database a second.
+
+        last: look at once. Raises StorageError.
+        """
+        day = today(lambda: self._clock() - GRACE)
+        is_soon = self._seconds() - self._looked < self._every
+        if day == self._done or (is_soon and not last):
+            return
+        self._looked = self._seconds()
+        with self._database.read() as connection:
+            stored = positions(connection, self._topic)
+            state = read_state(connection)
+        if state is None:  # no broker feeds the database any more
+            return
+        if state.counted_before >= day:
+            now = today(self._clock)
+            if state.counted_before > now:
+                self._aim = None
+                with self._database.add() as connection:
+                    count_before(connection, now, back=True)
+            self._done = day
+            return
+        if self._aim is None or self._aim[0] != day:
+            self._aim = day, ends_of_all(client, self._topic)
+        if all(stored.get(one, 0) >= end for one, end in self._aim[1].items()):
+            with self._database.add() as connection:
+                count_before(connection, day)
+            self._done = day
 
 
 class Consumer:
@@ -49,17 +105,28 @@ class Consumer:
     def __init__(
         self,
         client: Any,
-        topic: str,
-        counter: MessageCounter,
-        watermark: Watermark,
         database: CollectorDatabase,
+        settings: Settings,
         log: Log,
-        bounds: GroupBounds | None = None,
+        clock: Clock = utc_now,
+        max_messages: int = _MAX_MESSAGES,
     ) -> None:
-        """client: the library's consumer, or one like it."""
-        self._client, self._topic = client, topic
-        self._counter, self._watermark, self._database = counter, watermark, database
-        self._log, self._bounds = log, bounds or GroupBounds()
+        """Read nothing yet.
+
+        Args:
+            client: The library's consumer, or one like it.
+            database: One that has been prepared.
+            settings: With a topic.
+            log: Gets what was counted, and failures.
+            clock: The time, UTC.
+            max_messages: Of one transaction.
+        """
+        self._client, self._topic = client, settings.broker_topic
+        self._database, self._log, self._max_messages = database, log, max_messages
+        judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
+        writer = ReportWriter(database, judge, clock, settings.clock_skew)
+        self._counter = MessageCounter(writer, database, clock, self._topic, log)
+        self._watermark = Watermark(database, clock, self._topic)
         self._library = load_library()
         self._partitions: list[int] = []
         self._placed = True  # there is nothing to place yet
@@ -80,11 +147,7 @@ class Consumer:
         told = self._busy_at = monotonic()
         self._others = self._counted_by_all()
         try:
-            while not stop.is_set():
-                had = self._turn()
-                if not had and self._placed and is_done is not None and self._is_done(is_done):
-                    self._look_last()
-                    break
+            while not stop.is_set() and not self._turn(is_done):
                 self._look_idle(ends=is_done is not None)
                 if monotonic() - told >= _TELL_SECONDS:
                     told = monotonic()
@@ -93,16 +156,17 @@ class Consumer:
             self._tell()
             self._client.close()
 
-    def _turn(self) -> bool:
-        """One group, if there is one; whether there was. What fails is tried again."""
+    def _turn(self, is_done: Callable[[], bool] | None) -> bool:
+        """Count a group, if there is one; return whether all is. What fails is tried again."""
         try:
             if not self._placed:
                 self._place()
             group = self._gather()
             if group:
                 self.counted.add(self._counter.count(group, self._positions))
-            self._watermark.advance(self._client)
-            return bool(group)
+            is_end = not group and self._placed and is_done is not None and is_done()
+            self._watermark.advance(self._client, last=is_end)
+            return is_end
         except PositionError as error:
             self._log.info("positions_moved", reason=str(error))
             self._lose_place()
@@ -111,13 +175,6 @@ class Consumer:
             self._lose_place()
             self._client.poll(_WAIT_SECONDS)  # nothing is assigned: it keeps its membership alone
         return False
-
-    def _is_done(self, is_done: Callable[[], bool]) -> bool:
-        try:
-            return is_done()
-        except StorageError as error:  # it is asked again after the next turn
-            self._log.warning("counting_failed", reason=str(error))
-            return False
 
     def _look_idle(self, *, ends: bool) -> None:
         """Tell when no partition is assigned for long; raise where the run is to end by itself."""
@@ -142,13 +199,6 @@ class Consumer:
                 return sum(positions(connection, self._topic).values())
         except StorageError:
             return -1
-
-    def _look_last(self) -> None:
-        """At the end, without waiting for the second between two looks."""
-        try:
-            self._watermark.advance(self._client, last=True)
-        except StorageError as error:  # all is counted; whoever counts next looks again
-            self._log.warning("watermark_failed", reason=str(error))
 
     def _assign(self, _client: Any, partitions: Sequence[Any]) -> None:
         """The broker gives partitions: where to read, the database says, in the next turn."""
@@ -209,7 +259,7 @@ class Consumer:
         """What is there, up to the bounds; nothing if partitions changed hands meanwhile."""
         group: list[BrokerMessage] = []
         size, wait = 0, _WAIT_SECONDS
-        while size < self._bounds.max_bytes and len(group) < self._bounds.max_messages:
+        while size < _MAX_BYTES and len(group) < self._max_messages:
             message = self._client.poll(wait)
             if not self._placed:
                 return []

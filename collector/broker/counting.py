@@ -1,23 +1,80 @@
-"""Count a group of messages in one transaction with the positions behind them."""
+"""The message of a batch, and the transaction that counts a group of them with their positions.
+
+A message has a body and the verdicts of its receipt, without address, header or time: one byte
+each for the version and the media type; the UTC day of receipt, and the latest day that a device
+might state then, as days since 1970-01-01; how many reports were acknowledged as accepted; then
+the body, as inflated. Numbers are big-endian.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
+from struct import Struct
 
 from sqlalchemy import Connection
 
-from collector.broker.message import Message, UnreadableError, decode_message
 from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
 from collector.domain.clock import Clock, today
+from collector.domain.report_validation import Day
+from collector.domain.submission import Content, Submission, read_submission
 from collector.errors import CollectorError, CounterFullError
 from collector.store.broker import Move, Skipped, add_refused, move, note_skipped
 from collector.store.database import CollectorDatabase
+from rappor_core.errors import RapporError
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE
 from rappor_server.logs import Log
 
+VERSION = 1
+_KINDS = (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE)
+_HEAD = Struct(">BBiiI")
+HEAD_BYTES = _HEAD.size
 UNREADABLE, IN_FUTURE, DISCARDED = "unreadable", "received_in_future", "discarded"
 OTHER_BODY, COUNTER_FULL, DEFECT = "batch_id_with_other_body", "counter_full", "defect"
 GONE = "deleted_by_broker"
+
+
+class UnreadableError(RapporError):
+    """The message was not made by a collector of this version or an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A batch on its way through the broker.
+
+    received: what the clock allowed then.  accepted: reports acknowledged as accepted.
+    """
+
+    submission: Submission
+    received: Day
+    accepted: int
+
+
+def encode_message(content: Content, received: Day, accepted: int) -> bytes:
+    """The value of a message."""
+    kind = _KINDS.index(content.kind)
+    return _HEAD.pack(VERSION, kind, received.today, received.latest, accepted) + content.body
+
+
+def decode_message(value: bytes) -> Message:
+    """Read a message. Raises UnreadableError, whose text repeats nothing of the body."""
+    if len(value) < HEAD_BYTES:
+        raise UnreadableError(f"a message of {len(value)} bytes")
+    version, kind, today, latest, accepted = _HEAD.unpack_from(value)
+    if version != VERSION or kind >= len(_KINDS):
+        raise UnreadableError(f"a message of version {version} and kind {kind}")
+    if today < 0:
+        raise UnreadableError(f"a message of day {today}")
+    content = Content(value[HEAD_BYTES:], _KINDS[kind])
+    received = Day(today, latest)
+    try:
+        submission = read_submission(content, received=received)
+    except RapporError as error:
+        raise UnreadableError("a message without a batch") from error
+    if accepted > submission.batch.num_reports:
+        raise UnreadableError(f"a message that acknowledges {accepted} reports, and has fewer")
+    return Message(submission, received, accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +103,7 @@ class CountedMessages:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-@dataclass(slots=True)
-class _Group:
-    """Messages to count, and those to pass over, with reasons."""
-
-    read: list[tuple[BrokerMessage, Message]] = field(default_factory=list)
-    skipped: list[tuple[BrokerMessage, str]] = field(default_factory=list)
+Group = list[tuple[BrokerMessage, Message | str]]  # a message, or why it is passed over
 
 
 class MessageCounter:
@@ -87,7 +139,7 @@ class MessageCounter:
             PositionError: likewise, another consumer counts these partitions.
         """
         try:
-            return self._count_at_once(self._sorted(fetched), fetched, starts)
+            return self._count_at_once([(one, self._read(one)) for one in fetched], starts)
         except CounterFullError:
             reason = COUNTER_FULL
         except CollectorError:
@@ -96,49 +148,38 @@ class MessageCounter:
             self._log.crash(error)
             reason = DEFECT
         if len(fetched) == 1:
-            only = _Group(skipped=[(fetched[0], reason)])
-            return self._count_at_once(only, fetched, starts)
+            return self._count_at_once([(fetched[0], reason)], starts)
         total = CountedMessages()
         for one in fetched:
             total.add(self.count([one], starts))
         return total
 
-    def _sorted(self, fetched: Iterable[BrokerMessage]) -> _Group:
-        """Decode; what cannot be counted goes aside."""
-        group, day = _Group(), today(self._clock)
-        for one in fetched:
-            try:
-                message = decode_message(one.value)
-            except UnreadableError:
-                group.skipped.append((one, UNREADABLE))
-                continue
-            received = message.submission.received
-            assert received is not None  # noqa: S101 (decode_message)
-            if received.today > day + 1 or received.latest > received.today + 2:
-                group.skipped.append((one, IN_FUTURE))
-            elif received.today < self.ignored_before:
-                group.skipped.append((one, DISCARDED))
-            else:
-                group.read.append((one, message))
-        return group
+    def _read(self, fetched: BrokerMessage) -> Message | str:
+        """Decode a message, or say why it is passed over."""
+        try:
+            message = decode_message(fetched.value)
+        except UnreadableError:
+            return UNREADABLE
+        received = message.received
+        if received.today > today(self._clock) + 1 or received.latest > received.today + 2:
+            return IN_FUTURE
+        return DISCARDED if received.today < self.ignored_before else message
 
-    def _count_at_once(
-        self, group: _Group, fetched: Sequence[BrokerMessage], starts: dict[int, int]
-    ) -> CountedMessages:
-        ends = {one.partition: one.offset + 1 for one in fetched}
+    def _count_at_once(self, group: Group, starts: dict[int, int]) -> CountedMessages:
+        ends = {one.partition: one.offset + 1 for one, _ in group}
         moves = [Move(partition, starts[partition], end) for partition, end in ends.items()]
         counted = CountedMessages()
 
         def beside(connection: Connection, outcomes: Sequence[Outcome]) -> None:
             nonlocal counted
-            counted = _summed(group, outcomes)
-            skipped = group.skipped + _conflicts(group, outcomes)
-            note_skipped(connection, self._topic, _ranges(skipped))
+            counted, skipped = _summed(group, outcomes)
+            note_skipped(connection, self._topic, skipped)
             add_refused(connection, counted.refused)
             move(connection, self._topic, moves)
 
-        if group.read:
-            self._writer.write([message.submission for _, message in group.read], beside)
+        read = [message.submission for _, message in group if isinstance(message, Message)]
+        if read:
+            self._writer.write(read, beside)
         else:
             with self._database.add() as connection:
                 beside(connection, [])
@@ -150,38 +191,32 @@ class MessageCounter:
         return counted
 
 
-def _conflicts(group: _Group, outcomes: Sequence[Outcome]) -> list[tuple[BrokerMessage, str]]:
-    return [
-        (fetched, OTHER_BODY)
-        for (fetched, _), outcome in zip(group.read, outcomes, strict=True)
-        if not isinstance(outcome, Receipt)
-    ]
+def _summed(group: Group, outcomes: Iterable[Outcome]) -> tuple[CountedMessages, list[Skipped]]:
+    """What became of a group.
 
-
-def _summed(group: _Group, outcomes: Sequence[Outcome]) -> CountedMessages:
-    counted = CountedMessages(messages=len(group.read), skipped=len(group.skipped))
-    for (_, message), outcome in zip(group.read, outcomes, strict=True):
-        if not isinstance(outcome, Receipt):
-            counted.skipped += 1
+    outcomes: of the messages that were read.
+    """
+    counted, passed, answers = CountedMessages(messages=len(group)), Group(), iter(outcomes)
+    for one, read in group:
+        outcome = next(answers) if isinstance(read, Message) else None
+        if isinstance(read, str) or not isinstance(outcome, Receipt):
+            passed.append((one, read if isinstance(read, str) else OTHER_BODY))
         elif outcome.duplicate:
             counted.duplicates += 1
         else:
             counted.accepted += outcome.accepted
-            counted.refused += max(0, message.accepted - outcome.accepted)
-    counted.messages += len(group.skipped)
-    return counted
+            counted.refused += max(0, read.accepted - outcome.accepted)
+    counted.skipped = len(passed)
+    return counted, _ranges(passed)
 
 
-def _ranges(skipped: list[tuple[BrokerMessage, str]]) -> list[Skipped]:
-    """Neighbours with one reason as one row."""
-    ranges: list[Skipped] = []
-    ordered = sorted(skipped, key=lambda pair: (pair[0].partition, pair[0].offset))
-    for one, reason in ordered:
-        last = ranges[-1] if ranges else None
-        if last and (last.partition, last.last, last.reason) == (
-            one.partition, one.offset - 1, reason
-        ):  # fmt: skip
-            ranges[-1] = Skipped(last.partition, last.first, one.offset, reason)
-        else:
-            ranges.append(Skipped(one.partition, one.offset, one.offset, reason))
+def _ranges(passed: Group) -> list[Skipped]:
+    """Neighbors with one reason as one row."""
+    passed.sort(key=lambda pair: (pair[0].partition, pair[0].offset))
+    ranges = []
+    for (partition, reason, _), run in groupby(
+        enumerate(passed), lambda row: (row[1][0].partition, row[1][1], row[1][0].offset - row[0])
+    ):
+        offsets = [one.offset for _, (one, _) in run]
+        ranges.append(Skipped(partition, offsets[0], offsets[-1], str(reason)))
     return ranges

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event
 from typing import Any
 
-from collector.broker.client import make_consumer, partitions_of
-from collector.broker.consumer import Consumer, GroupBounds
-from collector.broker.counting import CountedMessages, MessageCounter
-from collector.broker.watermark import Watermark, ends_of_all
-from collector.domain.batch_writer import ReportWriter
-from collector.domain.clock import Clock, today, utc_now
-from collector.domain.report_validation import ReportJudge
+from collector.broker.client import ends_of_all, make_consumer, partitions_of
+from collector.broker.consumer import Consumer
+from collector.broker.counting import CountedMessages
+from collector.domain.clock import today, utc_now
 from collector.errors import SettingsError
 from collector.settings import Settings
 from collector.store.broker import begin, leave, positions
-from collector.store.database import CollectorDatabase, make_engine
-from rappor_server.logs import Log, make_log, redirect_libraries
+from collector.store.database import CollectorDatabase
+from rappor_server.logs import make_log, redirect_libraries
 from rappor_server.schema import prepare
 
 _CONNECTIONS = 2  # one transaction at a time, and one to spare
@@ -45,50 +42,20 @@ def consume(
     log = make_log(settings.log_level)
     redirect_libraries(log)
     stop = Event()
-    with _database(settings) as database, _signals(stop):
+    with closing(settings.open_database(_CONNECTIONS)) as database, _signals(stop):
+        prepare(database)
         client = make_consumer(settings, log)
         partitions_of(client, settings.broker_topic)
         with database.change() as connection:  # only now: from here on days wait for a consumer
             begin(connection, today(utc_now))
         done = _until(client, database, settings) if until_end or leave_broker else None
         log.info("consuming", topic=settings.broker_topic)
-        consumer = make_one(client, database, settings, log)
+        consumer = Consumer(client, database, settings, log)
         consumer.run(stop, done)
         if leave_broker and not stop.is_set():
             with database.change() as connection:
                 leave(connection)
     return consumer.counted
-
-
-def make_one(
-    client: Any,
-    database: CollectorDatabase,
-    settings: Settings,
-    log: Log,
-    clock: Clock = utc_now,
-    bounds: GroupBounds | None = None,
-) -> Consumer:
-    """A consumer on a database that has been prepared."""
-    judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
-    writer = ReportWriter(database, judge, clock, settings.clock_skew)
-    topic = settings.broker_topic
-    counter = MessageCounter(writer, database, clock, topic, log)
-    return Consumer(
-        client, topic, counter, Watermark(database, clock, topic), database, log, bounds
-    )
-
-
-@contextmanager
-def _database(settings: Settings) -> Iterator[CollectorDatabase]:
-    engine = make_engine(
-        settings.database, pool_size=_CONNECTIONS, timeout=settings.database_seconds
-    )
-    database = CollectorDatabase(engine)
-    try:
-        prepare(database)
-        yield database
-    finally:
-        database.close()
 
 
 @contextmanager

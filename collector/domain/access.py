@@ -13,7 +13,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from collector.errors import (
     AuthenticationError,
@@ -22,8 +22,7 @@ from collector.errors import (
     ScopeError,
     StorageError,
 )
-from collector.store.access import CollectorKeyRow, load_keys, revoke_key, save_key
-from collector.store.registry import touch_state
+from collector.store.registry import load_keys, revoke_key, save_key, touch_state
 from rappor_core.calendar import date_of
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
@@ -49,7 +48,7 @@ class NewCollectorKey:
     text: str
 
 
-KeyRing = Mapping[str, CollectorKeyRow]  # the keys that hold, by id
+KeyRing = Mapping[str, Row[Any]]  # the keys that hold, by id
 
 
 def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
@@ -69,7 +68,7 @@ def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scop
         )
     if row.scope not in allowed:
         raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}: {_way_out(allowed)}")
-    return row.key_id
+    return str(row.key_id)
 
 
 def _way_out(allowed: Collection[Scope]) -> str:
@@ -89,7 +88,14 @@ def create_key(
         raise RequestError(f"label {label[:60]!a}: up to {MAX_LABEL} printable characters")
     key_id = random_bytes(8).hex()
     secret = make_secret(random_bytes)
-    save_key(connection, CollectorKeyRow(key_id, scope.value, label, hash_secret(secret), today))
+    save_key(
+        connection,
+        key_id=key_id,
+        scope=scope.value,
+        label=label,
+        secret_hash=hash_secret(secret),
+        created=today,
+    )
     touch_state(connection)
     return NewCollectorKey(key_id, scope, label, f"rk_{scope.value}_{key_id}_{secret}")
 
@@ -109,7 +115,7 @@ def load_ring(connection: Connection) -> KeyRing:
     return {row.key_id: row for row in load_keys(connection) if row.revoked is None}
 
 
-def shown(row: CollectorKeyRow) -> dict[str, Any]:
+def shown(row: Row[Any]) -> dict[str, Any]:
     """The public properties of a key, for a list of keys."""
     return {
         "key_id": row.key_id,

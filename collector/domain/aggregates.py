@@ -17,8 +17,14 @@ from sqlalchemy import Connection
 from collector.domain.growth import find_growth
 from collector.domain.registry import RegisteredSeries, Registry, load_registry
 from collector.errors import NotServedError
-from collector.store.blocks import BlockRow, accepted_totals, load_blocks, load_possible, sum_blocks
-from collector.store.counters import counts
+from collector.store.blocks import (
+    BlockRow,
+    accepted_totals,
+    counts_by_cohort,
+    load_blocks,
+    load_possible,
+    sum_blocks,
+)
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.text import counted
@@ -41,8 +47,7 @@ def read_aggregate(
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
     sums = sum_blocks(connection, [block.id for block in blocks])
     params = entry.metric.params
-    none = (0,) * params.num_bits
-    cohorts = range(params.num_cohorts)
+    reports_per_cohort, bit_counts = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
     return Aggregate(
         metric=entry.metric.name,
         params=params,
@@ -50,10 +55,8 @@ def read_aggregate(
         definition=entry.metric.to_dict(),
         first_day=date_of(blocks[0].first_day),
         last_day=date_of(blocks[-1].last_day),
-        reports_per_cohort=tuple(sums[c].num_reports if c in sums else 0 for c in cohorts),
-        bit_counts=tuple(
-            counts(sums[c].lanes, params.num_bits) if c in sums else none for c in cohorts
-        ),
+        reports_per_cohort=reports_per_cohort,
+        bit_counts=bit_counts,
     )
 
 
@@ -72,10 +75,9 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
         else:
             span = served.setdefault(block.series_id, {"first_day": _iso(block.first_day)})
             span["last_day"] = _iso(block.last_day)
-    growing: defaultdict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
-    for one in find_growth(connection, registry):
-        told = {"day": one.day, "reports": one.reports, "usual": one.usual}
-        growing[one.metric, one.params_id].append(told)
+    growing: defaultdict[int, list[dict[str, object]]] = defaultdict(list)
+    for entry, day, reports, usual in find_growth(connection, registry):
+        growing[entry.series_id].append({"day": day, "reports": reports, "usual": usual})
     return [
         {
             "name": entry.metric.name,
@@ -85,7 +87,7 @@ def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
             "closed_through": _iso(entry.closed_through),
             "served": served.get(entry.series_id),
             "waiting": waiting.get(entry.series_id),
-            "growing": growing[entry.metric.name, entry.params_id],
+            "growing": growing[entry.series_id],
             "definition": entry.metric.to_dict(),
         }
         for entry in registry
@@ -122,10 +124,11 @@ def blocks_of_window(
     end = sealed[-1].last_day if last is None else day_of(last)
     if end > sealed[-1].last_day:
         raise _not_yet(entry, blocks, sealed, end)
-    cut = [block for block in sealed if _cuts(block, start, end)]
+    touched = [block for block in sealed if block.first_day <= end and start <= block.last_day]
+    inside = [block for block in touched if start <= block.first_day and block.last_day <= end]
+    cut = [block for block in touched if block not in inside]
     if cut:
         raise _cut(entry, cut, sealed)
-    inside = [block for block in sealed if start <= block.first_day and block.last_day <= end]
     if not inside:
         raise NotServedError(
             f"metric {entry.metric.name!a} has no reports from {date_of(start)} to "
@@ -134,11 +137,6 @@ def blocks_of_window(
             **_served(sealed),
         )
     return inside
-
-
-def _cuts(block: BlockRow, start: int, end: int) -> bool:
-    touches = block.first_day <= end and start <= block.last_day
-    return touches and not (start <= block.first_day and block.last_day <= end)
 
 
 def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServedError:
@@ -151,7 +149,7 @@ def _nothing_yet(entry: RegisteredSeries, blocks: Sequence[BlockRow]) -> NotServ
     return NotServedError(
         f"metric {entry.metric.name!a} has no closed day with reports; {_next_closing(entry)}",
         reason="no_closed_days",
-        closes=_closes(entry, entry.closed_through + 1),
+        closes=_iso(entry.closes(entry.closed_through + 1)),
     )
 
 
@@ -164,11 +162,11 @@ def _not_yet(
         return NotServedError(
             f"day {date_of(end)} is not closed; {served}; {_next_closing(entry)}",
             reason="day_open",
-            closes=_closes(entry, end),
+            closes=_iso(entry.closes(end)),
             **_served(sealed),
         )
     if blocks[-1].sealed:
-        why = f"days after {_last(sealed)} have no reports"
+        why = f"days after {_iso(sealed[-1].last_day)} have no reports"
         return NotServedError(f"{why}; {served}", reason="too_few_reports", **_served(sealed))
     return NotServedError(
         f"{_too_few(entry, blocks[-1])}; {served}",
@@ -181,7 +179,7 @@ def _not_yet(
 def _cut(
     entry: RegisteredSeries, cut: Sequence[BlockRow], sealed: Sequence[BlockRow]
 ) -> NotServedError:
-    spans = [[_first(block), _last([block])] for block in cut]
+    spans = [[_iso(block.first_day), _iso(block.last_day)] for block in cut]
     words = " and ".join(f"{first} to {last}" for first, last in spans)
     return NotServedError(
         f"metric {entry.metric.name!a}: days {words} were merged, because a day had fewer than "
@@ -197,8 +195,8 @@ def _cut(
 def waiting_days(pending: BlockRow) -> dict[str, object]:
     """The closed days that are not served yet, with their numbers of reports."""
     return {
-        "first_day": _first(pending),
-        "last_day": _last([pending]),
+        "first_day": _iso(pending.first_day),
+        "last_day": _iso(pending.last_day),
         "reports": pending.num_reports,
         "smallest_cohort": pending.smallest_cohort,
     }
@@ -222,31 +220,22 @@ def _too_few(entry: RegisteredSeries, pending: BlockRow) -> str:
     follow = "are served with the days that follow"
     if entry.retired:
         follow = "are never served, as this version is retired and no days follow"
-    return f"closed days {_first(pending)} to {_last([pending])} have {held}, and {follow}"
+    days = f"{_iso(pending.first_day)} to {_iso(pending.last_day)}"
+    return f"closed days {days} have {held}, and {follow}"
 
 
 def _next_closing(entry: RegisteredSeries) -> str:
     first_open = entry.closed_through + 1
     until = date_of(first_open + entry.metric.accept_days)
-    closes = _closes(entry, first_open)
+    closes = _iso(entry.closes(first_open))
     return f"day {date_of(first_open)} takes reports through {until}, and closes on {closes}"
 
 
-def _closes(entry: RegisteredSeries, day: int) -> str:
-    return date_of(entry.closes(day)).isoformat()
-
-
 def _served(sealed: Sequence[BlockRow]) -> dict[str, object]:
-    return {"served": {"first_day": _first(sealed[0]), "last_day": _last(sealed)}}
+    return {
+        "served": {"first_day": _iso(sealed[0].first_day), "last_day": _iso(sealed[-1].last_day)}
+    }
 
 
 def _span(sealed: Sequence[BlockRow]) -> str:
-    return f"{_first(sealed[0])} to {_last(sealed)}"
-
-
-def _first(block: BlockRow) -> str:
-    return date_of(block.first_day).isoformat()
-
-
-def _last(blocks: Sequence[BlockRow]) -> str:
-    return date_of(blocks[-1].last_day).isoformat()
+    return f"{_iso(sealed[0].first_day)} to {_iso(sealed[-1].last_day)}"

@@ -22,7 +22,7 @@ from collector.domain.report_validation import (
 )
 from collector.domain.submission import Submission
 from collector.errors import BatchConflictError, BatchTooLargeError, ConflictError
-from collector.store.batches import BatchRow, KnownBatch, hash_of_id, keyed_digest
+from collector.store.batches import BatchRow, hash_of_id, keyed_digest
 from collector.store.counters import sum_cells
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import statements
@@ -49,10 +49,6 @@ class Receipt:
 
 Outcome = Receipt | BatchConflictError | BatchTooLargeError
 Beside = Callable[[Connection, Sequence[Outcome]], None]
-
-
-def nothing_beside(_connection: Connection, _outcomes: Sequence[Outcome]) -> None:
-    """Write nothing: the `Beside` of batches that came by HTTP, whose transaction holds no more."""
 
 
 class ReportWriter:
@@ -84,7 +80,7 @@ class ReportWriter:
         self._registry: Registry | None = None
 
     def write(
-        self, submissions: Sequence[Submission], beside: Beside = nothing_beside
+        self, submissions: Sequence[Submission], beside: Beside | None = None
     ) -> list[Outcome]:
         """Count the batches and return what to answer, in order, once it is on the disk.
 
@@ -98,7 +94,9 @@ class ReportWriter:
                 return self._write_once(submissions, beside)
         return self._write_once(submissions, beside)
 
-    def _write_once(self, submissions: Sequence[Submission], beside: Beside) -> list[Outcome]:
+    def _write_once(
+        self, submissions: Sequence[Submission], beside: Beside | None
+    ) -> list[Outcome]:
         now = Day(today(self._clock), latest_day(self._clock, self._skew))
         keys = [_key(one) for one in submissions]
         tally, fresh, outcomes = Tally(), dict[bytes, BatchRow](), list[Outcome]()
@@ -116,12 +114,15 @@ class ReportWriter:
                     continue
                 verdict = self._judge.judge(one.batch, registry, one.received or now, tally)
                 if verdict.accepted:
-                    fresh[hashed] = _row(hashed, digest, one, verdict)
+                    results = encode_results(verdict.results)
+                    num_reports = one.batch.num_reports
+                    fresh[hashed] = BatchRow(hashed, digest, verdict.expires, num_reports, results)
                 outcomes.append(receipt_of(one.batch, verdict))
             keep_raw(connection, tally.raw)
             sums = sum_cells(tally.additions)
             self._statements.save(connection, sums, sorted(fresh.values()))
-            beside(connection, outcomes)
+            if beside is not None:
+                beside(connection, outcomes)
         return outcomes
 
     def _registry_at(self, version: int, connection: Connection) -> Registry:
@@ -136,20 +137,9 @@ def _key(one: Submission) -> tuple[bytes, bytes]:
     return hash_of_id(batch_id), keyed_digest(batch_id, one.digest)
 
 
-def _row(hashed: bytes, digest: bytes, one: Submission, verdict: Verdict) -> BatchRow:
-    results = encode_results(verdict.results)
-    return BatchRow(hashed, digest, verdict.expires, one.batch.num_reports, results)
-
-
 def receipt_of(batch: GroupedBatch, verdict: Verdict) -> Receipt:
     """The receipt of a batch that was not counted before, by the verdict on its reports."""
-    return Receipt(
-        batch_id=batch.batch_id,
-        duplicate=False,
-        results=verdict.results,
-        accepted=verdict.accepted,
-        implausible=verdict.implausible,
-    )
+    return Receipt(batch.batch_id, False, verdict.results, verdict.accepted, verdict.implausible)
 
 
 def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
@@ -161,7 +151,7 @@ def too_large(batch: GroupedBatch, max_reports: int) -> BatchTooLargeError:
     )
 
 
-def _answer_again(one: Submission, digest: bytes, before: BatchRow | KnownBatch) -> Outcome:
+def _answer_again(one: Submission, digest: bytes, before: BatchRow) -> Outcome:
     if bytes(before.digest) != digest:
         return BatchConflictError(
             f"batch {one.batch.batch_id} came before with another body; a batch that is changed "

@@ -9,16 +9,16 @@ and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter, sleep
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import RegisteredSeries, Registry, load_registry, registry_as_known
+from collector.domain.registry import RegisteredSeries, Registry, load_registry
 from collector.errors import DamagedBlocksError, NotFoundError, RequestError
 from collector.store.batches import forget_batches
-from collector.store.blocks import Floors, delete_unserved, first_day, first_days, fold_day
+from collector.store.blocks import delete_unserved, first_day, first_days, fold_day
 from collector.store.broker import ignore_before, read_state
 from collector.store.counters import reports_by_day
 from collector.store.database import CollectorDatabase
@@ -40,21 +40,10 @@ class Closed:
     folded: int
 
 
-def close_day(
-    connection: Connection, registry: Registry, day: int, today: int, metric: str | None = None
-) -> tuple[str, ...]:
-    """Close `day` and all earlier days, of one metric or of all, in the database.
-
-    Returns the metrics with newly closed days, which are then to be folded. Raises what
-    `metrics_to_close` does.
-    """
-    return _close(connection, metrics_to_close(registry, day, today, metric), lambda _: day)
-
-
 def metrics_to_close(
     registry: Registry, day: int, today: int, metric: str | None = None
-) -> tuple[str, ...]:
-    """The metrics of which closing `day` would close days that are open now, sorted by name.
+) -> dict[str, int]:
+    """The metrics of which closing `day` would close days that are open now, with the day.
 
     Raises RequestError for a day that has not come, NotFoundError for an unknown metric.
     """
@@ -63,26 +52,33 @@ def metrics_to_close(
             f"day {date_of(day)} has not come yet (today is {date_of(today)}, UTC); "
             "only today and earlier days can be closed"
         )
-    roots = {entry.root for entry in registry}
-    if metric is not None:
-        if metric not in roots:
-            raise NotFoundError(
-                f"there is no metric {metric!a} to close days of; see GET /v1/metrics"
-            )
-        roots = {metric}
-    return _behind(registry, roots, lambda _: day)
+    if metric is not None and all(entry.root != metric for entry in registry):
+        raise NotFoundError(f"there is no metric {metric!a} to close days of; see GET /v1/metrics")
+    return {
+        entry.root: day
+        for entry in registry
+        if metric in (None, entry.root) and day > entry.closed_through
+    }
 
 
-def close_due(connection: Connection, registry: Registry, today: int) -> tuple[str, ...]:
-    """Close the days whose time to take reports is over, likewise."""
-    due = _due(registry, today)
-    return _close(connection, _behind(registry, due, due.__getitem__), due.__getitem__)
+def due_metrics(registry: Registry, today: int) -> dict[str, int]:
+    """The metrics with days whose time to take reports is over, with the last of these days."""
+    return {
+        entry.root: entry.due_through(today)
+        for entry in registry
+        if entry.due_through(today) > entry.closed_through
+    }
 
 
-def anything_due(registry: Registry, today: int) -> bool:
-    """Whether `close_due` would close a day."""
-    due = _due(registry, today)
-    return any(due[entry.root] > entry.closed_through for entry in registry)
+def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str, ...]:
+    """Close the days of each metric up to the one given; they are then to be folded.
+
+    Returns the names of the metrics.
+    """
+    if days:
+        advance_frontiers(connection, days)
+        touch_state(connection)
+    return tuple(sorted(days))
 
 
 def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> int:
@@ -96,7 +92,7 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
         first = first_days(connection)
         if not first:
             return 0
-        registry = registry_as_known(connection, known)
+        registry = load_registry(connection, known)
     waiting = [
         entry
         for entry in registry.by_id.values()
@@ -166,28 +162,6 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
             delete_raw(connection, entry.series_id, now - entry.metric.keep_raw_days)
 
 
-def _due(registry: Registry, today: int) -> dict[str, int]:
-    """By metric, the last day whose time is over."""
-    return {entry.root: entry.due_through(today) for entry in registry}
-
-
-def _behind(
-    registry: Registry, roots: Iterable[str], target: Callable[[str], int]
-) -> tuple[str, ...]:
-    """The roots that are not closed through their target yet."""
-    closed_through = {entry.root: entry.closed_through for entry in registry}
-    return tuple(sorted(root for root in roots if target(root) > closed_through[root]))
-
-
-def _close(
-    connection: Connection, roots: tuple[str, ...], target: Callable[[str], int]
-) -> tuple[str, ...]:
-    if roots:
-        advance_frontiers(connection, {root: target(root) for root in roots})
-        touch_state(connection)
-    return roots
-
-
 def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
     """Fold closed days, in order within a series, until the time is over.
 
@@ -198,14 +172,14 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
     started, folded = perf_counter(), 0
     while waiting:
         entry = waiting[-1]
+        metric = entry.metric
         day = first_day(connection, entry.series_id)
         if day is None or day > entry.closed_through:
             waiting.pop()
             continue
-        floors = Floors(entry.metric.min_reports, entry.metric.cohort_floor)
         try:
             with connection.begin_nested():
-                fold_day(connection, entry.series_id, day, floors)
+                fold_day(connection, entry.series_id, day, metric.min_reports, metric.cohort_floor)
         except DamagedBlocksError:  # `find_damaged` tells of it, and no other series waits for it
             waiting.pop()
             continue
@@ -216,12 +190,11 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
 
 
 def would_close(connection: Connection, day: int, today: int, metric: str | None = None) -> Closed:
-    """The effect that `close_day` with the same arguments would have. Raises the same errors."""
+    """The effect of closing a day, without closing it. Raises what `metrics_to_close` does."""
     registry = load_registry(connection)
     metrics = metrics_to_close(registry, day, today, metric)
     folded = sum(
-        1
+        stated <= day and registry.by_id[series_id].root in metrics
         for series_id, stated in reports_by_day(connection)
-        if stated <= day and registry.by_id[series_id].root in metrics
     )
-    return Closed(metrics, folded)
+    return Closed(tuple(sorted(metrics)), folded)

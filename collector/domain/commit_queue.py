@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import Any
 
 from collector.domain.batch_writer import Outcome, Receipt
 from collector.domain.submission import Submission
@@ -22,41 +22,6 @@ from rappor_core.text import counted
 Answer = Receipt | CollectorError
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Bounds of the queue. max_queued_bytes: of batches that wait. max_group: reports in one
-    commit."""
-
-    max_queued_bytes: int
-    max_group: int
-
-
-class BatchQueue(Protocol):
-    """The interface to which the route submits batches: `CommitQueue` or
-    `broker.broker_queue.BrokerQueue`."""
-
-    @property
-    def keeps_bodies(self) -> bool:
-        """Whether a submitted batch must bring its body."""
-
-    @property
-    def queued_reports(self) -> int:
-        """Number of reports that wait now."""
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last batches could not be stored."""
-
-    def start(self) -> None:
-        """Start storing batches."""
-
-    def stop(self) -> None:
-        """Take nothing more, and finish what was begun."""
-
-    async def submit(self, submission: Submission) -> Receipt:
-        """Store a batch and return its receipt. Raises the error if it is not stored."""
-
-
 @dataclass(slots=True)
 class _Waiting:
     submission: Submission
@@ -64,44 +29,41 @@ class _Waiting:
 
 
 class CommitQueue:
-    """Hands batches to `write` in groups, on a thread of its own.
+    """Hands batches to `write` in groups, on a thread of its own."""
 
-    on_commit: called with (seconds, failed) after each group.
-    on_crash: called with an error that is not of ours; the group is answered with it.
-    """
+    keeps_bodies = False  # what is counted is the decoded batch
 
     def __init__(
         self,
         write: Callable[[Sequence[Submission]], list[Outcome]],
-        bounds: Bounds,
         *,
+        max_queued_bytes: int,
+        max_group: int,
         on_commit: Callable[[float, bool], None],
         on_crash: Callable[[Exception], None],
     ) -> None:
-        self._write = write
-        self._bounds = bounds
+        """Write nothing yet.
+
+        Args:
+            write: Counts a group of batches.
+            max_queued_bytes: Of batches that wait.
+            max_group: Reports in one commit.
+            on_commit: Called with (seconds, failed) after each group.
+            on_crash: Called with an error that is not of ours; the group is answered with it.
+        """
+        self._write, self._max_group = write, max_group
         self._on_commit = on_commit
         self._on_crash = on_crash
         self._queue: deque[_Waiting] = deque()
-        self._backlog = Backlog(bounds.max_queued_bytes)
-        self._failing = False
+        self._backlog = Backlog(max_queued_bytes)
+        self.is_failing = False  # whether the last group could not be written
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
-
-    @property
-    def keeps_bodies(self) -> bool:
-        """False: what is counted is the decoded batch."""
-        return False
 
     @property
     def queued_reports(self) -> int:
         """Number of reports that wait for a commit now."""
         return self._backlog.reports
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last group could not be written."""
-        return self._failing
 
     def start(self) -> None:
         """Start the writing thread."""
@@ -123,23 +85,16 @@ class CommitQueue:
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(submission, loop.create_future())
-        if self._push(waiting):
+        with self._wake:
+            self._backlog.take(submission.batch.num_reports, submission.num_bytes)
+            self._queue.append(waiting)
+            is_first = len(self._queue) == 1
+        if is_first:  # the writer wakes when the requests that came with this one are queued, too
             loop.call_soon(self._wake_up)
         answer = await waiting.future
         if isinstance(answer, CollectorError):
             raise answer
         return answer
-
-    def _push(self, waiting: _Waiting) -> bool:
-        """Queue a batch; return whether the writer may be asleep.
-
-        It is woken when the requests that have arrived with this one are queued as well.
-        """
-        submission = waiting.submission
-        with self._wake:
-            self._backlog.take(submission.batch.num_reports, submission.num_bytes)
-            self._queue.append(waiting)
-            return len(self._queue) == 1
 
     def _wake_up(self) -> None:
         with self._wake:
@@ -147,8 +102,8 @@ class CommitQueue:
 
     def _run(self) -> None:
         while group := self._take():
-            pairs = list(zip(group, self._answers(group), strict=True))
-            answer_on_loop(group[0].future.get_loop(), _deliver, pairs)
+            futures = [waiting.future for waiting in group]
+            deliver(list(zip(futures, self._answers(group), strict=True)))
 
     def _take(self) -> list[_Waiting]:
         """What has queued, up to the bound of a group; empty when it is time to end."""
@@ -159,7 +114,7 @@ class CommitQueue:
             size = 0
             while self._queue:
                 reports = self._queue[0].submission.batch.num_reports
-                if group and size + reports > self._bounds.max_group:
+                if group and size + reports > self._max_group:
                     break
                 group.append(self._queue.popleft())
                 size += reports
@@ -176,18 +131,9 @@ class CommitQueue:
         except Exception as error:  # a defect of ours must not leave requests waiting for ever
             self._on_crash(error)
             answers = [StorageError("the writer failed; send again later")] * len(group)
-        self._failing = isinstance(answers[0], StorageError)
-        self._on_commit(perf_counter() - started, self._failing)
+        self.is_failing = isinstance(answers[0], StorageError)
+        self._on_commit(perf_counter() - started, self.is_failing)
         return answers
-
-
-def _deliver(pairs: list[tuple[_Waiting, Answer]]) -> None:
-    for waiting, answer in pairs:
-        if not waiting.future.done():
-            waiting.future.set_result(answer)
-
-
-Answered = TypeVar("Answered")
 
 
 class Backlog:
@@ -214,12 +160,17 @@ class Backlog:
         self._bytes -= size
 
 
-def answer_on_loop(
-    loop: asyncio.AbstractEventLoop, act: Callable[[Answered], None], answered: Answered
-) -> None:
+def deliver(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
     """Answer requests on the event loop that waits for them; do nothing if it is closed."""
+    loop = answers[0][0].get_loop()
     try:
-        loop.call_soon_threadsafe(act, answered)
+        loop.call_soon_threadsafe(_set_results, answers)
     except RuntimeError:
         if not loop.is_closed():
             raise
+
+
+def _set_results(answers: Sequence[tuple[asyncio.Future[Any], object]]) -> None:
+    for future, answer in answers:
+        if not future.done():  # its request was given up
+            future.set_result(answer)

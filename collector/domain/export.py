@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from collector.domain.registry import RegisteredSeries, load_registry
 from collector.errors import NotServedError
-from collector.store.raw import FIRST, RawRow, count_raw, raw_days, raw_page
+from collector.store.raw import FIRST, count_raw, raw_days, raw_page
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
@@ -91,23 +91,17 @@ def _none_kept(entry: RegisteredSeries, waiting: int | None) -> NotServedError:
 
 def pages(opened: Open, export: Export) -> Iterator[list[Report]]:
     """The reports by day and cohort, else in random order; `opened` begins a short transaction."""
-    metric = export.entry.metric
-    for rows in _rows(opened, export):
-        yield [
-            Report(metric.name, metric.params_id, row.cohort, date_of(row.day), row.bits)
-            for row in rows
-        ]
-
-
-def _rows(opened: Open, export: Export) -> Iterator[list[RawRow]]:
-    after = FIRST
+    metric, after = export.entry.metric, FIRST
     while True:
         with opened() as connection:
             rows = raw_page(connection, export.entry.series_id, *export.days, after, PAGE)
         if not rows:
             return
-        yield rows
-        after = rows[-1].key
+        yield [
+            Report(metric.name, metric.params_id, cohort, date_of(day), bits)
+            for (day, cohort, _), bits in rows
+        ]
+        after = rows[-1][0]
 
 
 def as_lines(reports: list[Report]) -> bytes:

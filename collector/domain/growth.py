@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import Registry
+from collector.domain.registry import RegisteredSeries, Registry
 from collector.store.blocks import BlockRow, load_possible
 from collector.store.counters import reports_by_day
 from rappor_core.calendar import date_of
@@ -26,12 +27,10 @@ _DAYS_ALIKE = {"day": HISTORY_DAYS, "week": HISTORY_DAYS, "month": 2 * HISTORY_D
 _MAD_OF_NORMAL = 1.4826  # standard deviation over median absolute deviation
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(NamedTuple):
     """A day with far more reports than usual. usual: the median of the days before it."""
 
-    metric: str
-    params_id: str
+    entry: RegisteredSeries
     day: str
     reports: int
     usual: int
@@ -65,20 +64,15 @@ class _Days:
         self.most |= dict.fromkeys(range(start, block.last_day), mean)
         self.most[block.last_day] = block.num_reports
 
-    def limit(self, day: int, period: str) -> float | None:
-        """The highest usual number of a day; None where too little is known."""
+    def usual_of(self, day: int, period: str) -> tuple[float, float] | None:
+        """The highest usual number of a day, and the median; None where too little is known."""
         history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
         if len(history) < LEAST_DAYS:
             return None
         before = range(day - _DAYS_ALIKE[period], day)
         alike = [d for d in before if period != "day" or (day - d) % 7 == 0]
-        return highest_usual(history, [self.most[d] for d in alike if d in self.most])
-
-    def middle(self, day: int) -> int:
-        """The median of the days before."""
-        return round(
-            median(self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual)
-        )
+        limit = highest_usual(history, [self.most[d] for d in alike if d in self.most])
+        return limit, median(history)
 
 
 def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
@@ -95,9 +89,8 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
     found = []
     for (series_id, day), reports in sorted(reports_by_day(connection).items()):
         entry, days = registry.by_id[series_id], by_series[series_id]
-        limit = days.limit(day, entry.metric.period)
-        if limit is not None and reports > max(limit, entry.metric.min_reports - 1):
-            name, when = entry.metric.name, date_of(day).isoformat()
-            found.append(Growth(name, entry.params_id, when, reports, days.middle(day)))
+        usual = days.usual_of(day, entry.metric.period)
+        if usual is not None and reports > max(usual[0], entry.metric.min_reports - 1):
+            found.append(Growth(entry, date_of(day).isoformat(), reports, round(usual[1])))
         days.usual[day] = days.most[day] = reports
     return found

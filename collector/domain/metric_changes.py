@@ -36,10 +36,10 @@ class Push:
     still_retired: what was retired, and stays so as `revive` was not given.
     """
 
-    added: tuple[str, ...]
-    changed: tuple[str, ...]
-    weakened: tuple[str, ...]
-    still_retired: tuple[str, ...] = ()
+    added: list[str]
+    changed: list[str]
+    weakened: list[str]
+    still_retired: list[str]
 
 
 def push_metrics(
@@ -60,55 +60,51 @@ def push_metrics(
     known: dict[str, list[MetricVersionRow]] = {}
     for row in load_versions(connection):
         known.setdefault(row.name, []).append(row)
-    added: list[str] = []
-    changed: list[str] = []
-    weakened: list[str] = []
-    still_retired: list[str] = []
+    push = Push([], [], [], [])
     for metric in metrics:
         versions = known.get(metric.name, [])
         if not revive and _is_retired(metric, versions):
-            still_retired.append(metric.name)
+            push.still_retired.append(metric.name)
             continue
         row = current_version(metric, versions)
         if versions and versions[-1] == row:
             continue
-        weakened += [f"{metric.name}: {what}" for what in _weakenings(metric, versions)]
-        (changed if versions else added).append(metric.name)
+        for what in _weakenings(metric, versions):
+            push.weakened.append(f"{metric.name}: {what}")
+        (push.changed if versions else push.added).append(metric.name)
         _check_size(metric)
         _prolong(connection, metric, versions)
         _save(connection, metric, row, today)
-    if weakened and not weaken:
+    if push.weakened and not weaken:
         raise MetricChangeError(
-            f"this weakens privacy: {'; '.join(weakened)}; push with --weaken if it is meant",
-            weakened=weakened,
+            f"this weakens privacy: {'; '.join(push.weakened)}; push with --weaken if it is meant",
+            weakened=push.weakened,
         )
-    if added or changed:
+    if push.added or push.changed:
         touch_state(connection)
-    return Push(tuple(added), tuple(changed), tuple(weakened), tuple(still_retired))
+    return push
 
 
-def retire_metric(connection: Connection, name: str, params_id: str | None = None) -> list[str]:
-    """Accept no more reports of a metric (with all its sub-metrics), or of one of its versions.
-
-    Returns the params_ids concerned.
-
-    What was collected is served as before. Raises NotFoundError.
-    """
-    return _change_state(connection, "retire", name, params_id, retired=True)
-
-
-def pause_metric(connection: Connection, name: str, *, paused: bool) -> list[str]:
-    """Accept no reports of a metric (with all its sub-metrics) for now, or accept them again.
-
-    Devices that are answered so record nothing of it for a day. Returns the params_ids concerned.
-    Raises NotFoundError.
-    """
-    return _change_state(connection, "pause", name, paused=paused)
-
-
-def _change_state(
+def change_state(
     connection: Connection, act: str, name: str, params_id: str | None = None, **state: Any
 ) -> list[str]:
+    """Change whether a metric (with all its sub-metrics), or one of its versions, takes reports.
+
+    What was collected is served as before.
+
+    Args:
+        connection: Of a transaction that is alone.
+        act: What is done, for messages.
+        name: Of a metric or a sub-metric.
+        params_id: Of one version; None for all.
+        state: `retired`, for good; or `paused`: devices record nothing of it for a day.
+
+    Returns:
+        The params_ids concerned.
+
+    Raises:
+        NotFoundError: There is no such metric or version.
+    """
     rows = [
         row
         for row in load_versions(connection)

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from collector.domain import access, aggregates, closing, export
 from collector.domain import metric_changes as changes
 from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, GuardedClock, today
 from collector.domain.raw_blocks import RawBlocks
-from collector.domain.registry import Registry, registry_as_known
+from collector.domain.registry import Registry, load_registry
 from collector.errors import CollectorError, NotServedError
-from collector.store.access import (
-    CollectorAuditRow,
-    CollectorKeyRow,
-    load_keys,
-    read_audit,
-    write_audit,
-)
 from collector.store.blocks import count_unserved, load_possible
 from collector.store.database import CollectorDatabase
-from collector.store.registry import read_last_day, save_last_day
+from collector.store.registry import (
+    CollectorAuditRow,
+    load_keys,
+    read_audit,
+    read_last_day,
+    save_last_day,
+    write_audit,
+)
 from rappor_core.aggregate import Aggregate
 from rappor_core.calendar import date_of, day_of
 from rappor_core.metrics.metric import Metric
@@ -99,9 +98,10 @@ class Collector:
         """Close a day and all earlier ones for good."""
         known, today = self.registry(), self.today
         with self.database.change() as connection:
-            registry = registry_as_known(connection, known)
+            registry = load_registry(connection, known)
             closing.refuse_fed(connection)
-            metrics = closing.close_day(connection, registry, day_of(day), today, metric)
+            days = closing.metrics_to_close(registry, day_of(day), today, metric)
+            metrics = closing.close_metrics(connection, days)
             self._note(connection, actor, "close", day=day.isoformat(), metrics=metrics)
         return closing.Closed(metrics, closing.fold_closed(self.database, known))
 
@@ -137,11 +137,12 @@ class Collector:
         registry, metrics = self.registry(), tuple[str, ...]()
         with self.database.read() as connection:
             today = closing.closing_day(connection, now)
-        is_due = closing.anything_due(registry, today)
+        is_due = bool(closing.due_metrics(registry, today))
         if is_due:
             with self.database.change() as connection:
-                registry = registry_as_known(connection, registry)
-                metrics = closing.close_due(connection, registry, today)
+                registry = load_registry(connection, registry)
+                due = closing.due_metrics(registry, today)
+                metrics = closing.close_metrics(connection, due)
         folded = closing.fold_closed(self.database, registry)
         if is_due or (daily and self._cleaned != (today, now)):
             closing.clean_up(self.database, registry, today, now)
@@ -178,11 +179,17 @@ class Collector:
     ) -> Read:
         """Read a window of closed days; what was read, or refused, is noted before it is told."""
         self.close_due()
-        first, last = _text(window.get("first")), _text(window.get("last"))
-        params_id = window.get("params_id")
-        noted = {"metric": name, "params_id": params_id, "from": first, "to": last}
-        with self._refusals_noted(actor, act, noted), self.database.read() as connection:
-            found = read(connection, name, **window)
+        first, last = (day and str(day) for day in (window.get("first"), window.get("last")))
+        noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}
+        try:
+            with self.database.read() as connection:
+                found = read(connection, name, **window)
+        except CollectorError as error:
+            self._note_alone(actor, act, **noted, refused=error.details.get("reason", "refused"))
+            if isinstance(error, NotServedError) and self.is_clock_suspect:
+                hint = "the clock is suspect, so no day closes by it: see rappor clock"
+                raise NotServedError(f"{error}; {hint}", **error.details) from None
+            raise
         self._note_alone(actor, act, **noted, reports=found.num_reports)
         return found
 
@@ -227,14 +234,14 @@ class Collector:
     def retire_metric(self, name: str, actor: str, params_id: str | None = None) -> list[str]:
         """Accept no more reports of a metric or of one of its versions."""
         with self.database.change() as connection:
-            retired = changes.retire_metric(connection, name, params_id)
+            retired = changes.change_state(connection, "retire", name, params_id, retired=True)
             self._note(connection, actor, "retire", metric=name, params_ids=retired)
         return retired
 
     def pause_metric(self, name: str, actor: str, *, paused: bool) -> list[str]:
         """Accept no reports of a metric for now, or accept them again."""
         with self.database.change() as connection:
-            found = changes.pause_metric(connection, name, paused=paused)
+            found = changes.change_state(connection, "pause", name, paused=paused)
             act = "pause" if paused else "resume"
             self._note(connection, actor, act, metric=name, params_ids=found)
         return found
@@ -254,7 +261,7 @@ class Collector:
             access.revoke(connection, key_id, today)
             self._note(connection, actor, "revoke-key", key=key_id)
 
-    def list_keys(self) -> list[CollectorKeyRow]:
+    def list_keys(self) -> Sequence[Row[Any]]:
         """List all keys, without their secrets."""
         with self.database.read() as connection:
             return load_keys(connection)
@@ -267,24 +274,13 @@ class Collector:
     def registry(self) -> Registry:
         """The present metrics; they are read again if they have changed."""
         with self.database.read() as connection:
-            self._registry = registry = registry_as_known(connection, self._registry)
+            self._registry = registry = load_registry(connection, self._registry)
         return registry
 
     def key_ring(self) -> KeyRing:
         """The keys that are not revoked."""
         with self.database.read() as connection:
             return access.load_ring(connection)
-
-    @contextmanager
-    def _refusals_noted(self, actor: str, act: str, detail: dict[str, Any]) -> Iterator[None]:
-        try:
-            yield
-        except CollectorError as error:
-            self._note_alone(actor, act, **detail, refused=error.details.get("reason", "refused"))
-            if isinstance(error, NotServedError) and self.is_clock_suspect:
-                hint = "the clock is suspect, so no day closes by it: see rappor clock"
-                raise NotServedError(f"{error}; {hint}", **error.details) from None
-            raise
 
     def _note_alone(self, actor: str, act: str, **detail: Any) -> None:
         with self.database.add() as connection:
@@ -295,7 +291,3 @@ class Collector:
         write_audit(
             connection, CollectorAuditRow(at, actor, act, json.dumps(detail, sort_keys=True))
         )
-
-
-def _text(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()

@@ -17,22 +17,17 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from collector.domain.registry import (
-    RegisteredSeries,
-    Registry,
-    load_registry,
-    registry_as_known,
-)
+from collector.domain.registry import RegisteredSeries, Registry, load_registry
 from collector.errors import DamagedBlocksError, StorageError
 from collector.store.blocks import (
     BlockRow,
     Doubt,
     count_strays,
+    counts_by_cohort,
     damages,
     read_rows,
     sum_blocks,
 )
-from collector.store.counters import counts
 from collector.store.database import CollectorDatabase
 from collector.store.raw import count_raw, delete_raw_cohort, raw_cohort_page, raw_days
 from rappor_core.calendar import date_of
@@ -72,28 +67,15 @@ class RawBlock:
         return date_of(self.days[1]) if self.days != _NO_DAYS else None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiringDay:
-    """A day whose raw reports are still in the database, and soon deleted. last: their last day."""
-
-    metric: str
-    params_id: str
-    day: str
-    last: str
-
-
-def find_expiring(connection: Connection, registry: Registry, now: int) -> list[ExpiringDay]:
+def find_expiring(
+    connection: Connection, registry: Registry, now: int
+) -> list[tuple[RegisteredSeries, int]]:
     """The days whose raw reports are deleted within `SOON` days, so that an export is due.
 
     now: the clock's day.
     """
     return [
-        ExpiringDay(
-            entry.metric.name,
-            entry.params_id,
-            date_of(day).isoformat(),
-            date_of(day + entry.metric.keep_raw_days).isoformat(),
-        )
+        (entry, day)
         for entry in registry
         if entry.metric.keep_raw_days
         for day in raw_days(connection, entry.series_id, now - entry.metric.keep_raw_days + SOON)
@@ -101,8 +83,8 @@ def find_expiring(connection: Connection, registry: Registry, now: int) -> list[
     ]
 
 
-def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, str, str]]:
-    """The metrics with a block that is damaged: name, params_id, and why."""
+def find_damaged(connection: Connection, registry: Registry) -> list[tuple[RegisteredSeries, str]]:
+    """The series with a block that is damaged, and why."""
     by_series: defaultdict[int, list[BlockRow]] = defaultdict(list)
     for row in read_rows(connection):
         by_series[row.series_id].append(row)
@@ -110,7 +92,7 @@ def find_damaged(connection: Connection, registry: Registry) -> list[tuple[str, 
     for entry in registry:
         doubt = next(filter(None, damages(by_series[entry.series_id])), None)
         if doubt is not None:
-            found.append((entry.metric.name, entry.params_id, doubt.reason))
+            found.append((entry, doubt.reason))
     return found
 
 
@@ -140,7 +122,7 @@ class RawBlocks:
         for entry in entries:
             with self._database.read() as connection:
                 rows = read_rows(connection, entry.series_id)
-                registry = registry_as_known(connection, registry)  # days close before they fold
+                registry = load_registry(connection, registry)  # days close before they fold
             closed = registry.by_id[entry.series_id].closed_through
             for block, doubt in zip(rows, damages(rows, closed), strict=True):
                 if block.sealed or (doubt and block is not rows[-1]):
@@ -178,56 +160,42 @@ class RawBlocks:
         """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
         first, last = block.days
         page = max(_LEAST_PAGE, PAGE // (last - first + 1))
-        days = [self._of_day(block, day, cohort, page) for day in range(first, last + 1)]
-        if len(days) == 1:
-            for rows in days[0]:
-                yield b"".join([bits for _, bits in rows])
-            return
-        merged = heapq.merge(*[(row for rows in pages for row in rows) for pages in days])
+        days = (self._of_day(block, day, cohort, page) for day in range(first, last + 1))
+        merged = heapq.merge(*days)
         while piece := b"".join([bits for _, bits in islice(merged, page)]):
             yield piece
 
-    def forget(self, block: RawBlock) -> int:
-        """Delete a block's raw reports in short transactions; return their number. Counters
-        stay."""
-        deleted = 0
+    def forget(self, block: RawBlock) -> None:
+        """Delete a block's raw reports in short transactions. Counters stay."""
         for day in range(block.days[0], block.days[1] + 1):
             for cohort in range(len(block.reports_per_cohort)):
-                where = (block.series_id, day, cohort)
-                while True:
+                where, deleted = (block.series_id, day, cohort), _DELETED_AT_ONCE
+                while deleted == _DELETED_AT_ONCE:
                     with self._database.add() as connection:
-                        some = delete_raw_cohort(connection, where, _DELETED_AT_ONCE)
-                    deleted += some
-                    if some < _DELETED_AT_ONCE:
-                        break
-        return deleted
+                        deleted = delete_raw_cohort(connection, where, _DELETED_AT_ONCE)
 
     def _of_day(
         self, block: RawBlock, day: int, cohort: int, page: int
-    ) -> Iterator[list[tuple[bytes, bytes]]]:
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Marks and bits, read in short transactions."""
         after = b""
         while True:
             with self._database.read() as connection:
                 rows = raw_cohort_page(connection, (block.series_id, day, cohort), after, page)
             if not rows:
                 return
-            yield rows
+            yield from rows
             after = rows[-1][0]
 
 
 def _raw_block(connection: Connection, entry: RegisteredSeries, block: BlockRow) -> RawBlock:
-    num_bits, cohorts = entry.metric.params.num_bits, range(entry.metric.params.num_cohorts)
+    params = entry.metric.params
     sums = sum_blocks(connection, [block.id])
     if sum(one.num_reports for one in sums.values()) != block.num_reports:
         raise DamagedBlocksError(
             "its row and its counters are not of as many reports; restore a backup"
         )
-    none = (0,) * num_bits
-    return RawBlock(
-        metric=entry.metric,
-        series_id=entry.series_id,
-        days=(block.first_day, block.last_day),
-        num_raw=count_raw(connection, entry.series_id, block.first_day, block.last_day),
-        reports_per_cohort=tuple(int(sums[c].num_reports) if c in sums else 0 for c in cohorts),
-        bit_counts=tuple(counts(sums[c].lanes, num_bits) if c in sums else none for c in cohorts),
-    )
+    days = block.first_day, block.last_day
+    num_raw = count_raw(connection, entry.series_id, *days)
+    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
+    return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlalchemy import Connection
 
 from collector.domain.plausibility import WeightRange, weight_range
 from collector.errors import NotFoundError
-from collector.store.registry import (
-    MetricVersionRow,
-    SeriesRow,
-    load_frontiers,
-    load_series,
-    load_versions,
-    state_version,
-)
+from collector.store.registry import load_frontiers, load_series, load_versions, state_version
 from rappor_core.metrics.metric import Metric
 
 
@@ -29,23 +23,16 @@ class RegisteredSeries:
     root: name of the declared metric.  closed_through: last day closed for good.
     patience: how many days after it a day of the root stays open: the largest accept_days of its
     versions, retired ones too. When a version's own reports are refused is its metric's to say.
-    position: grows with each version of the name; the highest is the current one.
-    num_cohorts, report_bytes: of its parameters.  padding: how far the last byte of a report is
-    shifted to show the bits that must be zero.
     """
 
     metric: Metric
     root: str
     series_id: int
-    position: int
     retired: bool
     paused: bool
     closed_through: int
     patience: int
     weights: WeightRange
-    num_cohorts: int
-    report_bytes: int
-    padding: int
 
     @property
     def params_id(self) -> str:
@@ -64,19 +51,13 @@ class RegisteredSeries:
 class Registry:
     """All series by (name, params_id), and by name. Built once, then only read."""
 
-    def __init__(
-        self,
-        entries: Mapping[tuple[str, str], RegisteredSeries],
-        version: int,
-        definitions: Mapping[tuple[str, str], str],
-    ) -> None:
-        """definitions: the stored text of each entry."""
+    def __init__(self, entries: Mapping[tuple[str, str], RegisteredSeries], version: int) -> None:
+        """entries: the versions of a name in their order.  version: see `state_version`."""
         self.version = version
         self.entries = entries
-        self.definitions = definitions
         self.by_id = {entry.series_id: entry for entry in entries.values()}
         self._names: dict[str, list[RegisteredSeries]] = {}
-        for entry in sorted(entries.values(), key=lambda entry: entry.position):
+        for entry in entries.values():
             self._names.setdefault(entry.metric.name, []).append(entry)
 
     def find(self, name: str, params_id: str) -> RegisteredSeries | None:
@@ -94,11 +75,9 @@ class Registry:
             parts = ", ".join(one for one in self._names if one.partition("/")[0] == name)
             there = f"a slot and level of it is: {parts}" if parts else "see GET /v1/metrics"
             raise NotFoundError(f"there is no metric {name!a}; {there}")
-        if params_id is None:
-            return versions[-1]
-        for entry in versions:
-            if entry.params_id == params_id:
-                return entry
+        entry = versions[-1] if params_id is None else self.find(name, params_id)
+        if entry is not None:
+            return entry
         known = ", ".join(entry.params_id for entry in versions)
         raise NotFoundError(f"metric {name!a} has no params_id {params_id!a}; known are {known}")
 
@@ -108,88 +87,38 @@ class Registry:
             yield from self._names[name]
 
 
+@lru_cache(maxsize=1 << 16)
+def _metric(definition: str) -> Metric:
+    """The metric of a stored definition; most are the same when the registry is read again."""
+    return Metric.from_dict(json.loads(definition))
+
+
 def load_registry(connection: Connection, known: Registry | None = None) -> Registry:
-    """Read the metrics within a transaction; definitions that have not changed are taken from
-    `known`.
-
-    A closing changes days alone, and every writer reads again at its next commit.
-    """
+    """Read the metrics within a transaction; `known` if nothing has changed since it was read."""
     version = state_version(connection)
-    closed = load_frontiers(connection)
-    series = {(row.name, row.params_id): row for row in load_series(connection)}
-    entries: dict[tuple[str, str], RegisteredSeries] = {}
-    definitions: dict[tuple[str, str], str] = {}
-    rows = load_versions(connection)
-    metrics = _metrics(rows, known)
-    patience: dict[str, int] = {}
-    for (name, _), metric in metrics.items():
-        root = declared_name(name)
-        patience[root] = max(patience.get(root, 0), metric.accept_days)
-    for row in rows:
-        key, root = (row.name, row.params_id), declared_name(row.name)
-        definitions[key] = row.definition
-        before = None if known is None else known.entries.get(key)
-        if before is not None and before.metric is metrics[key]:
-            entries[key] = _moved(before, row, closed[root], patience[root])
-        else:
-            entries[key] = _entry(metrics[key], series[key], row, closed[root], patience[root])
-    return Registry(entries, version, definitions)
-
-
-def _metrics(
-    rows: Sequence[MetricVersionRow], known: Registry | None
-) -> dict[tuple[str, str], Metric]:
-    """The metric of each version; one whose definition has not changed is that of `known`."""
-    found: dict[tuple[str, str], Metric] = {}
-    for row in rows:
-        key = (row.name, row.params_id)
-        if known is not None and known.definitions.get(key) == row.definition:
-            found[key] = known.entries[key].metric
-        else:
-            found[key] = Metric.from_dict(json.loads(row.definition))
-    return found
-
-
-def _moved(
-    entry: RegisteredSeries, row: MetricVersionRow, closed_through: int, patience: int
-) -> RegisteredSeries:
-    """What may change of a version that is known."""
-    return replace(
-        entry,
-        position=row.position,
-        retired=row.retired,
-        paused=row.paused,
-        closed_through=closed_through,
-        patience=patience,
-    )
-
-
-def registry_as_known(connection: Connection, known: Registry | None) -> Registry:
-    """The registry `known` if the store has not changed since it was read; otherwise the
-    registry as stored now."""
-    if known is not None and known.version == state_version(connection):
+    if known is not None and known.version == version:
         return known
-    return load_registry(connection, known)
-
-
-def _entry(
-    metric: Metric, series: SeriesRow, row: MetricVersionRow, closed_through: int, patience: int
-) -> RegisteredSeries:
-    params = metric.params
-    return RegisteredSeries(
-        metric=metric,
-        root=series.metric,
-        series_id=series.id,
-        position=row.position,
-        retired=row.retired,
-        paused=row.paused,
-        closed_through=closed_through,
-        patience=patience,
-        weights=weight_range(params),
-        num_cohorts=params.num_cohorts,
-        report_bytes=params.report_bytes,
-        padding=8 - (8 * params.report_bytes - params.num_bits),
-    )
+    closed = load_frontiers(connection)
+    series = load_series(connection)
+    rows = [(row, _metric(row.definition)) for row in load_versions(connection)]
+    patience: dict[str, int] = {}
+    for row, metric in rows:
+        root = declared_name(row.name)
+        patience[root] = max(patience.get(root, 0), metric.accept_days)
+    entries: dict[tuple[str, str], RegisteredSeries] = {}
+    for row, metric in rows:
+        root = declared_name(row.name)
+        entries[row.name, row.params_id] = RegisteredSeries(
+            metric=metric,
+            root=root,
+            series_id=series[row.name, row.params_id],
+            retired=row.retired,
+            paused=row.paused,
+            closed_through=closed[root],
+            patience=patience[root],
+            weights=weight_range(metric.params),
+        )
+    return Registry(entries, version)
 
 
 def declared_name(name: str) -> str:

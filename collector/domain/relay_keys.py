@@ -6,33 +6,36 @@ of one that was retired it keeps the number alone, so that what was recorded for
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from time import monotonic
+from typing import Literal
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collector.errors import NotFoundError, RequestError, SettingsError
 from rappor_core.ohttp.encapsulation import MAX_KEY_ID, KeyConfig
+from rappor_core.whole_files import replacing
 
 MAX_KEYS = 8
-FILE_VERSION = 1
 RELOAD_SECONDS = 1.0  # between two looks at whether the file has changed
 _OTHERS = 0o007  # file modes of everybody else
 
 
-@dataclass(frozen=True, slots=True)
-class RelayKey:
+class RelayKey(BaseModel):
     """A key pair. `private` is secret, 32 bytes; None once the key was retired."""
 
-    key_id: int
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex", strict=True
+    )
+
+    key_id: int = Field(ge=0, le=MAX_KEY_ID)
     created: date
-    private: bytes | None
-    retired: date | None = None
+    private: bytes | None = Field(min_length=32, max_length=32, repr=False)
+    retired: date | None
 
     @property
     def config(self) -> KeyConfig:
@@ -41,6 +44,13 @@ class RelayKey:
             raise NotFoundError(f"key {self.key_id} was retired on {self.retired}")
         public = X25519PrivateKey.from_private_bytes(self.private).public_key()
         return KeyConfig(self.key_id, public.public_bytes_raw())
+
+
+class _KeyFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal[1]
+    keys: tuple[RelayKey, ...]
 
 
 def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
@@ -53,9 +63,11 @@ def read_relay_keys(file: Path) -> tuple[RelayKey, ...]:
     if os.name == "posix" and mode & _OTHERS:
         raise SettingsError(f"{file}: everybody on this machine can read it: chmod o= {file}")
     try:
-        rows = _rows(json.loads(text))
-    except (ValueError, KeyError, TypeError):
-        raise SettingsError(f"{file} is not a file that rappor ohttp-keys create wrote") from None
+        rows = _KeyFile.model_validate_json(text).keys
+    except ValidationError:
+        rows = ()
+    if not rows or len({row.key_id for row in rows}) != len(rows):
+        raise SettingsError(f"{file} is not a file that rappor ohttp-keys create wrote")
     if sum(row.private is not None for row in rows) > MAX_KEYS:
         raise SettingsError(f"{file} holds more than {MAX_KEYS} keys; retire those of old releases")
     return rows
@@ -73,7 +85,8 @@ def create_relay_key(file: Path, today: date) -> RelayKey:
     key_id = rows[-1].key_id if rows else 0
     while (key_id := key_id % MAX_KEY_ID + 1) in held:
         pass
-    made = RelayKey(key_id, today, X25519PrivateKey.generate().private_bytes_raw())
+    private = X25519PrivateKey.generate().private_bytes_raw()
+    made = RelayKey(key_id=key_id, created=today, private=private, retired=None)
     _write(file, [*(row for row in rows if row.key_id != key_id), made])
     return made
 
@@ -91,10 +104,8 @@ def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: dat
         raise RequestError(
             "no key would be left, and no device could send: create one and ship it first"
         )
-    _write(
-        file,
-        [replace(row, private=None, retired=today) if row.key_id in gone else row for row in rows],
-    )
+    end = {"private": None, "retired": today}
+    _write(file, [row.model_copy(update=end) if row.key_id in gone else row for row in rows])
     return gone
 
 
@@ -150,44 +161,12 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _rows(document: dict[str, object]) -> tuple[RelayKey, ...]:
-    if document["version"] != FILE_VERSION or not isinstance(document["keys"], list):
-        raise ValueError("another version")
-    rows = tuple(_row(**fields) for fields in document["keys"])
-    if len({row.key_id for row in rows}) != len(rows):
-        raise ValueError("a number twice")
-    return rows
-
-
-def _row(key_id: int, created: str, private: str | None, retired: str | None) -> RelayKey:
-    secret = None if private is None else bytes.fromhex(private)
-    if type(key_id) is not int or not 0 <= key_id <= MAX_KEY_ID:
-        raise ValueError("a number outside its range")
-    if secret is not None:
-        X25519PrivateKey.from_private_bytes(secret)
-    gone = None if retired is None else date.fromisoformat(retired)
-    return RelayKey(key_id, date.fromisoformat(created), secret, gone)
-
-
-def _write(file: Path, rows: list[RelayKey]) -> None:
+def _write(file: Path, rows: Sequence[RelayKey]) -> None:
     """Replace the file in one step; its owner alone can read it."""
-    keys = [
-        {
-            "key_id": row.key_id,
-            "created": row.created.isoformat(),
-            "private": None if row.private is None else row.private.hex(),
-            "retired": None if row.retired is None else row.retired.isoformat(),
-        }
-        for row in rows
-    ]
-    text = json.dumps({"version": FILE_VERSION, "keys": keys}, indent=1)
-    partial = file.with_name(file.name + ".partial")
-    partial.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as made:
+    text = _KeyFile(version=1, keys=tuple(rows)).model_dump_json(indent=1)
+    with replacing(file) as part:
+        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w") as made:
             made.write(text)
             made.flush()
             os.fsync(made.fileno())
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)

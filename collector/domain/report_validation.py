@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from collector.domain.registry import RegisteredSeries, Registry
 from collector.store.counters import Place
+from collector.store.raw import RawRow
 from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.report import GroupedBatch, ReportGroup
 
@@ -60,6 +60,9 @@ class Refusal:
     detail: str
 
 
+_STORED_REFUSALS = (None, *(Refusal(reason, GENERAL_DETAIL[reason]) for reason in REASONS))
+
+
 @dataclass(frozen=True, slots=True)
 class Day:
     """The days that the clock allows. today: for closing. latest: with the allowance for fast
@@ -79,7 +82,7 @@ class Tally:
     additions: defaultdict[Place, Cells] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    raw: list[dict[str, Any]] = field(default_factory=list)
+    raw: list[RawRow] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -128,7 +131,9 @@ class ReportJudge:
         self, group: ReportGroup, entry: RegisteredSeries, tally: Tally, verdict: Verdict
     ) -> list[Refusal | None]:
         results: list[Refusal | None] = [None] * len(group.rows)
-        num_cohorts, padding = entry.num_cohorts, entry.padding
+        params = entry.metric.params
+        num_cohorts = params.num_cohorts
+        padding = 8 - (8 * params.report_bytes - params.num_bits)  # above are bits that must be 0
         lowest, highest = entry.weights.lowest, entry.weights.highest
         place = entry.series_id, day_of(group.day)
         cells = tally.additions[place]
@@ -146,8 +151,11 @@ class ReportJudge:
             verdict.accepted += accepted
             verdict.expires = max(verdict.expires, place[1] + entry.metric.accept_days)
         if entry.metric.keep_raw_days:
-            kept = (row for row, refusal in zip(group.rows, results, strict=True) if not refusal)
-            tally.raw += [self._raw_row(place, *row) for row in kept]
+            tally.raw += [
+                (*place, cohort, self._random_bytes(8), bits)
+                for (cohort, bits), refusal in zip(group.rows, results, strict=True)
+                if not refusal
+            ]
         return results
 
     def _refuse_row(
@@ -171,16 +179,6 @@ class ReportJudge:
         )
         return Refusal(Reason.IMPLAUSIBLE_WEIGHT, detail)
 
-    def _raw_row(self, place: Place, cohort: int, bits: bytes) -> dict[str, Any]:
-        mark = self._random_bytes(8)
-        return {
-            "series_id": place[0],
-            "day": place[1],
-            "cohort": cohort,
-            "mark": mark,
-            "bits": bits,
-        }
-
 
 def _refuse_group(
     group: ReportGroup, entry: RegisteredSeries | None, registry: Registry, day: Day
@@ -203,21 +201,16 @@ def _refuse_group(
     if group.day > entry.metric.expires:
         detail = f"metric {group.metric!a} is collected until {entry.metric.expires}"
         return Refusal(Reason.METRIC_EXPIRED, detail)
-    if group.num_bytes != entry.report_bytes:
+    if group.num_bytes != entry.metric.params.report_bytes:
         detail = (
             f"{group.num_bytes} bytes of bits; num_bits = {entry.metric.params.num_bits} "
-            f"needs {entry.report_bytes}"
+            f"needs {entry.metric.params.report_bytes}"
         )
         return Refusal(Reason.WRONG_LENGTH, detail)
-    return _refuse_day(group, entry, day)
-
-
-def _refuse_day(group: ReportGroup, entry: RegisteredSeries, day: Day) -> Refusal | None:
-    stated = day_of(group.day)
     closed = max(entry.closed_through, closed_by_time(entry, day.today))
-    if stated <= closed:
-        first = date_of(closed + 1)
-        return Refusal(Reason.DAY_CLOSED, f"day {group.day} is closed; days from {first} are open")
+    if day_of(group.day) <= closed:
+        detail = f"day {group.day} is closed; days from {date_of(closed + 1)} are open"
+        return Refusal(Reason.DAY_CLOSED, detail)
     return None
 
 
@@ -240,11 +233,4 @@ def decode_results(stored: bytes, num_reports: int) -> list[Refusal | None]:
     """The inverse of `encode_results`, with general details."""
     if stored == RESULTS_ALL_ACCEPTED:
         return [None] * num_reports
-    return [_stored_refusal(code) for code in stored]
-
-
-def _stored_refusal(code: int) -> Refusal | None:
-    if code == 0:
-        return None
-    reason = REASONS[code - 1]
-    return Refusal(reason, GENERAL_DETAIL[reason])
+    return [_STORED_REFUSALS[code] for code in stored]

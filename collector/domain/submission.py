@@ -1,4 +1,9 @@
-"""A batch as it came, with the digest by which it is known when it is sent again."""
+"""A batch as it came: read, with the digest by which it is known when it is sent again.
+
+JSON is read by msgspec into typed structs. It refuses what is not JSON of these types: NaN,
+fractions, bytes that are not UTF-8, lone surrogates, unknown or missing fields, nesting. Of two
+equal keys it keeps the last, so they are found by counting quotes.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,28 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from collector.domain.batch_json import decode_batch_json
+import msgspec
+
+from rappor_core.errors import WireFormatError, shown
 from rappor_core.wire.binary import decode_binary
-from rappor_core.wire.report import JSON_CONTENT_TYPE, GroupedBatch
+from rappor_core.wire.json import bits_from_text, check_hex_128, day_from_text
+from rappor_core.wire.report import (
+    JSON_CONTENT_TYPE,
+    MAX_REPORTS,
+    GroupedBatch,
+    ReportGroup,
+    check_count,
+    check_metric,
+    check_version,
+)
 
 if TYPE_CHECKING:
     from collector.domain.report_validation import Day
 
 _REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
+_QUOTES_OF_BATCH = 8  # three keys and the batch id
+_QUOTES_OF_REPORT = 18  # five keys and four texts
+_MAX_MESSAGE = 200  # characters: it may repeat a field's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +79,89 @@ def read_submission(
     digest = blake2b(body, digest_size=16).digest()
     num_bytes = len(body) + _REPORT_OVERHEAD * batch.num_reports
     return Submission(batch, digest, num_bytes, content if keep else None, received)
+
+
+class ReportFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A report as it is written in JSON (docs/protocol.md)."""
+
+    metric: str
+    params_id: str
+    cohort: int
+    day: str
+    bits: str
+
+
+class BatchFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A batch as it is written in JSON (docs/protocol.md)."""
+
+    version: int
+    batch_id: str
+    reports: list[ReportFields]
+
+
+_DECODER = msgspec.json.Decoder(BatchFields)
+
+
+def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
+    """Read a batch; what a run of reports shares is checked once.
+
+    Args:
+        body: JSON in UTF-8, as inflated.
+        max_reports: Largest number of reports.
+
+    Returns:
+        The batch, its reports in runs that differ in cohort and bits alone.
+
+    Raises:
+        WireFormatError: The body is not exactly a batch of version 1.
+    """
+    try:
+        batch = _DECODER.decode(body)
+    except msgspec.ValidationError as error:
+        raise WireFormatError(f"the batch has another form: {error}"[:_MAX_MESSAGE]) from None
+    except msgspec.DecodeError as error:
+        raise WireFormatError(f"the body is not JSON: {error}") from None
+    check_version(batch.version)
+    batch_id = check_hex_128("batch_id", batch.batch_id)
+    check_count(len(batch.reports), max_reports)
+    _refuse_repeated_keys(body, batch)
+    groups: list[ReportGroup] = []
+    shared: tuple[str, str, str, int] | None = None
+    rows: list[tuple[int, bytes]] = []
+    for index, report in enumerate(batch.reports):
+        bits = bits_from_text(index, report.bits)
+        if not 0 <= report.cohort < 1 << 16:
+            where = f"report {index}: cohort {shown(report.cohort)}"
+            raise WireFormatError(f"{where} is not an integer in [0, 65535]")
+        key = (report.metric, report.params_id, report.day, len(bits))
+        if key != shared:
+            shared, rows = key, []
+            groups.append(_new_group(f"report {index}", report, len(bits), rows))
+        rows.append((report.cohort, bits))
+    return GroupedBatch(batch_id, tuple(groups), len(batch.reports))
+
+
+def _new_group(
+    where: str, report: ReportFields, num_bytes: int, rows: list[tuple[int, bytes]]
+) -> ReportGroup:
+    """Start a group, which the caller fills, with the report that begins it."""
+    return ReportGroup(
+        metric=check_metric(report.metric),
+        params_id=check_hex_128(f"{where}: params_id", report.params_id),
+        day=day_from_text(where, report.day),
+        num_bytes=num_bytes,
+        rows=rows,
+    )
+
+
+def _refuse_repeated_keys(body: bytes, batch: BatchFields) -> None:
+    """Raise WireFormatError unless the body has the quotes of its fields and no others.
+
+    A repeated key brings two more. The other texts are checked to hold no quote, so only names of
+    metrics may have one, as `\\"`.
+    """
+    quotes = _QUOTES_OF_BATCH + _QUOTES_OF_REPORT * len(batch.reports)
+    if b"\\" in body:
+        quotes += sum(report.metric.count('"') for report in batch.reports)
+    if body.count(b'"') != quotes or b"\\u0022" in body:
+        raise WireFormatError("a key is repeated, or a quote is written as \\u0022")

@@ -1,4 +1,4 @@
-"""The routes of admins and operators: days, metrics and keys; whether the process is well."""
+"""The routes of analysts, admins and operators: aggregates, days, metrics and keys; health."""
 
 from __future__ import annotations
 
@@ -7,22 +7,39 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from collector.domain import access
 from collector.domain.access import Scope
+from collector.domain.export import as_lines
 from collector.domain.metric_changes import Push
 from collector.errors import RequestError
 from collector.request_body import read_body
-from collector.routes.dependencies import Admin, actor, known_name, parts_of
-from collector.routes.shapes import Closed, Day, KeyRequest, Keys, NewKey, Text
-from collector.store.access import CollectorAuditRow
+from collector.routes.dependencies import Admin, Analyst, Reader, actor, known_name, parts_of
+from collector.routes.shapes import (
+    AggregateFile,
+    Closed,
+    Day,
+    KeyRequest,
+    Keys,
+    Metrics,
+    NewKey,
+    Text,
+)
+from collector.store.registry import CollectorAuditRow
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.strict_json import parse_strict_json
 from rappor_server.validation import request_problem
 
 MAX_AUDIT = 1_000
+COUNT_HEADER = "Rappor-Reports"
+JSON_LINES = "application/x-ndjson"
+_LINES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {JSON_LINES: {"schema": {"type": "string"}}}, "description": "Reports"}
+}
 router = APIRouter()
+First = Annotated[Day | None, Query(alias="from")]
+Last = Annotated[Day | None, Query(alias="to")]
 
 
 def _body_of(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +135,52 @@ def get_audit(
 ) -> dict[str, list[CollectorAuditRow]]:
     """The latest acts of admins and analysts, newest first."""
     return {"entries": parts_of(request).collector.read_audit(limit)}
+
+
+@router.get("/v1/metrics", operation_id="listMetrics", response_model=Metrics)
+def get_metrics(request: Request, _who: Reader) -> Response:
+    """Every version of every metric: definition, state, total accepted, days served."""
+    return JSONResponse({"version": 1, "metrics": parts_of(request).collector.list_metrics()})
+
+
+@router.get(
+    "/v1/metrics/{name:path}/aggregate", operation_id="readAggregate", response_model=AggregateFile
+)
+def get_aggregate(
+    request: Request,
+    who: Analyst,
+    name: str,
+    first: First = None,
+    last: Last = None,
+    params_id: Text | None = None,
+) -> Response:
+    """The counts of a window of closed days, whole blocks only, as an aggregate file."""
+    aggregate = parts_of(request).collector.read_aggregate(
+        who, known_name(name), params_id=params_id, first=first, last=last
+    )
+    return Response(aggregate.to_json(), media_type="application/json")
+
+
+@router.get(
+    "/v1/metrics/{name:path}/reports",
+    operation_id="exportReports",
+    response_class=StreamingResponse,
+    responses=_LINES,
+)
+def export_reports(
+    request: Request,
+    who: Admin,
+    name: str,
+    first: First = None,
+    last: Last = None,
+    params_id: Text | None = None,
+) -> StreamingResponse:
+    """Raw reports of closed days, a line of JSON each; `Rappor-Reports` is their number."""
+    count, pages = parts_of(request).collector.export_reports(
+        who, known_name(name), params_id=params_id, first=first, last=last
+    )
+    headers = {COUNT_HEADER: str(count)}
+    return StreamingResponse(map(as_lines, pages), media_type=JSON_LINES, headers=headers)
 
 
 async def _body(request: Request) -> bytes:

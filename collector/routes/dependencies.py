@@ -4,67 +4,104 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
 from starlette.types import Scope as ASGIScope
 
+from collector.broker.broker_queue import BrokerQueue
 from collector.domain.access import MAX_AGE_OF_UNKNOWN, KeyKeeper, Scope
-from collector.domain.commit_queue import BatchQueue
+from collector.domain.batch_writer import ReportWriter
+from collector.domain.clock import Clock
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.operations import Collector
-from collector.errors import NotFoundError, RequestError
+from collector.domain.report_validation import ReportJudge
+from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.request_body import GzipBounds
+from collector.routes.limits import KeyLimit, SenderShares, network_of
 from collector.settings import Settings
-from collector.store.database import CollectorDatabase
+from collector.store.database import try_to_read, try_to_write
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import MAX_METRIC_BYTES
-from rappor_server.limits import KeyLimit, SenderShares, sender_of
+from rappor_server.logs import Log
 from rappor_server.readiness import Readiness
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
 
+LARGE_BODIES = 2
+_ANSWER = 3  # database_seconds that the transaction of a group of batches may last
 RESERVED_REPORTS = 100  # of one key, that an address may send whatever others send
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLimits:
-    """The rate limits of each key, in requests and in reports."""
-
-    requests: KeyLimit
-    reports: KeyLimit
-
-
-def make_limits(settings: Settings) -> KeyLimits:
-    """The limits that the settings name."""
-    return KeyLimits(
-        KeyLimit(settings.max_requests_per_key),
-        KeyLimit(settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class AppComponents:
     """The parts of a running app, made once in `create_app`."""
 
-    settings: Settings
-    collector: Collector
-    queue: BatchQueue
-    keys: KeyKeeper
-    telemetry: Telemetry
-    large_bodies: asyncio.Semaphore  # that are decoded at once
-    body_bounds: GzipBounds
-    limits: KeyLimits
-    shares: SenderShares
-    writing: CollectorDatabase  # of the queue alone: nobody who reads keeps reports waiting
-    readiness: Readiness
-    relay_keys: RelayKeys | None  # of requests through a relay, where it is set
+    def __init__(self, settings: Settings, clock: Clock, log: Log) -> None:
+        """Open no connection yet. Raises SettingsError."""
+        self.settings = settings
+        database = settings.open_database(settings.database_connections)
+        self.collector = Collector(database, clock=clock)
+        # of the queue alone: nobody who reads keeps reports waiting
+        self.writing = settings.open_database(1, max_seconds=_ANSWER * settings.database_seconds)
+        self.telemetry = Telemetry()
+        self.keys = KeyKeeper(self.collector.key_ring)
+        self.large_bodies = asyncio.Semaphore(LARGE_BODIES)  # that are decoded at once
+        self.body_bounds = GzipBounds(
+            settings.max_body_bytes, settings.body_seconds, settings.max_inflated_bytes
+        )
+        self.request_limit = KeyLimit(settings.max_requests_per_key)
+        self.report_limit = KeyLimit(
+            settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS
+        )
+        self.shares = SenderShares()
+        self.relay_keys = _relay_keys(settings)  # of requests through a relay, where it is set
+        self.queue, self.readiness = self._make_queue(clock, log)
+
+    def _make_queue(self, clock: Clock, log: Log) -> tuple[CommitQueue | BrokerQueue, Readiness]:
+        """What takes batches, and the check of whether it can."""
+        settings, on_commit = self.settings, self.telemetry.on_commit
+        judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
+        if settings.broker is not None:
+            front = BrokerQueue(settings, self.collector, judge, on_commit, log)
+            return front, Readiness(front.check, front.check, lambda: front.is_failing)
+        writer = ReportWriter(
+            self.writing, judge, clock, settings.clock_skew, settings.max_batch_reports
+        )
+        queue = CommitQueue(
+            writer.write,
+            max_queued_bytes=settings.max_queued_bytes,
+            max_group=settings.max_group_reports,
+            on_commit=on_commit,
+            on_crash=log.crash,
+        )
+        read, write = (partial(act, self.writing) for act in (try_to_read, try_to_write))
+        return queue, Readiness(read, write, lambda: queue.is_failing or self.writing.is_failing)
 
     def sender_of(self, scope: ASGIScope) -> str:
-        """The name by which limits know the sender of a request; "" for one through a relay."""
-        return sender_of(scope, self.settings.sender_header if scope.get("client") else None)
+        """The name by which limits know the sender of a request: what a trusted proxy says, or the
+        address (of IPv6, its /64); "" for one through a relay."""
+        header = self.settings.sender_header
+        if header is not None:
+            return Headers(scope=scope).get(header, "")[:64]
+        return network_of(scope["client"][0]) if scope.get("client") else ""
+
+
+def _relay_keys(settings: Settings) -> RelayKeys | None:
+    """The keys of devices behind a relay, where one is set up. Raises SettingsError."""
+    if settings.ohttp_keys is None:
+        return None
+    try:
+        module = import_module("collector.domain.relay_keys")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "ohttp_keys needs the library cryptography: pip install 'rappor-telemetry[relay]'"
+        ) from error
+    return cast("RelayKeys", module.RelayKeys(settings.ohttp_keys))
 
 
 def parts_of(request: Request) -> AppComponents:
@@ -88,7 +125,7 @@ def actor(request: Request, *scopes: Scope) -> str:
         parts.keys.check(authorization, *scopes)
     parts.keys.refresh()
     who = parts.keys.check(authorization, *scopes)
-    parts.limits.requests.take(who, parts.sender_of(request.scope))
+    parts.request_limit.take(who, parts.sender_of(request.scope))
     return who
 
 

@@ -19,8 +19,9 @@ from collector.errors import (
     SenderShownError,
     UnsupportedMediaError,
 )
+from collector.request_body import receive_body
 from collector.routes.dependencies import AppComponents
-from collector.routes.reports import REPORTS_PATH, ReportsEndpoint
+from collector.routes.reports import REPORTS_PATH, ReportsEndpoint, headers_of, send_answer
 from rappor_core.errors import EncapsulationError, UnknownKeyError
 from rappor_core.ohttp.binary_http import (
     SIZE_STEP,
@@ -38,7 +39,7 @@ from rappor_core.ohttp.encapsulation import (
     key_id_of,
 )
 from rappor_server.problems import Problems
-from rappor_server.request_bounds import BodyBounds, receive_body
+from rappor_server.request_bounds import BodyBounds
 
 PASSED = frozenset(  # headers that a relay may pass on: what the exchange itself needs
     {b"accept", b"connection", b"content-length", b"content-type", b"host"}
@@ -72,10 +73,7 @@ class OhttpEndpoint:
             return
         answer = await self._answer(plain)
         body = exchange.seal_response(encode_response(answer, SIZE_STEP))
-        kind = RESPONSE_TYPE.encode()
-        head = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": head})
-        await send({"type": "http.response.body", "body": body})
+        await send_answer(send, 200, headers_of(RESPONSE_TYPE.encode(), body), body)
 
     async def _open(self, scope: Scope, receive: Receive) -> tuple[bytes, Exchange]:
         """What is inside a request; only refusals from here are seen by whoever passed it on."""
@@ -99,9 +97,7 @@ class OhttpEndpoint:
         except (EncapsulationError, CollectorError) as error:
             refused = self._problems.answer(error)
             return _answer_of(refused.status_code, refused.raw_headers, bytes(refused.body))
-        answer = _Collected()
-        await self._reports(inner, _whole(request.content), answer)
-        return _answer_of(answer.status, answer.headers, answer.body)
+        return _answer_of(*await self._reports.respond(inner, _whole(request.content)))
 
 
 def refuse_shown_sender(names: Iterable[bytes]) -> None:
@@ -139,20 +135,6 @@ def _whole(body: bytes) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive
-
-
-class _Collected:
-    """An ASGI `send` that keeps the answer."""
-
-    status = 500
-    headers: list[tuple[bytes, bytes]]
-    body = b""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status, self.headers = message["status"], list(message["headers"])
-        else:
-            self.body += message.get("body", b"")
 
 
 def _answer_of(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> BinaryResponse:

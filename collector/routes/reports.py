@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -27,9 +27,10 @@ from rappor_server.problems import Problems
 
 REPORTS_PATH = "/v1/reports"
 OHTTP_PATH = "/v1/ohttp"
-_ACCEPTED = '{"status":"accepted"}'
-_REFUSED = {reason: f'{{"status":"refused","reason":"{reason.value}"}}' for reason in REASONS}
+_ACCEPTED = {"status": "accepted"}
+_REFUSED = {reason: {"status": "refused", "reason": reason.value} for reason in REASONS}
 MAX_DETAILS = 32
+Answer = tuple[int, list[tuple[bytes, bytes]], bytes]  # status, headers, body
 _LARGE_BODY = 64 << 10  # decoded on another thread, so that small ones need not wait
 
 
@@ -69,19 +70,33 @@ class ReportsEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, whatever becomes of it."""
+        await send_answer(send, *await self.respond(scope, receive))
+
+    async def respond(self, scope: Scope, receive: Receive) -> Answer:
+        """The status, headers and body of the answer to a request."""
         digesting = DigestingReceive(receive)
         try:
             receipt = await accept_reports(scope, digesting, self._parts)
         except Exception as error:
             response = self._problems.answer(error, digesting.details())
             self._parts.telemetry.requests.labels(str(response.status_code)).inc()
-            await response(scope, receive, send)
-            return
+            return response.status_code, response.raw_headers, bytes(response.body)
         self._parts.telemetry.count(receipt)
         body = answer(receipt)
-        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": head})
-        await send({"type": "http.response.body", "body": body})
+        return 200, headers_of(b"application/json", body), body
+
+
+def headers_of(kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer. kind: its content type."""
+    return [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
+
+
+async def send_answer(
+    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    """Send a whole answer."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 class DigestingReceive:
@@ -114,7 +129,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
     key, sender = None, parts.sender_of(scope)
     if parts.settings.require_keys:
         key = await _check_key(headers.get(b"authorization"), parts)
-        parts.limits.requests.take(key, sender)
+        parts.request_limit.take(key, sender)
     kind = media_type(headers.get(b"content-type"))
     content = Content(await read_body(scope, receive, parts.body_bounds), kind)
     read = partial(read_submission, content, keep=parts.queue.keeps_bodies)
@@ -125,7 +140,7 @@ async def accept_reports(scope: Scope, receive: Receive, parts: AppComponents) -
         submission = read()
     reports = min(submission.batch.num_reports, parts.settings.max_batch_reports)
     if key is not None:
-        parts.limits.reports.take(key, sender, reports)
+        parts.report_limit.take(key, sender, reports)
     parts.shares.count(sender, reports)
     return await parts.queue.submit(submission)
 
@@ -151,26 +166,25 @@ def answer(receipt: Receipt) -> bytes:
     A refusal is told in words the first time that it occurs, and of MAX_DETAILS different ones;
     the others have their reason alone, so that a small body cannot ask for a huge answer.
     """
-    if receipt.accepted == len(receipt.results):
-        results = ",".join([_ACCEPTED] * receipt.accepted)
-    else:
-        results = ",".join(_results(receipt.results))
-    duplicate = "true" if receipt.duplicate else "false"
-    return (
-        f'{{"version":{WIRE_VERSION},"batch_id":"{receipt.batch_id}",'
-        f'"duplicate":{duplicate},"results":[{results}]}}'
-    ).encode("ascii")
+    results = [_ACCEPTED] * receipt.accepted
+    if receipt.accepted < len(receipt.results):
+        results = list(_results(receipt.results))
+    document = {
+        "version": WIRE_VERSION,
+        "batch_id": receipt.batch_id,
+        "duplicate": receipt.duplicate,
+        "results": results,
+    }
+    return msgspec.json.encode(document)
 
 
-def _results(refusals: Sequence[Refusal | None]) -> Iterator[str]:
+def _results(refusals: Sequence[Refusal | None]) -> Iterator[dict[str, str]]:
     told: set[Refusal] = set()
-    last: Refusal | None = None
     for refusal in refusals:
         if refusal is None:
             yield _ACCEPTED
-        elif refusal is last or len(told) == MAX_DETAILS or refusal in told:
+        elif len(told) == MAX_DETAILS or refusal in told:
             yield _REFUSED[refusal.reason]
         else:
-            last = refusal
             told.add(refusal)
-            yield _REFUSED[refusal.reason][:-1] + f',"detail":{json.dumps(refusal.detail)}}}'
+            yield _REFUSED[refusal.reason] | {"detail": refusal.detail}

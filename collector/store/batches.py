@@ -23,18 +23,10 @@ _SLICES = 256  # by the first byte of the hash: short transactions
 Transaction = Callable[[], AbstractContextManager[Connection]]
 
 
-class KnownBatch(NamedTuple):
-    """A remembered batch, with the fields of BatchRow."""
-
-    digest: bytes
-    num_reports: int
-    results: bytes
-
-
 class BatchRow(NamedTuple):
-    """A row about a counted batch. batch_hash, digest: 16 bytes. expires: the last day on which
-    one of its days may be open.
+    """A row about a counted batch.
 
+    batch_hash, digest: 16 bytes.  expires: the last day on which one of its days may be open.
     results: a code for each report, or empty where all were accepted.
     """
 

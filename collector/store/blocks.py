@@ -13,39 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    Integer,
-    delete,
-    func,
-    insert,
-    select,
-    type_coerce,
-    update,
-)
+from sqlalchemy import Connection, Integer, delete, func, insert, select, type_coerce, update
 
 from collector.errors import DamagedBlocksError
-from collector.store.counters import CohortSum
-from collector.store.models import (
-    block_counts,
-    blocks,
-    counters,
-    series,
-)
+from collector.store.counters import LANE_BYTES, CohortSum, counts
+from collector.store.models import block_counts, blocks, counters, series
 from rappor_core.calendar import day_of
-
-
-class Floors(NamedTuple):
-    """Minima that a block must reach before it is sealed: reports in all, and in each non-empty
-    cohort."""
-
-    min_reports: int
-    min_reports_per_cohort: int
-
 
 Sums = dict[int, CohortSum]  # by cohort
 
@@ -64,20 +40,19 @@ def first_day(connection: Connection, series_id: int) -> int | None:
     return day
 
 
-def fold_day(connection: Connection, series_id: int, day: int, floors: Floors) -> None:
-    """Move the counters of a day into the series' unsealed block, and seal the block if it
-    reaches its floors.
+def fold_day(
+    connection: Connection, series_id: int, day: int, min_reports: int, cohort_floor: int
+) -> None:
+    """Move the counters of a day into the series' unsealed block, and seal the block if it holds
+    enough: min_reports in all, and cohort_floor in each cohort that is not empty.
 
-    Enough: in all, and in each cohort that is not empty. The caller alone folds, has closed the
-    day, and folds days in their order. Raises DamagedBlocksError: roll back then.
+    The caller alone folds, has closed the day, and folds days in their order. Raises
+    DamagedBlocksError: roll back then.
     """
     added = _take_counters(connection, series_id, day)
     block = _open_block(connection, series_id, day)
-    held = _add_to_block(connection, block.id, added)
-    sizes = list(held.values())
-    is_enough = (
-        sum(sizes) >= floors.min_reports and min(sizes, default=0) >= floors.min_reports_per_cohort
-    )
+    sizes = [held.num_reports for held in _add_to_block(connection, block.id, added).values()]
+    is_enough = sum(sizes) >= min_reports and min(sizes, default=0) >= cohort_floor
     values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
     connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
 
@@ -87,6 +62,17 @@ def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
     columns = (block_counts.c.cohort, block_counts.c.num_reports, block_counts.c.counts)
     where = block_counts.c.block_id.in_(block_ids)
     return _summed(connection.execute(select(*columns).where(where)))
+
+
+def counts_by_cohort(
+    sums: Sums, num_cohorts: int, num_bits: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Reports per cohort (m,) and bit counts (m, k)."""
+    none = CohortSum(0, bytes(LANE_BYTES * num_bits))
+    rows = [sums.get(cohort, none) for cohort in range(num_cohorts)]
+    return tuple(row.num_reports for row in rows), tuple(
+        counts(row.lanes, num_bits) for row in rows
+    )
 
 
 def count_unserved(connection: Connection) -> int:
@@ -140,21 +126,19 @@ def _open_block(connection: Connection, series_id: int, day: int) -> BlockRow:
     return BlockRow(block_id, series_id, first_day, day, num_reports=0, sealed=False)
 
 
-def _add_to_block(connection: Connection, block_id: int, added: Sums) -> dict[int, int]:
-    """Add to a block's cohorts; return how many reports each of them holds then."""
-    before = sum_blocks(connection, [block_id])
+def _add_to_block(connection: Connection, block_id: int, added: Sums) -> Sums:
+    """Add to a block's cohorts; return what each of them holds then."""
+    total = sum_blocks(connection, [block_id])
+    for cohort, more in added.items():
+        total[cohort] = total[cohort].plus(more) if cohort in total else more
     connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
-    rows = []
-    for cohort in sorted(before.keys() | added.keys()):
-        parts = [sums[cohort] for sums in (before, added) if cohort in sums]
-        total = reduce(CohortSum.plus, parts)
-        rows.append((block_id, cohort, total.num_reports, total.lanes))
-    names = [column.name for column in block_counts.columns]
+    rows = [
+        {"block_id": block_id, "cohort": cohort, "num_reports": held[0], "counts": held[1]}
+        for cohort, held in sorted(total.items())
+    ]
     if rows:
-        connection.execute(
-            insert(block_counts), [dict(zip(names, row, strict=True)) for row in rows]
-        )
-    return {cohort: num_reports for _, cohort, num_reports, _ in rows}
+        connection.execute(insert(block_counts), rows)
+    return total
 
 
 def _summed(rows: Iterable[Sequence[Any]]) -> Sums:

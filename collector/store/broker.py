@@ -9,10 +9,9 @@ it is delivered, and wherever a consumer is killed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from collector.errors import PositionError
@@ -21,8 +20,7 @@ from collector.store.models import broker_positions, broker_skipped, broker_stat
 _ONE = 1  # the id of the one row of the state
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """A change of a partition's position from `before` to `after`."""
 
     partition: int
@@ -30,8 +28,7 @@ class Move:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A run of messages that were not counted: the first and the last, and why (32 characters at
     most)."""
 
@@ -39,20 +36,6 @@ class Skipped:
     first: int
     last: int
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerState:
-    """The state of a database that a broker feeds; days as everywhere.
-
-    counted_before: every message received on a day before this one is counted.
-    ignored_before: a message received on a day before this one is not counted any more.
-    refused: reports that were acknowledged, and refused when they were to be counted.
-    """
-
-    counted_before: int
-    ignored_before: int
-    refused: int
 
 
 def begin(connection: Connection, today: int) -> None:
@@ -66,24 +49,19 @@ def leave(connection: Connection) -> None:
     connection.execute(delete(broker_state))
 
 
-def read_state(connection: Connection) -> BrokerState | None:
-    """The state of the broker's feed; None where no broker feeds this database."""
-    columns = [broker_state.c[name] for name in BrokerState.__slots__]
-    row = connection.execute(select(*columns)).one_or_none()
-    return None if row is None else BrokerState(*row)
+def read_state(connection: Connection) -> Row[Any] | None:
+    """The row of `broker_state`; None where no broker feeds this database."""
+    return connection.execute(select(broker_state)).one_or_none()
 
 
-def all_counted_before(connection: Connection, day: int) -> None:
-    """Record that every message received before this day is counted; of two such days the later
-    holds."""
-    behind = broker_state.c.counted_before < day
-    connection.execute(update(broker_state).where(behind).values(counted_before=day))
+def count_before(connection: Connection, day: int, *, back: bool = False) -> None:
+    """Record that every message received before this day is counted.
 
-
-def not_counted_from(connection: Connection, day: int) -> None:
-    """Withdraw what was recorded for this day and later ones, since a clock was ahead."""
-    ahead = broker_state.c.counted_before > day
-    connection.execute(update(broker_state).where(ahead).values(counted_before=day))
+    back: withdraw what was recorded for this day and later ones, since a clock was ahead.
+    """
+    recorded = broker_state.c.counted_before
+    is_new = recorded > day if back else recorded < day
+    connection.execute(update(broker_state).where(is_new).values(counted_before=day))
 
 
 def ignore_before(connection: Connection, day: int) -> None:
@@ -119,7 +97,7 @@ def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
 
     Raises PositionError where one is not where it should be: someone else counted.
     """
-    for one in sorted(moves, key=lambda each: each.partition):
+    for one in sorted(moves):
         changed = connection.execute(
             update(broker_positions)
             .where(
@@ -138,16 +116,8 @@ def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
 
 def note_skipped(connection: Connection, topic: str, skipped: Iterable[Skipped]) -> None:
     """Record messages that were skipped."""
-    rows = [
-        {
-            "topic": topic,
-            "partition": one.partition,
-            "first_offset": one.first,
-            "last_offset": one.last,
-            "reason": one.reason,
-        }
-        for one in skipped
-    ]
+    names = [column.name for column in broker_skipped.columns]
+    rows = [dict(zip(names, (topic, *one), strict=True)) for one in skipped]
     if rows:
         connection.execute(insert(broker_skipped), rows)
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from collector.errors import StorageError
+from collector.errors import SettingsError, StorageError
 from collector.store.models import batches, metadata
 from collector.store.registry import state_version
 from rappor_server import backup, database
 from rappor_server.database import check_commits
 from rappor_server.program import Program
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
 # adds reports and alone by whoever closes days or changes metrics. Writers take
@@ -53,41 +58,34 @@ class CollectorDatabase(database.Database):
     def __init__(self, engine: Engine, *, max_seconds: float = 120.0) -> None:
         super().__init__(engine, COLLECTOR, max_seconds=max_seconds)
 
-    @contextmanager
-    def add(self) -> Iterator[Connection]:
+    def add(self) -> AbstractContextManager[Connection]:
         """A transaction that adds rows: many at once on PostgreSQL.
 
-        Who adds reports takes the gate in it first (`store.group`), never to be beside `change`.
+        Who adds reports takes the gate in it first (`store.group_commit`), never to be beside
+        `change`.
         """
-        with self._transaction(writes=True) as connection:
-            yield connection
+        return self._transaction(writes=True)
 
-    @contextmanager
-    def change(self) -> Iterator[Connection]:
+    def change(self) -> AbstractContextManager[Connection]:
         """A transaction that closes days or changes metrics and keys: alone."""
-        with self.locked(f"pg_advisory_xact_lock({GATE_LOCK})") as connection:
-            yield connection
+        return self.locked(f"pg_advisory_xact_lock({GATE_LOCK})")
 
-    @contextmanager
-    def fold(self) -> Iterator[Connection]:
+    def fold(self) -> AbstractContextManager[Connection]:
         """A transaction that moves counters of closed days: one at a time, beside who adds.
 
         Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
         the database has more than one writer.
         """
-        locks = (
-            f"pg_advisory_xact_lock({FOLD_LOCK})",
-            f"pg_advisory_xact_lock_shared({GATE_LOCK})",
+        return self.locked(
+            f"pg_advisory_xact_lock({FOLD_LOCK})", f"pg_advisory_xact_lock_shared({GATE_LOCK})"
         )
-        with self.locked(*locks) as connection:
-            yield connection
 
 
 def try_to_read(database: CollectorDatabase) -> None:
     """Read from the database. Raises StorageError where that fails, or its commits would not
     last."""
     with database.read() as connection:
-        _check_commits(database, connection)
+        check_commits(connection)
         if state_version(connection) < 0:
             raise StorageError("the database holds no collector")
 
@@ -102,6 +100,30 @@ def try_to_write(database: CollectorDatabase) -> None:
     database.try_to_write(batches, row, "results")
 
 
-def _check_commits(database: CollectorDatabase, connection: Connection) -> None:
-    if database.is_postgresql:
-        check_commits(connection)
+@contextmanager
+def served_alone(database: str) -> Iterator[None]:
+    """Lock an SQLite database for the block: one collector serves it. PostgreSQL takes several.
+
+    Raises SettingsError where another process serves it, or it cannot be locked.
+    """
+    url = parse_url(database)
+    if url.get_backend_name() != "sqlite" or fcntl is None:
+        yield
+        return
+    # Another file than the database: closing that would let SQLite's own locks go.
+    path = Path(f"{Path(str(url.database)).resolve()}.lock")
+    with ExitStack() as files:
+        try:
+            lock = files.enter_context(path.open("ab"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(
+                f"another process serves {url.database!r}: SQLite is for one collector; stop the "
+                "other, or use PostgreSQL for several"
+            ) from None
+        except OSError as error:
+            raise SettingsError(
+                f"cannot lock {str(path)!r}: {error.strerror}; the collector must be able to "
+                "write this file, on a disk of this machine"
+            ) from error
+        yield

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from collector.store.batches import BatchRow, KnownBatch
+from collector.store.batches import BatchRow
 from collector.store.counters import NO_REPORTS, Cell, CohortSum
 from collector.store.database import COUNTERS_LOCK, GATE_LOCK
 from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
@@ -21,8 +21,10 @@ from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
 # All text in these statements is our own; values travel beside it.
-_KNOWN = f"batch_hash, {', '.join(KnownBatch._fields)}"
-_OPEN = f"SELECT version, {_KNOWN} FROM state LEFT JOIN batches ON batch_hash"  # noqa: S608
+_OPEN = (
+    f"SELECT version, {', '.join(BatchRow._fields)} FROM state "  # noqa: S608
+    "LEFT JOIN batches ON batch_hash"
+)
 _READ = (
     "SELECT series_id, day, cohort, num_reports, counts FROM counters "
     "WHERE (series_id, day, cohort) IN "
@@ -34,45 +36,19 @@ _WRITE = (
 )
 
 
-class Opened(NamedTuple):
-    """What a writer's transaction reads first. version: of the state, which grows when metrics
-    change or days close.
-
-    known: those of the batches that were counted before, by id.
-    """
-
-    version: int
-    known: dict[bytes, KnownBatch]
+Opened = tuple[int, dict[bytes, BatchRow]]  # version of the state, and batches counted before
 
 
-class GroupStatements(Protocol):
-    """The statements of a writer's transaction."""
-
-    def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
-        """Hold off whoever closes days, and look at the batches.
-
-        Raises StorageError where the commit to come would not last.
-        """
-
-    def save(
-        self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
-    ) -> None:
-        """Remember batches, and add sums to the counters, both in the order of their keys.
-
-        Raises CounterFullError; the id of a batch that is there already raises the driver's
-        IntegrityError.
-        """
-
-
-def statements(*, is_postgresql: bool) -> GroupStatements:
+def statements(*, is_postgresql: bool) -> SqliteStatements | PostgresqlStatements:
     """The statements for SQLite or for PostgreSQL."""
-    return _Postgresql() if is_postgresql else _Sqlite()
+    return PostgresqlStatements() if is_postgresql else SqliteStatements()
 
 
-class _Sqlite:
+class SqliteStatements:
     """SQLite has one writer at a time: `BEGIN IMMEDIATE` was the gate."""
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
+        """Read the version of the state, and the batches that were counted before, by hash."""
         driver = _driver(connection)
         rows: list[Any] = []
         for some in _chunks(ids):
@@ -82,6 +58,11 @@ class _Sqlite:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
+        """Remember batches, and add sums to the counters, both in the order of their keys.
+
+        Raises CounterFullError; the id of a batch that is there already raises the driver's
+        IntegrityError.
+        """
         driver = _driver(connection)
         for rows in _chunks(batches):
             driver.execute(f"INSERT INTO batches {_tuples(rows)}", _flat(rows))
@@ -91,7 +72,7 @@ class _Sqlite:
             driver.execute(_WRITE.format(values=_tuples(totals)), _flat(totals))
 
 
-class _Postgresql:
+class PostgresqlStatements:
     """Rows travel as one array a column; texts that never change are prepared once.
 
     Writers take turns from the reading of the counters to the commit.
@@ -109,6 +90,10 @@ class _Postgresql:
     )
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
+        """Hold off whoever closes days, and read as for SQLite.
+
+        Raises StorageError where the commit to come would not last.
+        """
         cursor = _driver(connection).cursor(binary=True)
         row = cursor.execute(self._gate, (GATE_LOCK,)).fetchone()
         refuse_unsafe_commits(*row[:2])
@@ -117,6 +102,7 @@ class _Postgresql:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
+        """As for SQLite."""
         cursor = _driver(connection).cursor(binary=True)
         if batches:
             cursor.execute(self._remember, _columns(batches))
@@ -136,11 +122,11 @@ def _driver(connection: Connection) -> Any:
 
 def _opened(rows: Iterable[Any]) -> Opened:
     """From rows of a state version, and a batch or nulls."""
-    version, known = -1, dict[bytes, KnownBatch]()
+    version, known = -1, dict[bytes, BatchRow]()
     for version, *batch in rows:  # noqa: B007 (the same in every row)
         if batch[0] is not None:
-            known[batch[0]] = KnownBatch(*batch[1:])
-    return Opened(version, known)
+            known[batch[0]] = BatchRow(*batch)
+    return version, known
 
 
 def _totals(added: Mapping[Cell, CohortSum], stored: Iterable[Any]) -> list[tuple[Any, ...]]:

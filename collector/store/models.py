@@ -25,8 +25,6 @@ from sqlalchemy import (
     insert,
 )
 
-from rappor_server.rows import key_columns
-
 metadata = MetaData()
 
 # One row; `version` grows with every change of metrics, keys or closed days, so that a worker
@@ -168,12 +166,16 @@ raw_reports = Table(
     sqlite_with_rowid=False,
 )
 
+# `secret_hash`: SHA-256.  `created`, `revoked`: days; null while the key is valid.
 keys = Table(
     "keys",
     metadata,
     Column("key_id", String(16), primary_key=True),
     Column("scope", String(16), nullable=False),
-    *key_columns(Integer),
+    Column("label", String(200), nullable=False),
+    Column("secret_hash", LargeBinary(32), nullable=False),
+    Column("created", Integer, nullable=False),
+    Column("revoked", Integer),
 )
 
 # Acts of admins and analysts, never of devices; so a time is kept.

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_
 
 from collector.errors import StorageError
 from collector.store.models import raw_reports
 
-Key = tuple[int, int, bytes]  # day, cohort, mark
+Key = tuple[int, int, bytes]  # day, cohort, random mark, which keeps equal reports apart
+RawRow = tuple[int, int, int, bytes, bytes]  # as the columns: series, day, cohort, mark, bits
 FIRST: Key = (-1, -1, b"")
 
 
-class RawRow(NamedTuple):
-    """A raw report; `mark` is random, and keeps equal reports apart."""
-
-    day: int
-    cohort: int
-    mark: bytes
-    bits: bytes
-
-    @property
-    def key(self) -> Key:
-        """Position of the row within its series."""
-        return self.day, self.cohort, self.mark
-
-
-def keep_raw(connection: Connection, rows: list[dict[str, Any]]) -> None:
+def keep_raw(connection: Connection, rows: list[RawRow]) -> None:
     """Insert raw reports, in the order of their random marks."""
     if rows:
-        connection.execute(insert(raw_reports), sorted(rows, key=lambda row: row["mark"]))
+        names = [column.name for column in raw_reports.columns]
+        ordered = sorted(rows, key=lambda row: row[3])
+        values = [dict(zip(names, row, strict=True)) for row in ordered]
+        connection.execute(insert(raw_reports), values)
 
 
 def delete_raw(connection: Connection, series_id: int, before: int) -> int:
@@ -60,8 +50,8 @@ def raw_days(connection: Connection, series_id: int, before: int) -> list[int]:
 
 def raw_page(
     connection: Connection, series_id: int, first: int, last: int, after: Key, limit: int
-) -> list[RawRow]:
-    """The next reports behind the key `after`, in the order of their keys."""
+) -> list[tuple[Key, bytes]]:
+    """The next keys and bits of reports behind the key `after`, in the order of their keys."""
     key = (raw_reports.c.day, raw_reports.c.cohort, raw_reports.c.mark)
     statement = (
         select(*key, raw_reports.c.bits)
@@ -70,7 +60,7 @@ def raw_page(
         .limit(limit)
     )
     rows = connection.execute(statement)
-    return [RawRow(row[0], row[1], _stored(row[2]), _stored(row[3])) for row in rows]
+    return [((day, cohort, _stored(mark)), _stored(bits)) for day, cohort, mark, bits in rows]
 
 
 def raw_cohort_page(

@@ -1,29 +1,19 @@
-"""Statements on versions of metrics, on series, and on how far the days of metrics are closed."""
+"""Statements on metrics, series and closed days, on keys, and on the audit log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, null, or_, select, true, update
+from sqlalchemy import Connection, Row, func, insert, null, or_, select, true, update
 
-from collector.store.models import frontiers, metrics, series, state
+from collector.store.models import audit, frontiers, keys, metrics, series, state
 from rappor_core.metrics.metric import Metric
 
 _NAMES_AT_ONCE = 500  # SQLite: 999 parameters a statement in its older versions
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesRow:
-    """A series: reports that may be added up. `metric`: the declared metric that the name
-    belongs to."""
-
-    id: int
-    name: str
-    params_id: str
-    metric: str
 
 
 def state_version(connection: Connection) -> int:
@@ -54,10 +44,10 @@ def save_last_day(connection: Connection, day: int | None, *, forward: bool = Fa
     connection.execute(update(state).where(earlier).values(last_day=day))
 
 
-def load_series(connection: Connection) -> list[SeriesRow]:
-    """Load all series."""
-    columns = [series.c[name] for name in SeriesRow.__slots__]
-    return [SeriesRow(*row) for row in connection.execute(select(*columns).order_by(series.c.id))]
+def load_series(connection: Connection) -> dict[tuple[str, str], int]:
+    """The id of each series, by name and params_id."""
+    statement = select(series.c.name, series.c.params_id, series.c.id)
+    return {(row[0], row[1]): row[2] for row in connection.execute(statement)}
 
 
 def add_series(connection: Connection, name: str, params_id: str, metric: str) -> None:
@@ -133,3 +123,41 @@ def save_version(connection: Connection, row: MetricVersionRow) -> None:
     same = (metrics.c.name == row.name, metrics.c.params_id == row.params_id)
     if not connection.execute(update(metrics).where(*same).values(values)).rowcount:
         connection.execute(insert(metrics).values(values))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorAuditRow:
+    """`at`: UTC, to the second.  `actor`: a key id, or `command-line`.  `detail`: JSON."""
+
+    at: str
+    actor: str
+    act: str
+    detail: str
+
+
+def load_keys(connection: Connection) -> Sequence[Row[Any]]:
+    """Load the rows of all keys, revoked ones too, oldest first."""
+    return connection.execute(select(keys).order_by(keys.c.created, keys.c.key_id)).all()
+
+
+def save_key(connection: Connection, **values: str | int | bytes) -> None:
+    """Insert a key. values: of its columns."""
+    connection.execute(insert(keys).values(values))
+
+
+def revoke_key(connection: Connection, key_id: str, day: int) -> bool:
+    """Revoke a key. Return False if no valid key has this id."""
+    live = (keys.c.key_id == key_id, keys.c.revoked.is_(None))
+    return connection.execute(update(keys).where(*live).values(revoked=day)).rowcount == 1
+
+
+def write_audit(connection: Connection, row: CollectorAuditRow) -> None:
+    """Append an entry to the audit log."""
+    connection.execute(insert(audit).values(asdict(row)))
+
+
+def read_audit(connection: Connection, limit: int) -> list[CollectorAuditRow]:
+    """The latest entries, newest first."""
+    columns = [audit.c[name] for name in CollectorAuditRow.__slots__]
+    rows = connection.execute(select(*columns).order_by(audit.c.id.desc()).limit(limit))
+    return [CollectorAuditRow(*row) for row in rows]

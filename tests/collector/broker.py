@@ -17,8 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from collector.broker.client import make_consumer
-from collector.broker.message import encode_message
-from collector.broker.serving import make_one
+from collector.broker.consumer import Consumer as BatchConsumer
+from collector.broker.counting import encode_message
 from collector.domain.report_validation import Day
 from collector.domain.submission import Content
 from collector.settings import Settings, load_settings
@@ -141,7 +141,7 @@ class Line:
         client = make_consumer(self.settings, make_log("error"))
         log = make_log("error")
         one = Static(client, self.topic)
-        return make_one(one, self.bench.database, self.settings, log, self.bench.clock)
+        return BatchConsumer(one, self.bench.database, self.settings, log, self.bench.clock)
 
     def is_counted(self) -> bool:
         stored = self.stored()

@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from collector import app
 from collector.broker import consumer
+from collector.routes import dependencies
 from rappor_core.metrics.metric import Metric
 from tests.collector.broker import Broker, Line, make_line, running_broker
 from tests.collector.support import (
@@ -165,8 +165,8 @@ def clock() -> Clock:
 def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
     """What collectors of this test measure the age of keys and of their readiness by."""
     passing = Seconds()
-    for kind in (app.KeyKeeper, app.Readiness):
-        monkeypatch.setattr(app, kind.__name__, partial(kind, seconds=passing))
+    for kind in (dependencies.KeyKeeper, dependencies.Readiness):
+        monkeypatch.setattr(dependencies, kind.__name__, partial(kind, seconds=passing))
     return passing
 
 

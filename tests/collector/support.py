@@ -16,11 +16,10 @@ import httpx
 import psycopg
 from sqlalchemy import text
 
-from collector.domain.batch_json import decode_batch_json
 from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
-from collector.domain.submission import Submission
+from collector.domain.submission import Submission, decode_batch_json
 from collector.server import running_collector
 from collector.settings import Settings, load_settings
 from collector.store.database import CollectorDatabase, make_engine

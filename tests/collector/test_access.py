@@ -180,9 +180,9 @@ def test_what_weakens_privacy_must_be_asked_for(
 def test_what_strengthens_privacy_needs_no_flag(bench: Bench) -> None:
     bench.collector.push_metrics([make_metric()], "test")
     pushed = bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "test")
-    assert (pushed.changed, pushed.weakened) == (("homepage",), ())
+    assert (pushed.changed, pushed.weakened) == (["homepage"], [])
     assert (
-        bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "t").changed == ()
+        bench.collector.push_metrics([make_metric(prob_f=0.75, min_reports=50)], "t").changed == []
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.domain.batch_json import decode_batch_json
+from collector.domain.submission import decode_batch_json
 from rappor_core.errors import WireFormatError
 from rappor_core.wire.json import decode_json, encode_json
 from rappor_core.wire.report import JSON_CONTENT_TYPE, Batch, Report

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from collector.broker.client import make_consumer
-from collector.broker.consumer import GroupBounds
-from collector.broker.serving import make_one
+from collector.broker.consumer import Consumer as BatchConsumer
 from collector.domain.clock import utc_now
 from collector.settings import load_settings
 from collector.store.broker import leave
@@ -48,8 +47,7 @@ def count_for_ever(given: dict[str, Any], every_partition: bool) -> None:
     client = make_consumer(settings, log)
     if every_partition:
         client = Static(client, settings.broker_topic)
-    bounds = GroupBounds(max_messages=5)
-    make_one(client, database, settings, log, utc_now, bounds).run(threading.Event())
+    BatchConsumer(client, database, settings, log, utc_now, max_messages=5).run(threading.Event())
 
 
 class Consumers:

@@ -12,11 +12,10 @@ import pytest
 from sqlalchemy import func, select
 
 from collector.broker import consumer, serving
-from collector.broker.broker_queue import KnownRegistry
 from collector.broker.client import make_consumer, make_producer, partitions_of
-from collector.broker.message import UnreadableError, decode_message
-from collector.broker.serving import make_one
-from collector.domain.commit_queue import Bounds, CommitQueue
+from collector.broker.consumer import Consumer as BatchConsumer
+from collector.broker.counting import UnreadableError, decode_message
+from collector.domain.commit_queue import CommitQueue
 from collector.domain.report_validation import Day
 from collector.domain.submission import Content, read_submission
 from collector.errors import SettingsError, StorageError
@@ -45,8 +44,8 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
         assert may_write.wait(10)
         return writer.write(submissions)
 
-    bounds = Bounds(1 << 20, 100)
-    queue = CommitQueue(write, bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
+    bounds = {"max_queued_bytes": 1 << 20, "max_group": 100}
+    queue = CommitQueue(write, **bounds, on_commit=lambda *_: None, on_crash=lambda _: None)
     queue.start()
 
     def made() -> Any:
@@ -65,26 +64,6 @@ def test_a_commit_after_its_loop_ends_nothing(line: Line) -> None:
     until(lambda: line.bench.collector.list_metrics()[0]["accepted"] == 2)
     assert asyncio.run(act()).accepted == 2
     queue.stop()
-
-
-def test_metrics_are_reread_after_any_failure() -> None:
-    """The database is away, or holds a definition of a later version that this code cannot read."""
-    answers: list[Any] = ["first", StorageError("away"), ZeroDivisionError(), "later"]
-    crashes: list[BaseException] = []
-
-    def load() -> Any:
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    registry = KnownRegistry(load, on_crash=crashes.append, every=0.01)
-    with pytest.raises(StorageError):
-        registry.current()
-    registry.start()
-    until(lambda: registry.current() == "later")
-    registry.stop()
-    assert [type(one) for one in crashes] == [ZeroDivisionError]
 
 
 @pytest.mark.parametrize("make", [make_producer, make_consumer])
@@ -159,7 +138,7 @@ def test_a_consumer_without_partitions_ends_with_reasons(
 
     log = make_log("warning")
     client = Unassigned(count_elsewhere)
-    one = make_one(client, line.bench.database, line.settings, log, line.bench.clock)
+    one = BatchConsumer(client, line.bench.database, line.settings, log, line.bench.clock)
     with pytest.raises(StorageError, match=r"no partition .* nobody counted meanwhile"):
         one.run(threading.Event(), lambda: False)
     assert not left

@@ -13,8 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from collector.app import create_app
 from collector.broker.broker_queue import BrokerQueue
-from collector.broker.front import make_front
-from collector.broker.message import decode_message
+from collector.broker.counting import decode_message
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Content, read_submission
 from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
@@ -170,9 +169,33 @@ def front_of(line: Line, *producers: FakeProducer, **changes: Any) -> BrokerQueu
     made = iter(producers)
     settings = line.settings.model_copy(update=changes)
     judge = ReportJudge(refuse_implausible=False)
-    front = make_front(settings, line.bench.collector, judge, lambda *_: None, make_log("error"))
-    front._make_producer = lambda: next(made)  # type: ignore[method-assign]
+    front = BrokerQueue(settings, line.bench.collector, judge, lambda *_: None, make_log("error"))
+    front._make_producer = lambda: next(made)
     return front
+
+
+def test_metrics_are_reread_after_any_failure(
+    line: Line, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The database is away, or holds a definition of a later version that this code cannot read."""
+    answers: list[Any] = ["first", StorageError("away"), ZeroDivisionError(), "later"]
+
+    def load() -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("collector.broker.broker_queue.REGISTRY_SECONDS", 0.01)
+    front = front_of(line, FakeProducer())
+    with pytest.raises(StorageError, match="not read yet"):
+        front._judged(None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(line.bench.collector, "registry", load)
+    front.start()
+    until(lambda: str(front._registry) == "later")
+    front.stop()
+    err = capsys.readouterr().err
+    assert err.count('"event": "') == err.count("ZeroDivisionError") == 1
 
 
 def submit(front: BrokerQueue, line: Line, many: int = 1) -> list[Any]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from collector.routes.ohttp import refuse_shown_sender
 from tests.collector.crash import announced_port, await_ready
 from tests.collector.support import Server, ServerMaker, make_metric
 from tests.free_ports import free_port
@@ -203,48 +205,79 @@ def test_the_proxy_answers_too_many_requests_as_overload(
     assert refused[0].json()["type"].endswith("overloaded")
 
 
-def test_caddy_passes_reports_and_nothing_else(serving: ServerMaker, tmp_path: Path) -> None:
-    """docker/collector.Caddyfile; only the port, TLS and times to wait are changed for the test."""
+@contextmanager
+def caddy(folder: Path, upstream: int, relay: str = "192.0.2.10") -> Iterator[int]:
+    """docker/collector.Caddyfile; only ports, TLS, a time to wait and the relay's address change.
+
+    Yields its port.
+    """
     program = shutil.which("caddy")
     if program is None:
         pytest.skip("caddy is not installed, so docker/collector.Caddyfile was not run")
-    file = DOCKER / "collector.Caddyfile"
+    file, port = DOCKER / "collector.Caddyfile", free_port()
     command = [program, "validate", "--adapter", "caddyfile", "--config", str(file)]
-    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, capture_output=True, env=environment, text=True)
     assert done.returncode == 0, done.stderr
-    port, text = free_port(), file.read_text()
-    with serving([METRIC]) as server, httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
-        for old, new in (
-            ("{\n\tservers {", "{\n\tadmin off\n\tservers {"),
-            ("telemetry.example.org {", f"http://127.0.0.1:{port} {{"),
-            ("127.0.0.1:8000", f"127.0.0.1:{server.http.base_url.port}"),
-            ("read_header 10s", "read_header 1s"),
-        ):
-            assert old in text
-            text = text.replace(old, new)
-        config = tmp_path / "Caddyfile"
-        config.write_text(text)
-        command = [program, "run", "--adapter", "caddyfile", "--config", str(config)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
-        try:
-            await_port(port, process)
-            body = server.sender.body(server.sender.reports(METRIC, 5))
-            headers = {"content-type": "application/json"}
-            answer = http.post("/v1/reports", content=body, headers=headers)
-            assert answer.json()["results"] == [{"status": "accepted"}] * 5
-            for path in ("/metrics", "/v1/metrics", "/v1/keys", "/readyz", "/v1/reports/x"):
-                assert http.get(path).status_code == 404
-            assert http.post("/v1/ohttp", content=body).status_code == 404  # not the relay
-            large = http.post("/v1/reports", content=b" " * (65 << 10), headers=headers)
-            assert large.status_code == 413
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
-                slow.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")
-                received = slow.recv(100)
-            assert received == b"" or b" 408 " in received
-        finally:
-            process.terminate()
-            process.communicate(timeout=20)
+    text = file.read_text()
+    for old, new in (
+        ("{\n\tservers {", "{\n\tadmin off\n\tservers {"),
+        ("telemetry.example.org {", f"http://127.0.0.1:{port} {{"),
+        ("127.0.0.1:8000", f"127.0.0.1:{upstream}"),
+        ("read_header 10s", "read_header 1s"),
+        ("192.0.2.10", relay),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    config = folder / "Caddyfile"
+    config.write_text(text)
+    command = [program, "run", "--adapter", "caddyfile", "--config", str(config)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
+    try:
+        await_port(port, process)
+        yield port
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def test_caddy_passes_reports_and_nothing_else(serving: ServerMaker, tmp_path: Path) -> None:
+    with (
+        serving([METRIC]) as server,
+        caddy(tmp_path, server.http.base_url.port or 0) as port,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}") as http,
+    ):
+        body = server.sender.body(server.sender.reports(METRIC, 5))
+        headers = {"content-type": "application/json"}
+        answer = http.post("/v1/reports", content=body, headers=headers)
+        assert answer.json()["results"] == [{"status": "accepted"}] * 5
+        for path in ("/metrics", "/v1/metrics", "/v1/keys", "/readyz", "/v1/reports/x"):
+            assert http.get(path).status_code == 404
+        assert http.post("/v1/ohttp", content=body).status_code == 404  # not the relay
+        large = http.post("/v1/reports", content=b" " * (65 << 10), headers=headers)
+        assert large.status_code == 413
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
+            slow.sendall(b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n")
+            received = slow.recv(100)
+        assert received == b"" or b" 408 " in received
+
+
+def test_caddy_adds_nothing_to_what_a_relay_passes_on(tmp_path: Path) -> None:
+    """The collector refuses every other header."""
+    with (
+        serving_with(Echo) as upstream,
+        caddy(tmp_path, urlsplit(upstream).port or 0, "127.0.0.1") as port,
+    ):
+        connection = HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.putrequest("POST", "/v1/ohttp", skip_accept_encoding=True)
+        connection.putheader("Content-Type", "message/ohttp-req")
+        connection.putheader("Content-Length", "1")
+        connection.putheader("Via", "1.1 Caddy")  # as Caddy adds from 2.10 on
+        connection.endheaders(b"x")
+        names = connection.getresponse().read().split()
+        connection.close()
+    assert b"content-type" in names
+    refuse_shown_sender(names)
 
 
 class Echo(BaseHTTPRequestHandler):

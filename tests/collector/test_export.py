@@ -14,7 +14,7 @@ from collector.domain import export
 from collector.domain.raw_blocks import RawBlocks, find_expiring
 from collector.errors import NotServedError
 from rappor_cli.main import main
-from rappor_core.calendar import day_of
+from rappor_core.calendar import date_of, day_of
 from rappor_core.wire.json import decode_json
 from rappor_core.wire.report import Report
 from tests.collector.support import TODAY, Bench, Clock, ServerMaker, make_metric
@@ -149,7 +149,8 @@ def test_raw_reports_soon_deleted_are_told(
     def told(day: int) -> list[tuple[str, str]]:
         with bench.database.read() as connection:
             found = find_expiring(connection, bench.collector.registry(), day)
-        return [(one.day, one.last) for one in found]
+        assert all(entry.metric == KEPT for entry, _ in found)
+        return [(str(date_of(day)), str(date_of(day + kept))) for _, day in found]
 
     last = day_of(YESTERDAY) + kept  # of which they may be kept
     row = (str(YESTERDAY), str(YESTERDAY + timedelta(days=kept)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from sqlalchemy import make_url, text
 
 from collector.errors import DamagedBlocksError, StorageError
 from collector.problems import RULES
-from collector.store.database import CollectorDatabase, make_engine
+from collector.store.database import CollectorDatabase, make_engine, served_alone
 from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log
 from rappor_server.problems import Problems
@@ -251,6 +252,44 @@ def test_the_wait_for_a_server_that_is_stopped_is_bounded(
             assert connection.execute(text("SELECT 1")).scalar_one() == 1
     finally:
         database.close()
+
+
+def test_a_database_is_locked_by_whatever_name(tmp_path: Path) -> None:
+    file, link = tmp_path / "collector.sqlite", tmp_path / "link.sqlite"
+    file.touch()
+    link.symlink_to(file)
+    with (
+        served_alone(f"sqlite:///{file}"),
+        pytest.raises(SettingsError, match="another process serves"),
+        served_alone(f"sqlite:///{link}"),
+    ):
+        pass
+
+
+def test_a_lock_that_cannot_be_taken_is_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for the file of another user, and on a network's disk without locks."""
+    url = f"sqlite:///{tmp_path}/collector.sqlite"
+    lock = tmp_path / "collector.sqlite.lock"
+    lock.mkdir()
+    message = "cannot lock .*collector.sqlite.lock': {}; the collector must"
+    with (
+        pytest.raises(SettingsError, match=message.format("Is a directory")),
+        served_alone(url),
+    ):
+        pass
+    lock.rmdir()
+
+    def without_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", without_locks)
+    with (
+        pytest.raises(SettingsError, match=message.format("No locks available")),
+        served_alone(url),
+    ):
+        pass
 
 
 def test_a_second_collector_on_sqlite_is_refused(serving: ServerMaker, sqlite_url: str) -> None:

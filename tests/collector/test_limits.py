@@ -11,16 +11,17 @@ from hashlib import sha256
 import httpx
 import pytest
 
+from collector.app import create_app
 from collector.domain.access import Scope
 from collector.domain.plausibility import TAIL, weight_range
 from collector.errors import RateLimitedError
+from collector.routes.limits import KeyLimit, RateLimit, SenderShares, network_of
 from collector.settings import Settings
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
-from rappor_server.limits import KeyLimit, RateLimit, SenderShares, network_of
 from tests.collector.support import Server, ServerMaker, make_bench, make_metric
 from tests.waiting import until
 
@@ -38,20 +39,18 @@ class Seconds:
 
 def test_a_limit_counts_reports_and_lends_once() -> None:
     clock = Seconds()
-    limit = RateLimit(10, "reports", seconds=clock)  # bursts of 100
-    limit.take("a", 60)
-    limit.take("a", 60)  # 20 on credit
-    with pytest.raises(RateLimitedError, match="10 reports a second"):
-        limit.take("a", 1)
-    limit.take("b", 1_000)  # larger than a burst
+    limit = RateLimit(10, 1, clock)  # bursts of 100
+    assert limit.admits("a", 60, 1)
+    assert limit.admits("a", 60, 1)  # 20 on credit
+    assert not limit.admits("a", 1, 1)
+    assert limit.admits("b", 1_000, 1)  # larger than a burst
     clock.now = 2.2
-    limit.take("a", 0)
-    limit.take("a", 1)
+    assert limit.admits("a", 0, 1)
+    assert limit.admits("a", 1, 1)
     clock.now = 90.0
-    with pytest.raises(RateLimitedError):
-        limit.take("b", 1)
+    assert not limit.admits("b", 1, 1)
     clock.now = 90.2
-    limit.take("b", 1)
+    assert limit.admits("b", 1, 1)
 
 
 def test_a_forger_does_not_lock_others_out() -> None:
@@ -78,19 +77,17 @@ def test_a_forger_does_not_lock_others_out() -> None:
 )
 def test_one_subscriber_of_ipv6_is_one_sender(one: str, other: str, *, same: bool) -> None:
     assert (network_of(one) == network_of(other)) == same
-    limit = RateLimit(1, "reports", seconds=Seconds())
-    limit.take(network_of(one), 10)
-    if same:
-        with pytest.raises(RateLimitedError):
-            limit.take(network_of(other))
-    else:
-        limit.take(network_of(other))
+    limit = RateLimit(1, 1, Seconds())
+    assert limit.admits(network_of(one), 10, 1)
+    assert limit.admits(network_of(other), 1, 1) != same
 
 
 def test_a_reserve_does_not_evade_the_key() -> None:
     """Many addresses have 100 reports each of a key that is used up, not a batch of 10,000."""
     limit = KeyLimit(1_000, "reports", reserve=100, seconds=Seconds())
     limit.take("key", "a", 10_000)
+    with pytest.raises(RateLimitedError, match="more than 1000 reports a second"):
+        limit.take("key", "b", 10_000)
     assert not any(_passes(limit, f"other {n}", 10_000) for n in range(100))
     assert all(_passes(limit, f"other {n}", 100) for n in range(100))
 
@@ -147,6 +144,14 @@ def test_one_line_says_that_a_sender_takes_most(
             assert server.post_body(body, **{"Sender-Part": part}).status_code == 200
         until(lambda: "one_sender_takes_most" in capfd.readouterr().err)
         assert "rappor_largest_sender_share" in server.http.get("/metrics").text
+
+
+def test_a_proxy_at_a_unix_socket_names_senders(sqlite_url: str) -> None:
+    """Of such a connection there is no address."""
+    parts = create_app(Settings(database=sqlite_url, sender_header="Sender-Part")).state.parts
+    scope = {"type": "http", "client": None, "headers": [(b"sender-part", b"a")]}
+    assert parts.sender_of(scope) == "a"
+    assert parts.sender_of(scope | {"headers": []}) == ""
 
 
 def test_a_batch_too_large_says_the_bound_and_counts_nothing(serving: ServerMaker) -> None:

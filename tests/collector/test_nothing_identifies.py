@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from collector.domain.batch_json import decode_batch_json
-from collector.domain.submission import Submission
+from collector.domain.submission import Submission, decode_batch_json
 from collector.store.batches import hash_of_id, keyed_digest
 from collector.store.database import back_up
 from collector.store.models import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from collector.domain.batch_writer import Receipt
-from collector.store.group_commit import _Postgresql
+from collector.store.group_commit import PostgresqlStatements
 from tests.collector.support import Bench, Clock, make_bench, make_metric, submission
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
@@ -55,7 +55,7 @@ def test_a_batch_at_two_hosts_at_once_is_counted_once(
 ) -> None:
     body = batch_of(bench)
     counting, go_on = threading.Event(), threading.Event()
-    save = _Postgresql.save
+    save = PostgresqlStatements.save
 
     def slow(*given: Any) -> None:
         save(*given)
@@ -63,7 +63,7 @@ def test_a_batch_at_two_hosts_at_once_is_counted_once(
             counting.set()
             go_on.wait(20)
 
-    monkeypatch.setattr(_Postgresql, "save", slow)
+    monkeypatch.setattr(PostgresqlStatements, "save", slow)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(is_duplicate, bench, body)
         counting.wait(20)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
-from rappor_server.logs import Log, make_logger
+from rappor_server.logs import make_log
 from tests.collector.support import TODAY, Server, ServerMaker, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -54,7 +54,7 @@ def test_counts_add_up(server: Server) -> None:
 
 def test_a_flood_of_warnings_is_one_line() -> None:
     stream, now = io.StringIO(), [0.0]
-    log = Log(make_logger("info", stream), lambda: now[0])
+    log = make_log("info", stream, lambda: now[0])
     for _ in range(50):
         log.warning("request_failed", status=503)
     now[0] = 1.5

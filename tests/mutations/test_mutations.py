@@ -165,8 +165,8 @@ EXACTLY_ONCE = (
     Mutation(
         "batch-not-remembered", "a batch that is sent again is counted once",
         "collector/domain/batch_writer.py", "tests/collector/test_writing.py",
-        "                if verdict.accepted:\n                    fresh[hashed]",
-        "                if False:\n                    fresh[hashed]",
+        "                if verdict.accepted:\n",
+        "                if False:\n",
     ),
     Mutation(
         "changed-batch-taken", "the id of a batch does not come with another body",
@@ -198,14 +198,14 @@ FLOORS_AND_ACCESS = (
     Mutation(
         "cohort-floor-dropped", "no cohort of few reports is served",
         "collector/store/blocks.py", "tests/collector/test_disclosure.py",
-        " and min(sizes, default=0) >= floors.min_reports_per_cohort\n",
+        " and min(sizes, default=0) >= cohort_floor\n",
         "\n",
     ),
     Mutation(
         "floor-off-by-one", "no block of fewer than min_reports is served",
         "collector/store/blocks.py", "tests/collector/test_disclosure.py",
-        "sum(sizes) >= floors.min_reports and",
-        "sum(sizes) + 1 >= floors.min_reports and",
+        "sum(sizes) >= min_reports and",
+        "sum(sizes) + 1 >= min_reports and",
     ),
     Mutation(
         "window-cuts-a-block", "no window takes a part of merged days",

@@ -15,7 +15,7 @@ import numpy as np
 from collector.archive.parquet import read_group, reading
 from collector.archive.parts import PartCounts
 from collector.archive.store import Store, open_store
-from collector.archive.sums import SpanTask, Wanted, aggregate, choose_parts, count_part
+from collector.archive.sums import SpanTask, aggregate, choose_parts, count_part
 from rappor_cli.task_pools import run_tasks
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -119,8 +119,7 @@ def summed(
     **more: Any,
 ) -> Aggregate:
     """What `rappor archive sum` gives."""
-    wanted = Wanted(name, more.pop("params_id", None), *window)
-    parts = choose_parts(open_store(str(url)), wanted)
+    parts = choose_parts(open_store(str(url)), name, more.pop("params_id", None), *window)
     return aggregate(parts, str(url), partial(run_tasks, work, workers=workers), **more)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.archive.manifest import read_entries
+from collector.archive.parts import read_entries
 from collector.archive.store import open_store
 from collector.domain import raw_blocks
 from collector.domain.raw_blocks import RawBlocks

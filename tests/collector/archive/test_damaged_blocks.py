@@ -123,7 +123,7 @@ def test_a_damaged_series_alone_is_not_served(bench: Bench, tmp_path: Path, stat
     assert {one["name"] for one in bench.collector.list_metrics()} == {"kept", "other"}
     with bench.database.read() as connection:
         found = find_damaged(connection, bench.collector.registry())
-    assert [name for name, _, _ in found] == ["kept"]
+    assert [entry.metric.name for entry, _ in found] == ["kept"]
 
 
 def test_counters_that_are_none_stop_their_own_series(bench: Bench, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_days_are_closed_again_after_a_defect(
     monkeypatch.setattr(chores, "do_chores", fail)
     said = StringIO()
     settings = SimpleNamespace(housekeeping_seconds=0.001)
-    parts = SimpleNamespace(settings=settings, collector=bench.collector)
+    parts = SimpleNamespace(settings=settings, collector=bench.collector, relay_keys=None)
 
     async def keep_for_a_while() -> None:
         task = asyncio.create_task(chores.keep_house(parts, make_log("info", said)))  # type: ignore[arg-type]

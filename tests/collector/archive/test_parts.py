@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 
 from collector.archive import parquet
-from collector.archive.errors import (
-    ArchiveDamagedError,
-    NotArchivedError,
-)
 from collector.archive.export import (
     DUE,
     EARLIER,
@@ -25,9 +21,12 @@ from collector.archive.export import (
     SET_ASIDE,
     export,
 )
-from collector.archive.manifest import read_entries
-from collector.archive.parts import verify_part
-from collector.archive.store import open_store
+from collector.archive.parts import read_entries, verify_part
+from collector.archive.store import (
+    ArchiveDamagedError,
+    NotArchivedError,
+    open_store,
+)
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 from rappor_core.metrics.file import parse_metrics

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.archive.errors import ArchiveDamagedError, ArchiveError
 from collector.archive.export import ELSEWHERE, MOVED, export
-from collector.archive.manifest import read_entries
-from collector.archive.store import open_store
+from collector.archive.parts import read_entries
+from collector.archive.store import ArchiveDamagedError, ArchiveError, open_store
 from rappor_cli.task_pools import PoolError
 from tests.collector.archive.killers import die
 from tests.collector.archive.support import DAY, TODAY, FakeSource, expected, make_block, summed

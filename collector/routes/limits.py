@@ -7,9 +7,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from time import monotonic
 
-from starlette.datastructures import Headers
-from starlette.types import Scope
-
 from rappor_server.errors import RateLimitedError
 
 MAX_REMEMBERED = 100_000
@@ -21,56 +18,31 @@ RESERVE = 0.01  # of the rate of a key: what each address may always send
 class RateLimit:
     """A token bucket for each name: `rate` units a second, and a burst of some seconds' worth.
 
-    A request that arrives while the bucket holds a unit passes whole; what it uses beyond is paid
-    back before anything else passes. At most MAX_REMEMBERED names are held; the longest unused one
-    goes.
+    At most MAX_REMEMBERED names are held; the longest unused one goes.
     """
 
-    def __init__(
-        self,
-        rate: float,
-        unit: str = "requests",
-        *,
-        least_burst: float = 1.0,
-        on_credit: bool = True,
-        seconds: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, rate: float, min_burst: float, seconds: Callable[[], float]) -> None:
         """Count nothing yet.
 
         Args:
-            rate: Units a second; 0 for no limit.
-            unit: What is counted, for messages.
-            least_burst: Units that a full bucket holds at least.
-            on_credit: Whether a request for more than the bucket holds passes, to be paid back.
+            rate: Units a second.
+            min_burst: Units that a full bucket holds at least.
             seconds: A clock.
         """
         self._rate = rate
-        self._burst = max(least_burst, rate * BURST_SECONDS)
-        self._unit = unit
-        self._on_credit = on_credit
+        self._burst = max(min_burst, rate * BURST_SECONDS)
         self._seconds = seconds
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    @property
-    def is_on(self) -> bool:
-        """Whether a rate is set; without one every request passes."""
-        return self._rate > 0
+    def admits(self, name: str, amount: float, held: float) -> bool:
+        """Count `amount` units of a name if its bucket holds `held`; return whether it does.
 
-    def take(self, name: str, amount: int = 1) -> None:
-        """Count `amount` units of a name. Raises RateLimitedError, which does not repeat it."""
-        if not self.admits(name, amount):
-            raise RateLimitedError(
-                f"more than {self._rate:g} {self._unit} a second; send again later"
-            )
-
-    def admits(self, name: str, amount: int = 1) -> bool:
-        """Count `amount` units of a name if its bucket has them; return whether it had."""
-        if not self.is_on:
-            return True
+        What is used beyond is paid back before anything else passes.
+        """
         now = self._seconds()
         tokens, last = self._buckets.pop(name, (self._burst, now))
         tokens = min(self._burst, tokens + (now - last) * self._rate)
-        admitted = tokens >= (1.0 if self._on_credit else amount)
+        admitted = tokens >= held
         self._buckets[name] = (tokens - amount if admitted else tokens, now)
         if len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)
@@ -83,7 +55,7 @@ class KeyLimit:
 
     The key of an app is in every copy of it. Alongside the bucket of the key each address has a
     small one, `RESERVE` of the rate: a heavy sender is refused when the key's bucket is empty, a
-    light one is not.
+    light one is not. The key's bucket lends: a request passes whole while it holds a unit.
     """
 
     def __init__(
@@ -102,21 +74,20 @@ class KeyLimit:
             reserve: Units that each address may send at once, at least.
             seconds: A clock.
         """
-        self._by_key = RateLimit(rate, unit, seconds=seconds)
-        self._reserve = RateLimit(
-            rate * RESERVE, unit, least_burst=reserve, on_credit=False, seconds=seconds
-        )
-
-    @property
-    def is_on(self) -> bool:
-        """Whether a rate is set; without one every request passes."""
-        return self._by_key.is_on
+        self._rate, self._unit = rate, unit
+        self._by_key = RateLimit(rate, 1.0, seconds)
+        self._by_address = RateLimit(rate * RESERVE, reserve, seconds)
 
     def take(self, key: str, address: str, amount: int = 1) -> None:
         """Count `amount` units of a key from an address. Raises RateLimitedError."""
-        if not self.is_on or self._reserve.admits(f"{key} {address}", amount):
-            return
-        self._by_key.take(key, amount)
+        if not (
+            self._rate == 0
+            or self._by_address.admits(f"{key} {address}", amount, amount)
+            or self._by_key.admits(key, amount, 1)
+        ):
+            raise RateLimitedError(
+                f"more than {self._rate:g} {self._unit} a second; send again later"
+            )
 
 
 class SenderShares:
@@ -139,18 +110,6 @@ class SenderShares:
         rate = counts.total() / max(now - self._since, 1.0)
         self._counts, self._since = Counter(), now
         return max(counts.values()) / counts.total() if rate >= MIN_BUSY_RATE else 0.0
-
-
-def sender_of(scope: Scope, header: str | None = None) -> str:
-    """The name of a request's sender; "" if there is none.
-
-    Args:
-        scope: Of the request.
-        header: Set by a trusted proxy; None for the address (of IPv6, its /64).
-    """
-    if header is not None:
-        return Headers(scope=scope).get(header, "")[:64]
-    return network_of(scope["client"][0]) if scope.get("client") else ""
 
 
 def network_of(address: str) -> str:

@@ -1,18 +1,24 @@
-"""The tables of version 0.3.0, written out as they stay; no version before it was released."""
+"""The tables of a database that version 0.3.0 made."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+from alembic import command, op
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 
-revision = "0008"
-down_revision = None
-branch_labels = None
-depends_on = None
+from collector.store.database import COLLECTOR
+from rappor_server import schema
 
 
-def upgrade() -> None:
-    """Make the tables, and the one row of `state`."""
+def make_database(connection: sa.Connection) -> None:
+    """Make the tables, and stamp them with their revision."""
+    with Operations.context(MigrationContext.configure(connection)):
+        _make_tables()
+    command.stamp(schema._config(COLLECTOR, connection), "0008")
+
+
+def _make_tables() -> None:
     state = op.create_table(
         "state",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),

@@ -1,0 +1,12 @@
+"""The schema of version 0.3.0; no version before it was released."""
+
+from __future__ import annotations
+
+revision = "0008"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Do nothing: a new database is made from the models, at the newest revision."""
