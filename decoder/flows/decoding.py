@@ -75,9 +75,7 @@ def decode_flows(
     with one_thread():
         space = FlowSpace.of(flow)
         counts = symbol_counts(aggregate, flow)
-        moments, answers, checks, dropped = _checked_fit(
-            space, counts, repetition, known, progress
-        )
+        moments, answers, checks, dropped = _checked_fit(space, counts, repetition, known, progress)
         fit = moments.fit
         found = summarised(moments, answers, options.level, options.alpha)
         evidence = no_departures(fit)
@@ -118,11 +116,14 @@ def _checked_fit(
         moments, answers = fit_answers(space, counts, repetition, None, progress)
         checks, dropped = question_checks(counts, moments), rejected
     if min(check.p_value for check in checks) < REJECTED:
-        other, of_other = fit_answers(space, counts, repetition, None, progress, WIDE)
-        data, fit = other.fit.data, moments.fit
-        same = fit_flows(fit.gravity, data, fit.parameters, fit.tau, search=False)
-        if other.fit.log_evidence > same.log_evidence:
-            moments, answers, checks = other, of_other, question_checks(counts, other)
+        first = moments.fit
+        moments, answers = fit_answers(space, counts, repetition, None, progress, WIDE)
+        again = fit_flows(
+            first.gravity, moments.fit.data, first.parameters, first.tau, search=False
+        )
+        if again.log_evidence > moments.fit.log_evidence:
+            moments = FlowMoments(again)
+        checks = question_checks(counts, moments)
     return moments, answers, checks, dropped
 
 

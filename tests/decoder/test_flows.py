@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from decoder.errors import DecodeError
+from decoder.flows import decoding as decoding_module
 from decoder.flows.decoding import decode_flows, flow_of
 from decoder.flows.detection import limit, reach
 from decoder.flows.space import FlowSpace, symbol_counts
@@ -188,6 +189,32 @@ def test_a_known_matrix_helps(small_truth: Floats) -> None:
     without, given = decode_flows(few), decode_flows(few, known=1e6 * known)
     errors = [np.abs(one.flow_share - truth).sum() / 2 for one in (without, given)]
     assert errors[1] < 0.7 * errors[0]
+
+
+def test_a_known_matrix_that_answers_contradict_is_left_out(
+    small: Aggregate, small_truth: Floats, small_decoding: FlowDecoding
+) -> None:
+    """Cells under each other's names made told flows that were wrong."""
+    found = decode_flows(small, known=1 / (small_truth + 1e-6))
+    assert found.warnings[0].startswith("the known matrix was left out: with it the answers to")
+    np.testing.assert_array_equal(found.flow_share, small_decoding.flow_share)
+
+
+def test_nobody_is_accused_before_a_second_climb(
+    small: Aggregate, small_truth: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first climb ends far off, as that of other people would."""
+    others = draw_flows(small_metric(), small_truth[::-1], DEVICES, np.random.default_rng(3))
+    fit_answers = decoding_module.fit_answers
+
+    def first_far_off(space, counts, repetition, known, progress, tau=None):
+        counts = symbol_counts(others, flow_of(others)) if tau is None else counts
+        return fit_answers(space, counts, repetition, known, progress, tau)
+
+    monkeypatch.setattr(decoding_module, "fit_answers", first_far_off)
+    found = decode_flows(small)
+    assert not any("do not fit" in warning for warning in found.warnings)
+    assert min(check.p_value for check in found.checks) > 0.001
 
 
 def test_a_level_changes_intervals_alone(small: Aggregate, small_decoding: FlowDecoding) -> None:
