@@ -16,15 +16,17 @@ from decoder.typing import Floats, Indices
 SIDE_PRECISION = 0.25  # of the priors, independent and normal with mean 0, of log shares
 KNOWN_SIDE_PRECISION = 4.0  # where a known matrix has the sides already
 BAND_PRECISION = 0.02
+SLOPE_PRECISION = 0.25
 OWN_PRECISION = 1.0
 ZONE_PRECISION = 4.0
 
 
 @dataclass(frozen=True)
 class Gravity:
-    """t0 = softmax of offset + a_origin + b_destination + f_band + own_cell + z_zones.
+    """t0 = softmax of offset + a_origin + b_destination + f_band + s distance + own_cell + z_zones.
 
-    The parameters x (n,) stand in this order: a, b, own (each one a side), f, z.
+    The distance is the logarithm less its mean in the band. The parameters x (n,) stand in this
+    order: a, b, own (each one a side), f, s, z.
 
     offset: (P,) logarithm of a known matrix, or 0.
     """
@@ -54,31 +56,35 @@ class Gravity:
                 np.tile(each, 2),
                 np.full(sides, OWN_PRECISION),
                 np.full(self.space.num_bands, BAND_PRECISION),
+                [SLOPE_PRECISION],
                 np.full(zones, ZONE_PRECISION),
             ]
         )
 
     @cached_property
     def labels(self) -> Indices:
-        """(5, P) parameters of each pair: origin, destination, own cell, band, zones."""
+        """(6, P) parameters of each pair: origin, destination, own cell, band, distance, zones."""
         space, sides = self.space, self.space.num_sides
         first_band = 3 * sides
+        slope = first_band + space.num_bands
         return np.array(
             [
                 space.origin,
                 sides + space.destination,
                 2 * sides + space.origin,
                 first_band + space.band,
-                first_band + space.num_bands + space.zone_pair,
+                np.full(space.num_pairs, slope),
+                slope + 1 + space.zone_pair,
             ]
         )
 
     @cached_property
     def enters(self) -> Floats:
-        """(5, P) 1 where the parameter is in the logarithm of the pair's share, else 0: that of the
-        own cell where both sides are one."""
+        """(6, P) by what a parameter enters the logarithm of the pair's share: the distance, 0 for
+        that of the own cell where the sides are two, else 1."""
         found = np.ones(self.labels.shape)
         found[2] = self.space.same
+        found[4] = self.space.distance
         return found
 
     @cached_property

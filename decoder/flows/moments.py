@@ -95,7 +95,7 @@ class FlowMoments:
 
     @cached_property
     def _of_parameters(self) -> tuple[Indices, Floats]:
-        """(6, P) unknowns that are parameters of each pair, and the level; what each enters by."""
+        """(7, P) unknowns that are parameters of each pair, and the level; what each enters by."""
         gravity = self.fit.gravity
         level = np.full((1, len(self.fit.shares)), gravity.size)
         enters = np.concatenate([gravity.enters, np.ones_like(level)])

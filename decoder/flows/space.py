@@ -43,18 +43,21 @@ class FlowSpace:
 
     zones: (K,) index of each cell's zone.  bands: (K, K) distance band of each pair of cells, 0 on
     the diagonal.  num_bands: with the last one, that of `other` and `no_data`.
+    metres: (K, K) between the centers of cells.
     """
 
     zones: Indices
     bands: Indices
     num_bands: int
+    metres: Floats
 
     @classmethod
     def of(cls, flow: Flow) -> FlowSpace:
         """The space of a metric of flows."""
         bands = np.array([[flow.band_of(one) for one in row] for row in cell_metres(flow).tolist()])
         np.fill_diagonal(bands, 0)
-        return cls(np.array(flow.zone_of), bands, flow.num_classes(DISTANCE))
+        metres = cell_metres(flow).astype(float)
+        return cls(np.array(flow.zone_of), bands, flow.num_classes(DISTANCE), metres)
 
     @property
     def num_cells(self) -> int:
@@ -102,6 +105,18 @@ class FlowSpace:
         band = np.full((self.num_sides, self.num_sides), self.num_bands - 1, dtype=np.intp)
         band[: self.num_cells, : self.num_cells] = self.bands
         return band.ravel()
+
+    @cached_property
+    def distance(self) -> Floats:
+        """(P,) logarithm of the distance less its mean in the band; 0 of the own cell, and of
+        `other` and `no_data`."""
+        apart = self.bands > 0
+        logs = np.log(np.where(apart, self.metres, 1.0))
+        sums = np.bincount(self.bands.ravel(), logs.ravel(), self.num_bands)
+        means = sums / np.maximum(np.bincount(self.bands.ravel(), minlength=self.num_bands), 1)
+        found = np.zeros((self.num_sides, self.num_sides))
+        found[: self.num_cells, : self.num_cells] = np.where(apart, logs - means[self.bands], 0.0)
+        return found.ravel()
 
     @cached_property
     def zone_pair(self) -> Indices:

@@ -17,7 +17,10 @@ from rappor_core.metrics.flow import QUESTIONS
 from tests.decoder.flow_support import flow_metric, noisy
 
 SMALL = FlowSpace(
-    zones=np.array([0, 0, 1]), bands=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]), num_bands=4
+    zones=np.array([0, 0, 1]),
+    bands=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]),
+    num_bands=4,
+    metres=np.array([[0.0, 900.0, 1500.0], [900.0, 0.0, 2500.0], [1500.0, 2500.0, 0.0]]),
 )
 
 
@@ -125,7 +128,9 @@ def test_many_zones_take_little_memory() -> None:
     rng = np.random.default_rng(4)
     bands = rng.integers(1, 5, (200, 200))
     np.fill_diagonal(bands, 0)
-    space = FlowSpace(np.arange(200) % 64, bands, 6)
+    space = FlowSpace(
+        np.arange(200) % 64, bands, 6, 1000.0 * bands + rng.integers(0, 999, (200, 200))
+    )
     truth = rng.dirichlet(np.full(space.num_pairs, 0.5))
     answers = {}
     for name in QUESTIONS:
@@ -211,3 +216,18 @@ def test_ratios_of_what_is_known_are_exact() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.all(low <= found)
     assert np.all(found <= high)
+
+
+def test_distance_is_told_within_a_band() -> None:
+    """Between other cells alone, as a logarithm, of mean 0 in each band."""
+    found = SMALL.distance.reshape(5, 5)
+    assert not found[3:].any()
+    assert not found[:, 3:].any()
+    assert not np.diag(found).any()
+    assert found[0, 2] - found[1, 2] == pytest.approx(np.log(1500 / 2500))
+    assert found[0, 2] + found[1, 2] == pytest.approx(0)
+    assert found[0, 1] == 0
+    slope = np.zeros(Gravity(SMALL, np.zeros(25)).size)
+    slope[3 * 5 + 4] = -2.0
+    shares = Gravity(SMALL, np.zeros(25)).shares(slope).reshape(5, 5)
+    assert shares[0, 2] / shares[1, 2] == pytest.approx((2500 / 1500) ** 2)
