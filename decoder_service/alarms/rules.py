@@ -10,6 +10,8 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import monotonic
+from urllib.parse import quote, unquote
 
 from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 
@@ -92,14 +94,12 @@ def compose(body: str, link: str) -> tuple[str, str]:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A text without the parts of a URL, other than its scheme and host, which may be secrets."""
-    rest = url.partition("://")[2]
-    user, _, place = rest.rpartition("@")
-    host, _, path = place.partition("/")
-    for part in sorted(re.split(r"[\s/:@?&=,]+", f"{user} {path}"), key=len, reverse=True):
-        if len(part) >= _MIN_SECRET and part != host.partition(":")[0]:
-            text = text.replace(part, "****")
-    return text
+    """A text without the parts of a URL after its scheme: of many services the host is a token."""
+    parts = {unquote(part) for part in re.split(r"[\s/:@?&=,]+", url.partition("://")[2])}
+    forms = {form for part in parts for form in (part, quote(part), quote(part, safe=""))}
+    longest = sorted((form for form in forms if len(form) >= _MIN_SECRET), key=len, reverse=True)
+    hidden = "|".join(map(re.escape, longest)) or "$^"
+    return re.sub(hidden, "****", text, flags=re.IGNORECASE)
 
 
 def _target(url: str) -> Apprise:
@@ -115,7 +115,7 @@ def _target(url: str) -> Apprise:
 
 
 MAX_ALARMS = 20  # of a schedule
-MOST_SENT = 50  # by one tick
+MAX_SECONDS = 60.0  # of one tick, after which no other message is begun
 HOLD_SECONDS = 120.0  # longer than any try takes
 PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
 
@@ -183,9 +183,13 @@ class Alarms(AuditedOperations):
             self.access.note(db, person, "delete-alarm", alarm=alarm_id)
 
     def send_due(self) -> tuple[int, int]:
-        """Send what is due: how many were sent, and how many tries failed. Raises StorageError."""
+        """Send what is due: how many were sent, and how many tries failed. Raises StorageError.
+
+        A target that hangs does not stop the schedules: other messages wait for the next tick.
+        """
         sent = failed = 0
-        for _ in range(MOST_SENT):
+        end = monotonic() + MAX_SECONDS
+        while monotonic() < end:
             at = self.now()
             with self.database.writing() as db:
                 event = rows.take_event(db, at, at + HOLD_SECONDS)
