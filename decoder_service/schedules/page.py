@@ -187,7 +187,7 @@ def _series(visit: Visit, schedule_id: str) -> tuple[list[SeriesView], str]:
 
 def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
     """What the form says, and of a schedule that is changed what its fields do not show."""
-    options = json.loads(row.spec)["options"] if row else {}
+    options = spec_of_schedule(row).options.model_dump(mode="json") if row else {}
     shown = choices_of_form(form)
     if not form.text("repeats"):
         options.pop("repeats", None)

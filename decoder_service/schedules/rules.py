@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -255,7 +254,7 @@ def spec_digest_of(resolved: ResolvedSpec) -> str:
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
     """The properties of a schedule that its owner sees."""
-    spec = json.loads(row.spec)
+    spec = spec_of_schedule(row).model_dump(mode="json")
     return {
         "id": row.id,
         "name": row.name,
@@ -266,6 +265,6 @@ def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
         "first_day": row.first_day,
         "enabled": row.enabled,
         "candidates": spec["candidates"],
-        "weights": spec.get("weights"),
+        "weights": spec["weights"],
         "options": spec["options"],
     }
