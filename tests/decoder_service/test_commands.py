@@ -70,10 +70,23 @@ def test_sqlite_takes_one_worker(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (said,) = capsys.readouterr().err.splitlines()
         assert "another worker runs on this SQLite database, which takes one; move to" in said
         assert "PostgreSQL" in said
+        assert main(["decoder", "serve", "--database", url, "--port", "0"]) == 1
+        assert capsys.readouterr().err.splitlines()[-1] == said
         first.kill()
         first.wait()
     with running(url, tick_seconds=0), workers(url, tmp_path) as (next_one,):  # after a death
         until(lambda: next_one.poll() is None, 10)
+
+
+def test_a_lock_that_cannot_be_taken_is_no_other_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    (tmp_path / "d.sqlite").touch()
+    (tmp_path / "d.sqlite.worker").mkdir()
+    assert main(["decoder", "worker", "--database", url]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "d.sqlite.worker', which the worker locks: Is a directory; change its" in said
 
 
 def test_nothing_is_imported_from_the_folder_of_the_start(tmp_path: Path) -> None:
