@@ -14,9 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.orm import Session, aliased
 
-from decoder_service.jobs.rows import HELD, JobState
 from decoder_service.shell.database import CLAIM_LOCK, changed, now, save
-from decoder_service.shell.models import JobRow, WorkerRow
+from decoder_service.shell.models import HELD, JobRow, JobState, WorkerRow
 from rappor_server.database import lock
 
 _LEAST = 1e-6  # seconds from one start to the next
@@ -174,6 +173,21 @@ def give_back(db: Session, hold: Hold) -> bool:
     }
     held = hold.where() & (JobRow.state == JobState.RUNNING)
     return changed(db, update(JobRow).where(held).values(values)) == 1
+
+
+def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
+    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`.
+
+    Returns the state after it, None for a job that was over.
+    """
+    queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
+    ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
+    if changed(db, queued.values(ended)):
+        return JobState.CANCELLED
+    running = update(JobRow).where(JobRow.id == job_id, JobRow.state.in_(HELD))
+    if changed(db, running.values(state=JobState.CANCELLING)):
+        return JobState.CANCELLING
+    return None
 
 
 def take_over(db: Session) -> int:

@@ -14,8 +14,8 @@ from decoder.candidates.weights import read_weights
 from decoder.errors import CandidatesError, CountsError, DecodeError
 from decoder.formats.density_inputs import outlines_json, read_outlines
 from decoder.formats.known_flows import flow_counts_csv, read_flow_counts
-from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import QuotaError, RequestError
+from decoder_service.shell.models import ListKind
 
 SUFFIXES = ("txt", "csv")  # not packed: what it takes in memory is bounded by its bytes
 _GZIP = b"\x1f\x8b"

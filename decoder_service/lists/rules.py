@@ -7,17 +7,23 @@ from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import StringConstraints
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from decoder_service.jobs.specs import Name, Note, StrictModel
-from decoder_service.lists import rows
 from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import PRIVATE, SHARED, ListKind
-from decoder_service.people.access import AuditedOperations
+from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_lists, require, visible_lists
-from decoder_service.shell.database import save, visible_row
+from decoder_service.shell.database import insert_once, save, total, visible_row
 from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
-from decoder_service.shell.models import ListRow, ListVersionRow
+from decoder_service.shell.models import (
+    PRIVATE,
+    SHARED,
+    ListKind,
+    ListRow,
+    ListVersionRow,
+    list_contents,
+)
 from decoder_service.worker.uploads import Reader
 
 
@@ -38,24 +44,14 @@ class NewList(StrictModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lists(AuditedOperations):
+class Lists(Resources[ListRow]):
     """Operations on lists. Each checks the person's role, and shows only what the person may
     see."""
 
+    model = ListRow
+    visible = visible_lists
+    order = (ListRow.name, ListRow.created)
     reader: Reader
-
-    def all(self, person: Person) -> list[ListRow]:
-        """A person's own and the shared lists with their latest versions, by name. Raises
-        RoleError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return rows.load_lists(db, visible_lists(person))
-
-    def get(self, person: Person, list_id: str) -> ListRow:
-        """A list with its versions. Raises RoleError, NotFoundError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return visible_row(db, ListRow, visible_lists(person), list_id)
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
         """The values of a version, one a line, the latest by default; the read is audited.
@@ -67,19 +63,18 @@ class Lists(AuditedOperations):
         """
         version = self.version(person, list_id, number)
         with self.database.writing() as db:
-            found = rows.load_content(db, version.sha256)
+            content = load_content(db, version.sha256)
             self.access.note(db, person, "read-list", list=list_id, version=version.number)
-        if found is None:
+        if content is None:
             raise NotFoundError(f"list {list_id} was deleted just now")
-        return found
+        return content
 
     def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
         """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
-        versions = self.get(person, list_id).versions
-        found = [one for one in versions if number in (None, one.number)]
-        if not found:
-            raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
-        return found[0]
+        for version in self.get(person, list_id).versions:
+            if number in (None, version.number):
+                return version
+        raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
 
     def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.
@@ -89,18 +84,15 @@ class Lists(AuditedOperations):
             asked: its name, new among the owner's lists, and what it holds.
             content: a file of values, of values with weights, of known flows, or of areas.
 
-        Returns:
-            The list.
-
         Raises:
             RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError,
             DecodeError.
         """
         require(person, Act.ANALYSE)
         values, entries = self._read(content, asked.kind, asked.format, asked.column)
-        list_id, name = self.new_id(), asked.name
+        name = asked.name
         row = ListRow(
-            id=list_id,
+            id=self.new_id(),
             name=name,
             owner=person.id,
             visibility=SHARED if asked.shared else PRIVATE,
@@ -109,13 +101,12 @@ class Lists(AuditedOperations):
             kind=asked.kind,
         )
         with self.database.writing() as db:
-            mine = (ListRow.owner == person.id) & (ListRow.name == name)
-            if rows.load_lists(db, mine):
+            if db.scalar(select(ListRow).where(ListRow.owner == person.id, ListRow.name == name)):
                 raise ConflictError(f"you have a list {name!a}; add a version to it", name=name)
             save(db, row)
-            self._save(db, person, list_id, 1, values, entries)
-            self.access.note(db, person, "create-list", list=list_id, name=name)
-        return self.get(person, list_id)
+            self._save(db, person, row.id, 1, values, entries)
+            self.access.note(db, person, "create-list", list=row.id, name=name)
+        return self.get(person, row.id)
 
     def add_version(
         self,
@@ -135,10 +126,10 @@ class Lists(AuditedOperations):
             kind = ListKind(self._own(db, person, list_id).kind)
         values, entries = self._read(content, kind, suffix, column)
         with self.database.writing() as db:
-            row = self._own(db, person, list_id)
-            if row.latest.sha256 == sha256(values).hexdigest():
-                return row.latest
-            saved = self._save(db, person, list_id, row.latest.number + 1, values, entries)
+            latest = self._own(db, person, list_id).latest
+            if latest.sha256 == sha256(values).hexdigest():
+                return latest
+            saved = self._save(db, person, list_id, latest.number + 1, values, entries)
             self.access.note(db, person, "add-list-version", list=list_id, version=saved.number)
             return saved
 
@@ -150,45 +141,54 @@ class Lists(AuditedOperations):
             self.access.note(db, person, "share-list", list=list_id, shared=shared)
 
     def delete(self, person: Person, list_id: str) -> None:
-        """Delete an own list and its contents; results keep its digest. Raises as `get`."""
+        """Delete an own list and contents that no other list has; results keep its digest.
+        Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
             self._own(db, person, list_id)
-            rows.delete_list(db, list_id)
+            db.execute(delete(ListVersionRow).where(ListVersionRow.list_id == list_id))
+            db.execute(delete(ListRow).where(ListRow.id == list_id))
+            kept = select(ListVersionRow.sha256)
+            db.execute(delete(list_contents).where(list_contents.c.sha256.not_in(kept)))
             self.access.note(db, person, "delete-list", list=list_id)
 
     def _read(
         self, content: bytes, kind: ListKind, suffix: str, column: str | None
     ) -> tuple[bytes, int]:
-        return self.reader.read(
-            content_of, content, kind, suffix, column, self.settings.max_list_entries
-        )
+        most = self.settings.max_list_entries
+        return self.reader.read(content_of, content, kind, suffix, column, most)
 
     def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
         return visible_row(db, ListRow, own_lists(person), list_id)
 
     def _save(
-        self,
-        db: Session,
-        person: Person,
-        list_id: str,
-        number: int,
-        values: bytes,
-        entries: int,
+        self, db: Session, person: Person, list_id: str, number: int, values: bytes, entries: int
     ) -> ListVersionRow:
-        held = rows.bytes_of_owner(db, person.id) + len(values)
+        held = list_bytes_of(db, person.id) + len(values)
         most = self.settings.max_stored_bytes_of_person
         if held > most:
             raise QuotaError(f"your lists would hold {held:,} bytes, above {most:,}; delete one")
-        at = self.now()
-        name = sha256(values).hexdigest()
         row = ListVersionRow(
             list_id=list_id,
             number=number,
-            sha256=name,
+            sha256=sha256(values).hexdigest(),
             entries=entries,
             size=len(values),
-            created=at,
+            created=self.now(),
         )
-        rows.save_version(db, row, values)
+        insert_once(db, list_contents, {"sha256": row.sha256}, content=values)
+        save(db, row)
         return row
+
+
+def load_content(db: Session, sha: str) -> bytes | None:
+    """The bytes of a digest: values, one a line."""
+    return db.scalar(select(list_contents.c.content).where(list_contents.c.sha256 == sha))
+
+
+def list_bytes_of(db: Session, owner: str) -> int:
+    """Number of bytes of the versions of a person's lists."""
+    versions = select(func.sum(ListVersionRow.size)).join(
+        ListRow, ListRow.id == ListVersionRow.list_id
+    )
+    return total(db, versions.where(ListRow.owner == owner))

@@ -21,10 +21,17 @@ from decoder.output.series_view import (
     values_by_share,
     windows_between,
 )
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.web import HEADERS, Visit, address, environment
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.web import (
+    HEADERS,
+    Visit,
+    address,
+    check_choice,
+    environment,
+    page_router,
+)
 from rappor_core.text import visible
 
 RANGES = (7, 14, 30, 90)  # days up to the last
@@ -32,7 +39,7 @@ FIRST_LINES = 3  # drawn where the address names no value
 OFFERED = 12  # values with a box to tick; others are typed
 MOST_LISTED = 500  # values that the page completes
 SCALES = ("linear", "log")
-router = new_router()
+pages = page_router()
 
 
 @dataclass(frozen=True)
@@ -99,12 +106,8 @@ def query_of(visit: Visit) -> ChartQuery:
     """Read the address of a chart. Raises RequestError for what is none."""
     given = visit.request.query_params
     values = [*given.getlist("value"), given.get("more", "").strip()]
-    scale = given.get("scale", "") or "linear"
-    if scale not in SCALES:
-        raise RequestError(f"scale {scale[:20]!a} is not one of {', '.join(SCALES)}")
-    days = given.get("days", "")
-    if days and days not in map(str, RANGES):
-        raise RequestError(f"days {days[:20]!a} is not one of {', '.join(map(str, RANGES))}")
+    scale = check_choice("scale", given.get("scale", ""), SCALES)
+    days = check_choice("days", given.get("days", ""), map(str, RANGES))
     return ChartQuery(
         tuple(dict.fromkeys(value for value in values if value)),
         _day(given.get("from", "")),
@@ -161,13 +164,14 @@ def _content(visit: Visit, row: ResultRow) -> dict[str, Any]:
 
 
 def _series_of(visit: Visit, name: str) -> ResultRow:
-    results = visit.service.results.all(visit.person, metric=name, operation="series", limit=1)
+    which = matching(ResultRow, metric=name, operation="series")
+    results = visit.service.results.all(visit.person, *which, limit=1)
     if not results:
         raise NotFoundError(f"there is no series of metric {name[:80]!a} that you may see")
     return results[0]
 
 
-@router.get("/metrics/{name}/chart.svg")
+@pages.get("/metrics/{name}/chart.svg")
 def picture(visit: Visit, name: str) -> Response:
     """The chart as a picture of its own, for light paper."""
     found = chart_of(visit, _series_of(visit, name))
@@ -179,7 +183,7 @@ def picture(visit: Visit, name: str) -> Response:
     return Response(text.strip(), headers=HEADERS, media_type="image/svg+xml")
 
 
-@router.get("/metrics/{name}/chart.csv")
+@pages.get("/metrics/{name}/chart.csv")
 def numbers(visit: Visit, name: str) -> Response:
     """The numbers of the chart."""
     content = _content(visit, _series_of(visit, name))

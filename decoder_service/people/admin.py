@@ -9,19 +9,17 @@ from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 from starlette.responses import Response
 
-from decoder_service.jobs.api import Limit
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import NewKey, shown_key
 from decoder_service.people.permissions import Role
-from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import RequestError
-from decoder_service.shell.guard import GuardedRoute
-from decoder_service.shell.models import AuditRow, IdentityRow
-from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, Visit, redirect
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import GuardedRoute, Limit, Me, Service
+from decoder_service.shell.web import Form, Visit, check_sure, page_router, redirect
 
-router = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
+api = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
+pages = page_router()
+MOST_AUDIT = 500
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
@@ -39,75 +37,52 @@ class KeepOut(StrictModel):
     out: bool
 
 
-@router.get("/keys", operation_id="listKeys")
+@api.get("/keys", operation_id="listKeys")
 def list_keys(service: Service, person: Me) -> dict[str, Any]:
     """All keys, without their secrets."""
     return {"keys": [shown_key(row) for row in service.access.list_keys(person)]}
 
 
-@router.post("/keys", operation_id="createKey", status_code=201)
+@api.post("/keys", operation_id="createKey", status_code=201)
 def create_key(service: Service, person: Me, body: NewKeySpec) -> dict[str, Any]:
     """Make a key; only this answer shows it whole."""
     made = service.access.create_key(person, body.name, body.role, body.label)
     return {"key_id": made.key_id, "name": made.name, "role": made.role, "key": made.text}
 
 
-@router.post("/keys/{key_id}/revoke", operation_id="revokeKey")
+@api.post("/keys/{key_id}/revoke", operation_id="revokeKey")
 def revoke_key(service: Service, person: Me, key_id: str) -> dict[str, Any]:
     """Make a key worthless, and end its sessions."""
     service.access.revoke_key(person, key_id)
     return {"revoked": key_id}
 
 
-@router.get("/identities", operation_id="listIdentities")
+@api.get("/identities", operation_id="listIdentities")
 def list_identities(service: Service, person: Me) -> dict[str, Any]:
     """Who signs in through the identity provider."""
+    names = "issuer subject person_id role created seen revoked"
     rows = service.access.list_identities(person)
-    return {"identities": [shown_identity(row) for row in rows]}
+    return {"identities": [shown(row, names) | {"name": row.person.name} for row in rows]}
 
 
-@router.post("/identities/{person_id}/keep-out", operation_id="keepOut")
+@api.post("/identities/{person_id}/keep-out", operation_id="keepOut")
 def keep_out(service: Service, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
     """Keep a person of the identity provider out and end their sessions, or let them in again."""
     service.access.keep_out(person, person_id, body.out)
     return {"person_id": person_id, "out": body.out}
 
 
-@router.get("/audit", operation_id="readAudit")
+@api.get("/audit", operation_id="readAudit")
 def read_audit(
     service: Service, person: Me, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
     """The latest acts of people, newest first."""
     rows = service.access.read_audit(person, limit)
-    return {"entries": [shown_entry(row) for row in rows]}
-
-
-def shown_identity(row: IdentityRow) -> dict[str, Any]:
-    """A person of the identity provider."""
-    times = {name: getattr(row, name) for name in ("created", "seen", "revoked")}
     return {
-        "issuer": row.issuer,
-        "subject": row.subject,
-        "person_id": row.person_id,
-        "name": row.person.name,
-        "role": row.role,
-        **{name: None if at is None else text_of(at) for name, at in times.items()},
+        "entries": [
+            shown(row, "at actor key_id act") | {"detail": json.loads(row.detail)} for row in rows
+        ]
     }
-
-
-def shown_entry(row: AuditRow) -> dict[str, Any]:
-    """An entry of the audit log."""
-    return {
-        "at": text_of(row.at),
-        "actor": row.actor,
-        "key_id": row.key_id,
-        "act": row.act,
-        "detail": json.loads(row.detail),
-    }
-
-
-MOST_AUDIT = 500
-pages = new_router()
 
 
 @pages.get("/keys")
@@ -130,8 +105,7 @@ def create(visit: Visit, form: Form) -> Response:
 @pages.post("/keys/{key_id}/revoke")
 def revoke(service: Service, person: Me, key_id: str, form: Form) -> Response:
     """Revoke a key."""
-    if not form.text("sure"):
-        raise RequestError("tick the box beside Revoke: a revoked key never holds again")
+    check_sure(form, "Revoke: a revoked key never holds again")
     service.access.revoke_key(person, key_id)
     return redirect("/keys")
 

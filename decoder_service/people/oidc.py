@@ -10,8 +10,9 @@ import ssl
 import time
 import warnings
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
@@ -22,8 +23,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from starlette.requests import Request
 
-from decoder_service.people.provider_roles import Claimed, ProviderRoles
-from decoder_service.shell.errors import AuthenticationError, UnavailableError
+from decoder_service.people.permissions import Claimed, Role
+from decoder_service.shell.errors import AuthenticationError, NoGroupError, UnavailableError
 from decoder_service.shell.settings import is_safe_url
 from rappor_core.failures import failure_reason
 
@@ -136,7 +137,8 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             if "userinfo" not in token:
                 raise AuthenticationError(_FAILED.format("it has no ID token"))
             claims = token["userinfo"]  # of the ID token
-            if not self.roles.has_groups(claims) and "userinfo_endpoint" in self.server_metadata:
+            lists_groups = _at(claims, self.roles.claim) is not None
+            if not lists_groups and "userinfo_endpoint" in self.server_metadata:
                 found = await self.userinfo(token=token)
                 if found.get("sub") != claims["sub"]:
                     raise AuthenticationError(_FAILED.format("its two answers are of two people"))
@@ -216,3 +218,57 @@ def _named(error: Exception) -> str:
     """An error without what a stranger wrote."""
     code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
     return ascii(str(code)[:60])
+
+
+MAX_SUBJECT = 255
+_MAX_NAME = 100
+_NAMES = ("preferred_username", "email", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRoles:
+    """The roles that the provider's groups have.
+
+    claim: where the provider lists groups; `a.b` is b within a.  groups: by role.  default: of who
+    is in none of them, None to refuse them.
+    """
+
+    claim: str
+    groups: Mapping[Role, frozenset[str]]
+    default: Role | None
+
+    def claimed(self, claims: Mapping[str, Any]) -> Claimed:
+        """The person and role that claims stand for. Raises AuthenticationError, NoGroupError."""
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
+            raise AuthenticationError("the identity provider names no subject")
+        found = _at(claims, self.claim)
+        listed = [found] if isinstance(found, str) else found or ()
+        groups = {one for one in listed if isinstance(one, str)}
+        for role in reversed(Role):
+            if groups & self.groups.get(role, frozenset()):
+                return Claimed(subject, _name(claims, subject), role)
+        if self.default is None:
+            raise NoGroupError(
+                "you are signed in at the identity provider, but in no group that may use this "
+                "service; ask an admin",
+                subject,
+            )
+        return Claimed(subject, _name(claims, subject), self.default)
+
+
+def _at(claims: Mapping[str, Any], path: str) -> Any:
+    """A claim by its name, or within others; a name with dots goes first."""
+    found: Any = claims
+    for part in [path] if path in claims else path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str | list) else None
+
+
+def _name(claims: Mapping[str, Any], subject: str) -> str:
+    """A name to show: printable, without blanks around it."""
+    for claim in _NAMES:
+        text = claims.get(claim)
+        if isinstance(text, str) and text.strip().isprintable() and text.strip():
+            return text.strip()[:_MAX_NAME].strip()
+    return subject if subject.isprintable() else ascii(subject)[1:-1][:_MAX_NAME]

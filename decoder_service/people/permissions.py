@@ -10,14 +10,14 @@ from enum import StrEnum
 
 from sqlalchemy import ColumnElement, false, or_, select, true
 
-from decoder_service.lists.rows import SHARED
-from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import (
+    SHARED,
     AggregateRow,
     JobRow,
     ListRow,
     ReleaseRow,
+    ReleaseState,
     ResultRow,
     ScheduleRow,
     aggregate_readers,
@@ -144,3 +144,12 @@ def visible_aggregates(person: Person) -> ColumnElement[bool]:
     columns = aggregate_readers.c
     own = select(columns.sha256).where(columns.person_id == person.id)
     return _for_analysts(person, AggregateRow.sha256.in_(own))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A person as identified by a provider. subject: permanent. name: for people, not unique."""
+
+    subject: str
+    name: str
+    role: Role

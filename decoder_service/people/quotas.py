@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from decoder_service.aggregates.rows import aggregate_bytes_of
-from decoder_service.jobs.rows import count_live
-from decoder_service.lists.rows import bytes_of_owner
+from decoder_service.lists.aggregates import aggregate_bytes_of
+from decoder_service.lists.rules import list_bytes_of
 from decoder_service.people.permissions import Act, Person, Role, require
-from decoder_service.results.rows import hold_still, result_bytes_of
+from decoder_service.results.rows import result_bytes_of
+from decoder_service.shell.database import total
 from decoder_service.shell.errors import QuotaError
+from decoder_service.shell.models import LIVE, JobRow, PersonRow
 from decoder_service.shell.operations import Operations
 from decoder_service.shell.settings import ServiceSettings
 
@@ -43,13 +45,19 @@ def check_held(db: Session, settings: ServiceSettings, person: str, role: Role) 
 
     Until the transaction ends no other one gives that person a result.
     """
-    hold_still(db, person)
+    owner = select(PersonRow.id).where(PersonRow.id == person)
+    db.execute(owner.with_for_update(key_share=True))  # on PostgreSQL
     held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
     if held > most:
         raise QuotaError(
             f"with this result yours would hold {held:,} bytes; a role of {role} may hold "
             f"{most:,}: {_WAY_OUT}"
         )
+
+
+def count_live(db: Session, owner: str) -> int:
+    """Number of a person's jobs that wait or run."""
+    return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +73,7 @@ class Usage(Operations):
         with self.database.reading() as db:
             amounts = {
                 "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
-                "list_bytes": (bytes_of_owner(db, person.id), most),
+                "list_bytes": (list_bytes_of(db, person.id), most),
                 "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
                 "jobs": (count_live(db, person.id), max_jobs(settings, role)),
             }

@@ -12,13 +12,20 @@ from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.oidc import Provider
 from decoder_service.people.permissions import Person
 from decoder_service.shell.errors import AuthenticationError, NoGroupError, NotFoundError, RoleError
-from decoder_service.shell.guard import GuardedRoute, without_key
-from decoder_service.shell.requests import Me, Service, service_of, set_session, sign_in, sign_out
+from decoder_service.shell.requests import (
+    GuardedRoute,
+    Me,
+    Service,
+    service_of,
+    set_session,
+    sign_in,
+    sign_out,
+    without_key,
+)
 from decoder_service.shell.service import BACK
-from decoder_service.shell.web import Form, redirect, render
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.web import Form, page_router, redirect, render
 
-router = APIRouter(tags=["sessions"], route_class=GuardedRoute)
+api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 
 
 class SignIn(StrictModel):
@@ -27,26 +34,26 @@ class SignIn(StrictModel):
     key: Annotated[str, StringConstraints(max_length=200)]
 
 
-@router.post("/v1/session", operation_id="signIn")
+@api.post("/v1/session", operation_id="signIn")
 @without_key
 def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
     """Make a session from a key; the browser gets it as a cookie."""
     return shown_person(sign_in(request, response, body.key))
 
 
-@router.get("/v1/session", operation_id="getSession")
+@api.get("/v1/session", operation_id="getSession")
 def get_session(person: Me) -> dict[str, Any]:
     """Who is asking."""
     return shown_person(person)
 
 
-@router.get("/v1/usage", operation_id="getUsage")
+@api.get("/v1/usage", operation_id="getUsage")
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
     return service.usage.of(person)
 
 
-@router.delete("/v1/session", operation_id="signOut")
+@api.delete("/v1/session", operation_id="signOut")
 def delete_session(request: Request, response: Response) -> dict[str, Any]:
     """End the session."""
     sign_out(request, response)
@@ -58,7 +65,7 @@ def shown_person(person: Person) -> dict[str, Any]:
     return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
 
 
-pages = new_router()
+pages = page_router()
 
 
 @pages.get("/")
@@ -85,7 +92,9 @@ async def form(request: Request, next: str = "", left: bool = False) -> Response
 def enter(request: Request, form: Form) -> Response:
     """Make a session, and go where the person wanted to."""
     there = local_address(form.text("next"))
-    answer = redirect("/metrics") if not there else _to(there)
+    answer = redirect("/metrics")
+    if there:
+        answer.headers["location"] = there
     try:
         sign_in(request, answer, form.text("key"))
     except AuthenticationError as error:
@@ -100,12 +109,6 @@ def leave(request: Request, person: Me, form: Form) -> Response:
     of_provider = service_of(request).provider is not None and not person.key_id
     answer = redirect("/sign-in", left="1" if of_provider else "")
     sign_out(request, answer)
-    return answer
-
-
-def _to(there: str) -> Response:
-    answer = redirect("/metrics")
-    answer.headers["location"] = there
     return answer
 
 
@@ -153,10 +156,7 @@ async def back(request: Request) -> Response:
         if isinstance(error, NoGroupError):
             await run_in_threadpool(access.forget_role, provider.issuer, error.subject)
         status = 403 if isinstance(error, RoleError) else 401
-        return render(
-            request, "sign_in.html.j2", None, status,
-            next="", problem=str(error), provider=provider.host, leave="",
-        )  # fmt: skip
+        return _sign_in_page(request, "", status, problem=str(error))
     answer = render(request, "signed_in.html.j2", person, there=local_address(there) or "/metrics")
     set_session(request, answer, token)
     return answer

@@ -18,7 +18,6 @@ from decoder_service.shell.errors import RequestError, SettingsError
 from disclosure.errors import PublicationError
 from disclosure.release import (
     Release,
-    ReleasedTable,
     build_release,
     compare_releases,
     key_id,
@@ -137,20 +136,16 @@ class ReleasePublisher:
 
 
 def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
+    none = np.zeros(0)
+    columns: dict[str, Any] = dict.fromkeys(("estimate", "std_error", "low", "high"), none)
     tables = {table.name: table for table in new.tables}
     for one in compare_releases(old, new):
         yield asdict(one)
         if one.change == "new table":
             table = tables[one.table]
-            empty = replace(new, tables=(_without_rows(table),))
-            yield from map(asdict, compare_releases(empty, replace(new, tables=(table,))))
-
-
-def _without_rows(table: ReleasedTable) -> ReleasedTable:
-    none = np.zeros(0)
-    return replace(
-        table, cells=(), kinds=(), symbols=(), estimate=none, std_error=none, low=none, high=none
-    )
+            empty = replace(table, cells=(), kinds=(), symbols=(), **columns)
+            before, after = (replace(new, tables=(each,)) for each in (empty, table))
+            yield from map(asdict, compare_releases(before, after))
 
 
 def _read(releases: Sequence[Files], folder: Path) -> list[Release]:

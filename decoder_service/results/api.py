@@ -10,13 +10,14 @@ from starlette.responses import Response
 
 from decoder.options import Operation
 from decoder.tables.table import csv_of_parquet
-from decoder_service.jobs.api import Limit, Offset, shown_job
+from decoder_service.jobs.page import shown_job
 from decoder_service.jobs.specs import MetricName, StrictModel
 from decoder_service.results.rules import counts_name, main_file, media_type, shown_result
-from decoder_service.shell.guard import GuardedRoute
-from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.database import matching
+from decoder_service.shell.models import ResultRow
+from decoder_service.shell.requests import GuardedRoute, Limit, Me, Offset, Service
 
-router = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
+api = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
 # A stored page may run its own script, but as of no site: it reaches neither session nor API.
 FILE_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
@@ -31,7 +32,7 @@ class ResultVisibility(StrictModel):
     released: bool
 
 
-@router.get("", operation_id="listResults")
+@api.get("", operation_id="listResults")
 def list_results(
     service: Service,
     person: Me,
@@ -42,13 +43,12 @@ def list_results(
     offset: Offset = 0,
 ) -> dict[str, Any]:
     """Results that you may see, newest first."""
-    rows = service.results.all(
-        person, metric=metric, kind=kind, operation=operation, limit=limit, offset=offset
-    )
+    which = matching(ResultRow, metric=metric, kind=kind, operation=operation)
+    rows = service.results.all(person, *which, limit=limit, offset=offset)
     return {"results": [shown_result(row, person) for row in rows]}
 
 
-@router.get("/{result_id}", operation_id="getResult")
+@api.get("/{result_id}", operation_id="getResult")
 def get_result(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     """A result: manifest, summary, files, and which one supersedes it."""
     view = service.results.view(person, result_id)
@@ -58,7 +58,7 @@ def get_result(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     }
 
 
-@router.get("/{result_id}/data", operation_id="getResultData")
+@api.get("/{result_id}/data", operation_id="getResultData")
 def get_data(
     service: Service,
     person: Me,
@@ -71,7 +71,7 @@ def get_data(
     return get_file(service, person, result_id, name, exact)
 
 
-@router.get("/{result_id}/files/{name}", operation_id="getResultFile")
+@api.get("/{result_id}/files/{name}", operation_id="getResultFile")
 def get_file(
     service: Service,
     person: Me,
@@ -88,7 +88,7 @@ def get_file(
     return _download(results.file(person, result_id, name), name)
 
 
-@router.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
+@api.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
 def get_counts(
     service: Service,
     person: Me,
@@ -100,21 +100,21 @@ def get_counts(
     return _download(content, counts_name(sha256))
 
 
-@router.post("/{result_id}/release", operation_id="releaseResult")
+@api.post("/{result_id}/release", operation_id="releaseResult")
 def release(service: Service, person: Me, result_id: str, body: ResultVisibility) -> dict[str, Any]:
     """Show a result of yours to every viewer, or take it back."""
     row = service.results.release(person, result_id, body.released)
     return shown_result(row, person)
 
 
-@router.delete("/{result_id}", operation_id="giveUpResult")
+@api.delete("/{result_id}", operation_id="giveUpResult")
 def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     """Give up a result of yours; it is deleted once nobody holds it, or by an admin."""
     gone = service.results.give_up(person, result_id)
     return {"given_up": result_id, "deleted": gone}
 
 
-@router.post("/{result_id}/check", operation_id="checkResult", status_code=202)
+@api.post("/{result_id}/check", operation_id="checkResult", status_code=202)
 def check(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     """Queue a job that decodes it again and compares the bytes of its files."""
     return shown_job(service.jobs.check_again(person, result_id))

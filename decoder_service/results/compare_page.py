@@ -12,24 +12,25 @@ from decoder.kinds.location import MAP, MAP_CHANGES
 from decoder.output.map_changes import changes_view
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import form_fields
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.web import Visit, address
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.web import Visit, address, page_router
 
 MOST_CHOICES = 200
-router = new_router()
+pages = page_router()
 
 
-@router.get("/compare")
+@pages.get("/compare")
 def compare(visit: Visit, before: str = "", after: str = "") -> Response:
     """The page to choose two results, with the job that compares them, or the stored comparison."""
     results = visit.service.results
     choices = [
         row
         for kind in kinds_with("compare")
-        for row in results.all(visit.person, kind=kind, limit=MOST_CHOICES)
-        if row.operation == "decode"
+        for row in results.all(
+            visit.person, *matching(ResultRow, kind=kind, operation="decode"), limit=MOST_CHOICES
+        )
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
@@ -44,7 +45,7 @@ def compare(visit: Visit, before: str = "", after: str = "") -> Response:
     return visit.render("compare.html.j2", **context, both=(first, second), fields=fields)
 
 
-@router.get("/compare/map.json")
+@pages.get("/compare/map.json")
 def map_data(visit: Visit, result: str) -> Response:
     """The data that the script of a map of changes draws, as JSON."""
     data = _changes(visit, visit.service.results.get(visit.person, result))

@@ -13,56 +13,54 @@ from decoder.kinds.result import RESULTS, StoredResult
 from decoder.kinds.run import page_parts
 from decoder.tables.paging import query_of
 from decoder_service.jobs.checks import kind_decoder
+from decoder_service.jobs.rules import LISTS
 from decoder_service.jobs.specs import (
     Choices,
     CountSource,
     FlowChoices,
     JobSpec,
     MapChoices,
-    foreign_members,
 )
 from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
 from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
-from decoder_service.shell.clock import text_of
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
-from decoder_service.shell.models import ListVersionRow, ResultRow
+from decoder_service.shell.models import ListKind, ListVersionRow, ResultRow
+from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, PageNumber, Visit, parsed, redirect
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.web import (
+    Form,
+    PageNumber,
+    Visit,
+    check_choice,
+    check_sure,
+    page_router,
+    parsed,
+    redirect,
+)
 
-PAGE = 50
-MOST_PANELS = 24
-router = new_router()
+pages = page_router()
 
 
-@router.get("/results")
+@pages.get("/results")
 def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
     """Results that one may see, newest first."""
-    if kind and kind not in DECODERS:
-        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(DECODERS)}")
-    rows = visit.service.results.all(
-        visit.person,
-        metric=metric or None,
-        kind=kind or None,
-        limit=PAGE + 1,
-        offset=(page - 1) * PAGE,
-    )
+    which = matching(ResultRow, metric=metric, kind=check_choice("kind", kind, DECODERS))
     return visit.render(
         "results.html.j2",
-        rows=rows[:PAGE],
-        more=len(rows) > PAGE,
-        page=page,
+        **visit.rows(visit.service.results, page, *which),
         metric=metric,
         kind=kind,
         kinds=list(DECODERS),
-        usage=_usage(visit),
+        usage=visit.service.usage.of(visit.person)["result_bytes"]
+        if visit.person.may(Act.ANALYSE)
+        else None,
     )
 
 
-@router.get("/results/{result_id}")
+@pages.get("/results/{result_id}")
 def one(visit: Visit, result_id: str) -> Response:
     """A result."""
     results = visit.service.results
@@ -75,7 +73,8 @@ def one(visit: Visit, result_id: str) -> Response:
     )  # fmt: skip
     parts = page_parts(kind, stored, query)
     manifest = shown_manifest(row, visit.person)
-    weights = _list_version(visit, manifest, "weights")
+    lists = {name: _list_version(visit, manifest, name) for name in LISTS}
+    weights = lists["weights"]
     return visit.render(
         "result.html.j2",
         kind=kind,
@@ -87,11 +86,13 @@ def one(visit: Visit, result_id: str) -> Response:
         later=found.later,
         own=own,
         may_take_back=may_take_back(visit.person, row),
-        has_list=_list_version(visit, manifest, "candidates") is not None,
+        has_list=lists["candidates"] is not None,
         own_weights=weights,
-        known_flows=_list_version(visit, manifest, "known"),
-        areas=_list_version(visit, manifest, "areas"),
-        late_weights=weights is not None and _is_late(weights, row),
+        known_flows=lists["known"],
+        areas=lists["areas"],
+        late_weights=bool(  # stored when the last day of the counts was over
+            weights and row.last_day and text_of(weights.created)[:10] > row.last_day
+        ),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
         query=query,
@@ -99,28 +100,28 @@ def one(visit: Visit, result_id: str) -> Response:
     )
 
 
-@router.get("/results/{result_id}/map.json")
+@pages.get("/results/{result_id}/map.json")
 def map_data(service: Service, person: Me, result_id: str) -> Response:
     """What the script of a map draws."""
     text = service.results.file(person, result_id, "map.json")
     return Response(text, media_type="application/json")
 
 
-@router.post("/results/{result_id}/check")
+@pages.post("/results/{result_id}/check")
 def check(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Decode again and compare bytes."""
     del form
     return redirect(f"/jobs/{service.jobs.check_again(person, result_id).id}")
 
 
-@router.post("/results/{result_id}/release")
+@pages.post("/results/{result_id}/release")
 def release(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Show a result to every viewer, or take it back."""
     service.results.release(person, result_id, bool(form.text("released")))
     return redirect(f"/results/{result_id}")
 
 
-@router.post("/results/{result_id}/keep")
+@pages.post("/results/{result_id}/keep")
 def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Make a list of those strings of a discovery that a person has read and ticked."""
     if not service.results.view(person, result_id).own:
@@ -136,20 +137,12 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     return redirect(f"/lists/{made.id}")
 
 
-@router.post("/results/{result_id}/give-up")
+@pages.post("/results/{result_id}/give-up")
 def give_up(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Give up a result, once that was confirmed."""
-    if not form.text("sure"):
-        raise RequestError("tick the box beside Give up: what nobody holds is gone for good")
+    check_sure(form, "Give up: what nobody holds is gone for good")
     service.results.give_up(person, result_id)
     return redirect("/results")
-
-
-def _usage(visit: Visit) -> dict[str, int] | None:
-    """Bytes of one's own results; None of who holds none."""
-    if not visit.person.may(Act.ANALYSE):
-        return None
-    return visit.service.usage.of(visit.person)["result_bytes"]
 
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
@@ -163,11 +156,6 @@ def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVe
         return None
 
 
-def _is_late(weights: ListVersionRow, row: ResultRow) -> bool:
-    """Whether weights were stored when the last day of the counts was over."""
-    return row.last_day is not None and text_of(weights.created)[:10] > row.last_day
-
-
 def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     """The command line that makes a result again.
 
@@ -177,25 +165,27 @@ def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
     if "spec" not in manifest:
         return ""
     spec, kind = JobSpec.model_validate(manifest["spec"]), kind_decoder(row.kind)
-    if spec.operation == "compare" and _compares_by_choices(spec):
-        return ""
     shas = manifest.get("inputs", {}).get("aggregates", [])
     groups = [shas[number] if number < len(shas) else [] for number in range(len(spec.sources))]
     if spec.operation == "compare":
-        counts = ["rappor", "compare", row.metric]
+        if _compares_by_choices(spec):
+            return ""
+        words = ["rappor", "compare", row.metric]
         for option, source, names in zip(
             ("--before", "--after"), spec.sources, groups, strict=True
         ):
-            counts += [word for one in _windows(source, names) for word in (option, one)]
+            window = source.collector
+            days = [f"{window.first}:{window.last}"] if window else _files(source, names)
+            words += [word for one in days for word in (option, one)]
         if any(source.collector for source in spec.sources):
-            counts += ["--collector", "$COLLECTOR"]
+            words += ["--collector", "$COLLECTOR"]
     else:
         is_argument = kind.command != "decode"  # of discover only where a collector is asked
-        counts = ["rappor", kind.command]
+        words = ["rappor", kind.command]
         if is_argument and ("crowd" not in kind.members or spec.source.collector):
-            counts.append(row.metric)
-        counts += _source(spec.source, groups[0], named=not is_argument)
-    words = [*counts, *_options(spec, kind), "-o", "result"]
+            words.append(row.metric)
+        words += _source(spec.source, groups[0], named=not is_argument)
+    words += [*_options(spec, kind), "-o", "result"]
     # The variable of the collector's address is left to the shell.
     return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
 
@@ -212,7 +202,6 @@ def _compares_by_choices(spec: JobSpec) -> bool:
 def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
     """The options of the command that differ from what it does without them."""
     options, given, words = spec.options, spec.candidates, list[str]()
-    usual = Choices()
     plain = kind.command == "decode" or spec.operation == "compare"
     if given.list:
         words += ["--candidates", file_name(ListKind.CANDIDATES, given.list, given.version)]
@@ -227,7 +216,7 @@ def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
     if not plain:
         words += [word for name, value in settings.items() for word in (f"--{name}", value)]
         settings = {}
-    elif options.largest_p != usual.largest_p:
+    elif options.largest_p != Choices().largest_p:
         settings["largest_p"] = exact(options.largest_p)
     if options.without_cohorts:
         settings["without_cohorts"] = ",".join(map(str, options.without_cohorts))
@@ -236,10 +225,14 @@ def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
     words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     if spec.operation == "series":
         words += ["--each", spec.each.value]
-    foreign = foreign_members(kind)
-    if "map" not in foreign and spec.operation == "decode":
-        words += _map_options(spec)
-    if "crowd" not in foreign:
+    if "map" in kind.members and spec.operation == "decode":
+        words += ["--method", spec.map.method, "--every-window"]
+        if spec.source.collector:  # a file is a window of its own
+            words += ["--by", spec.map.split.value]
+        words += [word for slot in spec.map.slots for word in ("--slot", slot)]
+        if spec.areas is not None:
+            words += ["--areas", file_name(ListKind.AREAS, spec.areas.list, spec.areas.version)]
+    if "crowd" in kind.members:
         words += ["--crowd", str(spec.crowd)]
     if spec.known is not None:
         words += ["--prior", file_name(ListKind.FLOWS, spec.known.list, spec.known.version)]
@@ -248,28 +241,25 @@ def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
     return words
 
 
-def _map_options(spec: JobSpec) -> list[str]:
-    choices = spec.map
-    words = ["--method", choices.method, "--every-window"]
-    if spec.source.collector:  # a file is a window of its own
-        words += ["--by", choices.split.value]
-    words += [word for slot in choices.slots for word in ("--slot", slot)]
-    if spec.areas is not None:
-        words += ["--areas", file_name(ListKind.AREAS, spec.areas.list, spec.areas.version)]
-    return words
-
-
 def exact(number: float) -> str:
     """A text that is read as the same number."""
     return repr(number).removesuffix(".0")
 
 
-def _windows(source: CountSource, shas: list[str]) -> list[str]:
-    """A window of a comparison as its command takes it: files, or days."""
+def _files(source: CountSource, shas: list[str]) -> list[str]:
+    """The files of the counts of a source. shas: digests of its counts."""
+    return list(source.files or map(counts_name, source.aggregates or shas))
+
+
+def _source(source: CountSource, shas: list[str], *, named: bool) -> list[str]:
+    """The options that name the counts of a source. named: with the metric of a collector."""
     window = source.collector
     if window is None:
-        return list(source.files or map(counts_name, source.aggregates or shas))
-    return [f"{window.first}:{window.last}"]
+        return [word for name in _files(source, shas) for word in ("--aggregate", name)]
+    words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
+    for option, day in (("--from", window.first), ("--to", window.last)):
+        words += [option, day.isoformat()] if day else []
+    return words
 
 
 def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
@@ -283,15 +273,3 @@ def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         if source.collector is None:
             found |= zip(source.files or map(counts_name, shas), shas, strict=False)
     return list(found.items())
-
-
-def _source(source: CountSource, shas: list[str], *, named: bool) -> list[str]:
-    """The options that name the counts of a source. named: with the metric of a collector."""
-    window = source.collector
-    if window is None:
-        files = source.files or list(map(counts_name, source.aggregates or shas))
-        return [word for name in files for word in ("--aggregate", name)]
-    words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
-    for option, day in (("--from", window.first), ("--to", window.last)):
-        words += [option, day.isoformat()] if day else []
-    return words

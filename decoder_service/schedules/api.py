@@ -7,18 +7,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from decoder_service.alarms.events import NewAlarm, shown_event
-from decoder_service.jobs.api import Limit
+from decoder_service.alarms.rules import NewAlarm, shown_event
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.rules import shown_schedule
+from decoder_service.schedules.rules import NewSchedule, ScheduleChoices, shown_schedule
 from decoder_service.schedules.status import ScheduleStatus, shown_status
-from decoder_service.shell.clock import text_of
-from decoder_service.shell.guard import GuardedRoute
 from decoder_service.shell.models import AlarmRow, ScheduleRow, WindowRow
-from decoder_service.shell.requests import Me, Service, service_of
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import GuardedRoute, Limit, Me, Service, service_of
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
+api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 
 
 class Enabled(StrictModel):
@@ -27,7 +24,7 @@ class Enabled(StrictModel):
     enabled: bool
 
 
-@router.post("", operation_id="createSchedule", status_code=201)
+@api.post("", operation_id="createSchedule", status_code=201)
 def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
@@ -37,26 +34,26 @@ def create(request: Request, person: Me, body: NewSchedule) -> dict[str, Any]:
     return _checked(request, row)
 
 
-@router.get("", operation_id="listSchedules")
+@api.get("", operation_id="listSchedules")
 def list_schedules(service: Service, person: Me) -> dict[str, Any]:
     """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
-    rows = service.schedules.all(person)
+    rows = service.schedules.all(person, limit=None)
     statuses = service.statuses.of_rows(rows)
     pairs = zip(rows, statuses, strict=True)
     return {"schedules": [shown_schedule(row) | _status_json(one) for row, one in pairs]}
 
 
-@router.get("/{schedule_id}", operation_id="getSchedule")
+@api.get("/{schedule_id}", operation_id="getSchedule")
 def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """A schedule, its windows, its state and the reason for it: `status`."""
     schedules = service.schedules
     row = schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in schedules.windows(person, schedule_id)]
-    shown = _status_json(service.statuses.of_row(row))
+    shown = _status_json(service.statuses.of_rows([row])[0])
     return shown_schedule(row) | shown | {"windows": windows}
 
 
-@router.get("/{schedule_id}/series", operation_id="getScheduleSeries")
+@api.get("/{schedule_id}/series", operation_id="getScheduleSeries")
 def get_series(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """The values found over the windows of a schedule, at its level, which is also put in words."""
     found = service.schedules.series(person, schedule_id)
@@ -73,7 +70,7 @@ def get_series(service: Service, person: Me, schedule_id: str) -> dict[str, Any]
     return {"series": shown}
 
 
-@router.put("/{schedule_id}", operation_id="editSchedule")
+@api.put("/{schedule_id}", operation_id="editSchedule")
 def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
     """Change a schedule; metric and length of a window stay.
 
@@ -83,27 +80,27 @@ def edit(request: Request, person: Me, schedule_id: str, body: ScheduleChoices) 
     return _checked(request, row)
 
 
-@router.post("/{schedule_id}/enable", operation_id="enableSchedule")
+@api.post("/{schedule_id}/enable", operation_id="enableSchedule")
 def enable(request: Request, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
     """Switch a schedule on or off."""
     row = service_of(request).schedules.enable(person, schedule_id, body.enabled)
     return _checked(request, row)
 
 
-@router.delete("/{schedule_id}", operation_id="deleteSchedule")
+@api.delete("/{schedule_id}", operation_id="deleteSchedule")
 def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """Delete a schedule with its alarms; its results stay."""
     service.schedules.delete(person, schedule_id)
     return {"deleted": schedule_id}
 
 
-@router.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
+@api.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
 def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
     """Set an alarm; its target is one that an operator set up."""
     return shown_alarm(service.alarms.create(person, schedule_id, body))
 
 
-@router.get("/{schedule_id}/alarms", operation_id="listAlarms")
+@api.get("/{schedule_id}/alarms", operation_id="listAlarms")
 def list_alarms(
     service: Service, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
 ) -> dict[str, Any]:
@@ -115,7 +112,7 @@ def list_alarms(
     }
 
 
-@router.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
+@api.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
 def delete_alarm(service: Service, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
     """Delete an alarm and its events."""
     service.alarms.delete(person, schedule_id, alarm_id)
@@ -133,18 +130,10 @@ def _status_json(status: ScheduleStatus) -> dict[str, Any]:
 
 def shown_window(row: WindowRow) -> dict[str, Any]:
     """A window of a schedule."""
-    names = ("digest", "params_id", "first_day", "last_day", "num_reports", "state", "tries",
-             "job_id", "result_id")  # fmt: skip
-    return {name: getattr(row, name) for name in names}
+    counts = "digest params_id first_day last_day num_reports"
+    return shown(row, f"{counts} state tries job_id result_id")
 
 
 def shown_alarm(row: AlarmRow) -> dict[str, Any]:
     """The public properties of an alarm."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "target": row.target,
-        "rules": json.loads(row.rules),
-        "show_values": row.show_values,
-        "created": text_of(row.created),
-    }
+    return shown(row, "id name target show_values created") | {"rules": json.loads(row.rules)}

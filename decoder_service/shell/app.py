@@ -14,16 +14,25 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from decoder_service.jobs import page as jobs
+from decoder_service.lists import page as lists
+from decoder_service.metrics import chart_page as charts
+from decoder_service.metrics import page as metrics
+from decoder_service.people import admin, sessions
 from decoder_service.people.oidc import PENDING_SECONDS
+from decoder_service.releases import page as releases
 from decoder_service.releases.publishing import ReleasePublisher
-from decoder_service.shell.clock import Clock, utc_now
+from decoder_service.results import api as results_api
+from decoder_service.results import compare_page
+from decoder_service.results import page as results
+from decoder_service.schedules import api as schedules_api
+from decoder_service.schedules import page as schedules
+from decoder_service.shell import health, web
 from decoder_service.shell.errors import StorageError
-from decoder_service.shell.features import add_features
-from decoder_service.shell.guard import UPLOADS
-from decoder_service.shell.problems import RULES
-from decoder_service.shell.requests import origin_of
+from decoder_service.shell.operations import Clock, utc_now
+from decoder_service.shell.requests import RULES, UPLOADS, include, origin_of
 from decoder_service.shell.service import DecoderService, make_service
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.shell.web import unknown_page, wants_page
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems
@@ -31,6 +40,10 @@ from rappor_server.readiness import Readiness
 from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
 
+_FEATURES = (
+    web, sessions, jobs, results_api, results, compare_page, releases, lists, schedules_api,
+    schedules, metrics, charts, admin, health,
+)  # fmt: skip
 API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
@@ -67,7 +80,10 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         service.try_to_read, service.try_to_write, lambda: service.database.is_failing
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
-    add_features(app)
+    for feature in _FEATURES:
+        for name in ("api", "pages"):
+            if hasattr(feature, name):
+                include(app, getattr(feature, name))
     _add_error_handlers(app, log)
     if settings.oidc_issuer is not None:
         _add_sign_in_cookie(app, settings)
@@ -78,8 +94,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
 
 def _add_sign_in_cookie(app: FastAPI, settings: ServiceSettings) -> None:
     """The cookie of browsers that are signing in at the provider, which every process reads."""
-    secret = settings.oidc_client_secret
-    text = f"{settings.database} {secret.get_secret_value() if secret else ''}"
+    text = f"{settings.database} {secret_text(settings.oidc_client_secret) or ''}"
     is_https = app.state.public_origin.startswith("https://")
     app.add_middleware(
         SessionMiddleware,

@@ -6,25 +6,27 @@ import json
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.errors import DecodeError
-from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
-from decoder_service.aggregates.rules import described
-from decoder_service.jobs.list_versions import LISTS
+from decoder_service.jobs.rules import LISTS
 from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, ListSpec, canonical
-from decoder_service.lists.rows import load_content
+from decoder_service.lists.aggregates import described, load_aggregate_content, save_aggregate
+from decoder_service.lists.rules import load_content
 from decoder_service.people.access import person_of_id
 from decoder_service.people.permissions import Role
 from decoder_service.people.quotas import check_held
-from decoder_service.results.rows import RESULT_FILES, latest_of_inputs, let_read, save_result
+from decoder_service.results.rows import RESULT_FILES, let_read, save_result
 from decoder_service.shell.database import now
 from decoder_service.shell.models import JobRow, ListVersionRow, ResultRow
-from decoder_service.shell.settings import ServiceSettings
-from decoder_service.shell.versions import decoder_version
+from decoder_service.shell.operations import decoder_version
+from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.execution import Keyed, ListFile, Task, TaskFinished
 
+Stored = TypeVar("Stored")
 _FILES = {  # of the lists that a job reads
     "candidates": "candidates.txt",
     "weights": "weights.csv",
@@ -50,7 +52,6 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
     else:
         counts = [_counts(db, source, folder, settings) for source in spec.sources]
         named = {name: _list_digest(db, getattr(spec, name)) for name in LISTS}
-    key = settings.collector_key
     return Task(
         spec=spec,
         counts=tuple(counts),
@@ -62,7 +63,7 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
         folder=folder,
         version=decoder_version(),
         collector=settings.collector,
-        collector_key=key.get_secret_value() if key else None,
+        collector_key=secret_text(settings.collector_key),
         memory=settings.job_memory_bytes,
         file_size=settings.max_result_bytes,
     )
@@ -83,9 +84,7 @@ def _counts(
 def _write_counts(db: Session, shas: list[str], folder: Path) -> tuple[Path, ...]:
     paths = []
     for sha in shas:
-        content = load_aggregate_content(db, sha)
-        if content is None:
-            raise DecodeError(f"aggregate {sha} was deleted")
+        content = _there(load_aggregate_content(db, sha), f"aggregate {sha} was deleted")
         paths.append(folder / f"{sha}.json")
         paths[-1].write_bytes(content)
     return tuple(paths)
@@ -94,18 +93,19 @@ def _write_counts(db: Session, shas: list[str], folder: Path) -> tuple[Path, ...
 def _list_digest(db: Session, wanted: CandidateSpec | ListSpec | None) -> str | None:
     if wanted is None or wanted.list is None:
         return None
-    version = db.get(ListVersionRow, (wanted.list, wanted.version))
-    if version is None:
-        raise DecodeError(_GONE)
-    return version.sha256
+    return _there(db.get(ListVersionRow, (wanted.list, wanted.version)), _GONE).sha256
 
 
 def _write_list(db: Session, sha: str, path: Path) -> Path:
-    content = load_content(db, sha)
-    if content is None:
-        raise DecodeError(_GONE)
-    path.write_bytes(content)
+    path.write_bytes(_there(load_content(db, sha), _GONE))
     return path
+
+
+def _there(stored: Stored | None, why: str) -> Stored:
+    """What was stored. Raises DecodeError where it was deleted."""
+    if stored is None:
+        raise DecodeError(why)
+    return stored
 
 
 def store_result(
@@ -123,11 +123,12 @@ def store_result(
     """
     files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
     version = decoder_version()
+    same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
     row = ResultRow(
         id=random_bytes(8).hex(),
         key=keyed.key,
         input_digest=keyed.input_digest,
-        supersedes=latest_of_inputs(db, keyed.input_digest),
+        supersedes=db.scalar(same.order_by(ResultRow.created.desc(), ResultRow.id).limit(1)),
         operation=job.operation,
         kind=finished.kind,
         metric=keyed.metric,

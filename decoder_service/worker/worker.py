@@ -19,13 +19,12 @@ from sqlalchemy.orm import Session
 
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rows import JobState
 from decoder_service.results.rows import result_of_key
-from decoder_service.shell.clock import utc_now
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.shell.errors import ConflictError, StorageError
-from decoder_service.shell.models import WorkerRow
+from decoder_service.shell.models import JobState, WorkerRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import Failed, TaskFinished

@@ -19,12 +19,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import rules as delivery
-from decoder_service.alarms.rows import take_event
-from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
-from decoder_service.shell.clock import utc_now
+from decoder_service.alarms import delivery, rules
+from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms, take_event
 from decoder_service.shell.errors import SettingsError, UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.private_authority import private_authority
 from tests.decoder_service.support import running, settings_of
@@ -207,7 +206,7 @@ def test_a_target_that_fails_slowly_stops_no_tick(
     tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with waiting(f"sqlite:///{tmp_path}/d.sqlite", hook.url, 3) as service:
-        monkeypatch.setattr(delivery, "MAX_SECONDS", 1e-9)
+        monkeypatch.setattr(rules, "MAX_SECONDS", 1e-9)
         assert sum(service.alarms.send_due()) <= 1
         monkeypatch.undo()
         service.alarms.send_due()
@@ -252,7 +251,7 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
         place = f"localhost:{server.server_address[1]}"
         program = (
             "import asyncio, truststore; truststore.inject_into_ssl()\n"
-            "from decoder_service.alarms import rules as delivery\n"
+            "from decoder_service.alarms import delivery\n"
             "from decoder_service.people.oidc import Provider\n"
             f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
             "asyncio.run(provider.load_server_metadata())\n"

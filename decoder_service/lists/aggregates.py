@@ -1,16 +1,20 @@
-"""Rules for aggregates that people upload: who may store and read them."""
+"""Counts that people upload, or that jobs read: kept by their digest."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from hashlib import sha256
 
-from decoder_service.aggregates import rows
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
 from decoder_service.jobs.known_counts import shape_of
 from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require, visible_aggregates
-from decoder_service.shell.errors import NotFoundError, QuotaError
-from decoder_service.shell.models import AggregateRow
+from decoder_service.shell.database import insert_once, save, total
+from decoder_service.shell.errors import QuotaError
+from decoder_service.shell.models import LIVE, AggregateRow, JobRow, ResultRow, aggregate_readers
 from decoder_service.worker.uploads import Reader
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
@@ -29,11 +33,11 @@ class Aggregates(AuditedOperations):
         require(person, Act.ANALYSE)
         row = self.reader.read(described, content, self.now())
         with self.database.writing() as db:
-            held = rows.aggregate_bytes_of(db, person.id) + len(row.content)
+            held = aggregate_bytes_of(db, person.id) + len(row.content)
             most = self.settings.max_stored_bytes_of_person
             if held > most:
                 raise QuotaError(f"your aggregates would hold {held:,} bytes, above {most:,}")
-            rows.save_aggregate(db, row, person.id)
+            save_aggregate(db, row, person.id)
             self.access.note(db, person, "upload-aggregate", sha256=row.sha256)
         return row
 
@@ -41,20 +45,49 @@ class Aggregates(AuditedOperations):
         """The aggregates that a person may decode, newest first, without the counts. Raises
         RoleError."""
         require(person, Act.ANALYSE)
+        seen = select(AggregateRow).where(visible_aggregates(person))
         with self.database.reading() as db:
-            return rows.load_aggregates(db, visible_aggregates(person), limit)
+            return list(db.scalars(seen.order_by(AggregateRow.created.desc()).limit(limit)))
 
-    def get(self, person: Person, sha: str) -> AggregateRow:
-        """The aggregate of a digest, without the counts. Raises RoleError, NotFoundError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            which = visible_aggregates(person) & (AggregateRow.sha256 == sha)
-            found = rows.load_aggregates(db, which, 1)
-        if not found:
-            raise NotFoundError(
-                f"there is no aggregate {sha[:70]!a} that you may see; upload its file"
-            )
-        return found[0]
+
+def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
+    """Insert an aggregate unless it exists, and let a person read it."""
+    if db.get(AggregateRow, row.sha256) is None:
+        save(db, row)
+    insert_once(db, aggregate_readers, {"sha256": row.sha256, "person_id": person})
+
+
+def load_aggregate_content(db: Session, sha: str) -> bytes | None:
+    """The bytes of an aggregate file."""
+    return db.scalar(select(AggregateRow.content).where(AggregateRow.sha256 == sha))
+
+
+def aggregate_bytes_of(db: Session, person: str) -> int:
+    """Number of bytes of the aggregates that a person may read."""
+    sizes = select(func.sum(func.length(AggregateRow.content))).join(aggregate_readers)
+    return total(db, sizes.where(aggregate_readers.c.person_id == person))
+
+
+def delete_unused_aggregates(db: Session, before: float) -> int:
+    """Delete aggregates from before a time that no result was made of and no live job names.
+
+    Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
+    a job that is queued at the same time ends with a reason in words.
+    """
+    unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
+    if not unused:
+        return 0
+    for manifest in db.scalars(select(ResultRow.manifest)):
+        for shas in json.loads(manifest).get("inputs", {}).get("aggregates", []):
+            unused.difference_update(shas)
+    for spec in db.scalars(select(JobRow.spec).where(JobRow.state.in_(LIVE))):
+        given = json.loads(spec)
+        for source in (given.get("source"), given.get("before")):
+            unused.difference_update((source or {}).get("aggregates", []))
+    for sha in sorted(unused):
+        db.execute(delete(aggregate_readers).where(aggregate_readers.c.sha256 == sha))
+        db.execute(delete(AggregateRow).where(AggregateRow.sha256 == sha))
+    return len(unused)
 
 
 def described(content: bytes | str, at: float) -> AggregateRow:
