@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -214,7 +213,12 @@ def counts_of_source(
             f"the collector serves no day of metric {window.metric!a} yet"
             f"{days_held(next(iter(latest.values())), None)}"
         )
-    within = [one for one in (_within(window, one) for one in served) if one is not None]
+    within = []
+    for one in served:
+        first = max(window.first or date.min, one.first_day or date.min)
+        last = min(window.last or date.max, one.last_day or date.max)
+        if first <= last:
+            within.append(one.model_copy(update={"first_day": first, "last_day": last}))
     if not within:
         spans = [day for one in served for day in (one.first_day, one.last_day) if day]
         raise RequestError(
@@ -229,13 +233,6 @@ def counts_of_source(
                 f"{one.last_day}, or wait{days_held(latest[one.metric], window.last)}"
             )
     return within
-
-
-def _within(window: WindowSpec, served: KnownCounts) -> KnownCounts | None:
-    """What is served of a window; None where that is nothing."""
-    first = max(window.first or date.min, served.first_day or date.min)
-    last = min(window.last or date.max, served.last_day or date.max)
-    return replace(served, first_day=first, last_day=last) if first <= last else None
 
 
 def _days(window: WindowSpec) -> str:

@@ -235,22 +235,17 @@ def _free(
     return total
 
 
-def see_worker(db: Session, row: WorkerRow) -> None:
-    """Store a sign of life."""
+def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
+    """Store a sign of life, and delete the workers that were not seen for so many seconds."""
     at = now(db)
-    known = update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)
-    if not changed(db, known):
+    if not changed(db, update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)):
         save(db, replace(row, started=at, seen=at))
+    db.execute(delete(WorkerRow).where(WorkerRow.seen < at - seconds))
 
 
 def forget_worker(db: Session, worker: str) -> None:
     """Delete a worker that stopped."""
     db.execute(delete(WorkerRow).where(WorkerRow.id == worker))
-
-
-def forget_silent_workers(db: Session, seconds: float) -> None:
-    """Delete the workers that were not seen for so long."""
-    db.execute(delete(WorkerRow).where(WorkerRow.seen < now(db) - seconds))
 
 
 def live_workers(db: Session, seconds: float) -> list[WorkerRow]:

@@ -25,12 +25,13 @@ from decoder_service.shell.database import matching
 from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import LIVE, JobRow, JobState
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import GuardedRoute, Limit, Me, Offset, Service
+from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
     Posted,
     Visit,
+    add_form,
     check_choice,
     page_router,
     redirect,
@@ -162,14 +163,6 @@ def one(visit: Visit, job_id: str) -> Response:
     )
 
 
-@pages.post("/jobs/{job_id}/cancel")
-def post_cancel(service: Service, person: Me, job_id: str, form: Form) -> Response:
-    """Cancel a job."""
-    del form
-    service.jobs.cancel(person, job_id)
-    return redirect(f"/jobs/{job_id}")
-
-
 def said(spec: str) -> dict[str, Any]:
     """A specification, given as JSON, without the parts that it leaves open, for display."""
     known = JobSpec.model_validate_json(spec)
@@ -232,8 +225,7 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "aggregates": [
             one
             for one in aggregates
-            if (one.kind or "string") in DECODERS
-            and kind_decoder(one.kind or "string") is asked.decoder  # and so one form
+            if _is_alike(one.kind or "string", asked.kind)
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
         "metrics": sorted({name.partition("/")[0] for name in names
@@ -246,6 +238,11 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "usual_flows": FlowOptions(),
     }  # fmt: skip
     return visit.render_form("new_job.html.j2", error, **context)
+
+
+def _is_alike(kind: str, other: str) -> bool:
+    """Whether two kinds of metric have one decoder, and so one form."""
+    return kind in DECODERS and kind_decoder(kind) is kind_decoder(other)
 
 
 def _workers(visit: Visit) -> bool:
@@ -273,14 +270,10 @@ def submit(service: Service, person: Me, body: NewJob) -> dict[str, Any]:
 
 @api.get("", operation_id="listJobs")
 def list_jobs(
-    service: Service,
-    person: Me,
-    state: JobState | None = None,
-    limit: Limit = 100,
-    offset: Offset = 0,
+    service: Service, person: Me, paging: Paging, state: JobState | None = None
 ) -> dict[str, Any]:
     """Your jobs, newest first; all of them for an admin."""
-    rows = service.jobs.all(person, *matching(JobRow, state=state), limit=limit, offset=offset)
+    rows = service.jobs.all(person, *matching(JobRow, state=state), **paging)
     return {"jobs": [shown_job(row) for row in rows]}
 
 
@@ -294,6 +287,9 @@ def get_job(service: Service, person: Me, job_id: str) -> dict[str, Any]:
 def cancel(service: Service, person: Me, job_id: str) -> dict[str, Any]:
     """Ask for the end of a job; one that is over stays as it is."""
     return shown_job(service.jobs.cancel(person, job_id))
+
+
+add_form(pages, "/jobs/{job_id}/cancel", cancel, back="/jobs/{job_id}")
 
 
 def shown_job(row: JobRow) -> dict[str, Any]:

@@ -18,13 +18,15 @@ from decoder_service.people.access import Resources
 from decoder_service.people.permissions import (
     Act,
     Person,
+    check_room,
+    count_live,
+    max_jobs,
     own_results,
     require,
     visible_aggregates,
     visible_jobs,
     visible_lists,
 )
-from decoder_service.people.quotas import check_room, count_live, max_jobs
 from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
 from decoder_service.shell.models import (
@@ -97,9 +99,14 @@ class Jobs(Resources[JobRow]):
         require(person, Act.ANALYSE)
         check_room(db, self.settings, person.id, person.role)
         resolved = self.resolve(db, person, spec)
-        uploaded = [_uploaded(db, source) for source in spec.sources]
-        counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
-        check_job(spec, [known or window for known, window in counts])
+        known: list[Known | None] = list(served or [None] * len(spec.sources))
+        for number, source in enumerate(spec.sources):
+            if source.aggregates:
+                named = AggregateRow.sha256.in_(source.aggregates)
+                known[number] = list(
+                    map(counts_of_row, db.scalars(select(AggregateRow).where(named)))
+                )
+        check_job(spec, known)
         spec_digest = digest(resolved.spec.to_json(), *resolved.digests, decoder_version())
         row = self._new(person, resolved.spec, spec_digest, priority=priority)
         return self._queue(db, person, row, "submit-job")
@@ -196,14 +203,6 @@ class Jobs(Resources[JobRow]):
         save(db, row)
         self.access.note(db, person, act, job=row.id, operation=row.operation)
         return self.one(db, person, row.id)
-
-
-def _uploaded(db: Session, source: CountSource) -> Known | None:
-    """What is known of the aggregates that a source names; None where it names none."""
-    if not source.aggregates:
-        return None
-    named = select(AggregateRow).where(AggregateRow.sha256.in_(source.aggregates))
-    return [counts_of_row(row) for row in db.scalars(named)]
 
 
 _HOLDS = {

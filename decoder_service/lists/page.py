@@ -19,7 +19,7 @@ from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Service, service_of, takes_file
-from decoder_service.shell.web import Form, Posted, Visit, check_sure, page_router, parsed, redirect
+from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 
 pages = page_router()
 
@@ -40,11 +40,10 @@ def index(visit: Visit) -> Response:
 def create(service: Service, person: Me, form: Form) -> Response:
     """Store a list from a file or from what was typed."""
     content, suffix = _values(form)
-    given: dict[str, Any] = {"name": form.text("name"), "source": form.text("source")}
-    given |= {"column": form.text("column") or None, "format": suffix}
-    given |= {"shared": bool(form.text("shared"))}
-    asked = parsed(NewList, given | {"kind": form.text("kind", ListKind.CANDIDATES)})
-    made = service.lists.create(person, asked, content)
+    given = {name: form.text(name) for name in ("name", "source", "shared", "column", "kind")}
+    flags = {"shared": bool(given["shared"]), "format": suffix}
+    texts = {name: text for name, text in given.items() if text or name == "name"}
+    made = service.lists.create(person, parsed(NewList, texts | flags), content)
     return redirect(f"/lists/{made.id}")
 
 
@@ -84,43 +83,21 @@ def post_version(service: Service, person: Me, list_id: str, form: Form) -> Resp
     return redirect(f"/lists/{list_id}")
 
 
-@pages.post("/lists/{list_id}/share")
-def post_share(service: Service, person: Me, list_id: str, form: Form) -> Response:
-    """Share a list with other analysts, or stop sharing it."""
-    service.lists.share(person, list_id, bool(form.text("shared")))
-    return redirect(f"/lists/{list_id}")
-
-
-@pages.post("/lists/{list_id}/delete")
-def delete(service: Service, person: Me, list_id: str, form: Form) -> Response:
-    """Delete a list, once that was confirmed."""
-    check_sure(form, "Delete: the values are gone for good")
-    service.lists.delete(person, list_id)
-    return redirect("/lists")
-
-
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
     """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`,
     `areas`."""
-    names = {
-        "lists": ListKind.CANDIDATES,
-        "weights": ListKind.WEIGHTS,
-        "known_flows": ListKind.FLOWS,
-        "areas": ListKind.AREAS,
-    }
-    return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
+    names = zip(("lists", "weights", "known_flows", "areas"), ListKind, strict=True)
+    return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 
 
 def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
     """A specification with the names of its lists in place of their ids, where they are known."""
-    names = {row.id: row.name for row in rows}
-    return {
-        member: value
-        | {"list": names[value["list"]], "version": value.get("version", "the latest")}
-        if isinstance(value, dict) and value.get("list") in names
-        else value
-        for member, value in spec.items()
-    }
+    names, named = {row.id: row.name for row in rows}, dict(spec)
+    for member, value in spec.items():
+        if isinstance(value, dict) and value.get("list") in names:
+            version = value.get("version", "the latest")
+            named[member] = value | {"list": names[value["list"]], "version": version}
+    return named
 
 
 def _values(form: Posted) -> tuple[bytes, str]:
@@ -214,10 +191,10 @@ async def add_version(
     request: Request, person: Me, list_id: str, suffix: Suffix = "txt", column: Text | None = None
 ) -> dict[str, Any]:
     """Store a new version of a list of yours; the same content gives no new one."""
-    content = await request.body()
-    add = service_of(request).lists.add_version
-    found = await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
-    return shown_version(found)
+    add, content = service_of(request).lists.add_version, await request.body()
+    return shown_version(
+        await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
+    )
 
 
 @api.post("/lists/{list_id}/share", operation_id="shareList")
@@ -248,6 +225,16 @@ async def upload(request: Request, person: Me) -> dict[str, Any]:
     content = await request.body()
     row = await run_in_threadpool(service_of(request).aggregates.upload, person, content)
     return shown_aggregate(row)
+
+
+add_form(pages, "/lists/{list_id}/share", share, back="/lists/{list_id}")
+add_form(
+    pages,
+    "/lists/{list_id}/delete",
+    delete_list,
+    back="/lists",
+    sure="Delete: the values are gone for good",
+)
 
 
 def shown_list(row: ListRow) -> dict[str, Any]:

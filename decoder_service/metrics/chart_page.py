@@ -12,11 +12,9 @@ from starlette.responses import Response
 
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
-from decoder.output.charts import Shares
 from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     MOST_LINES,
-    SeriesChart,
     series_chart,
     values_by_share,
     windows_between,
@@ -76,32 +74,6 @@ class ChartQuery:
         return address(path, **(query | changes))
 
 
-@dataclass(frozen=True)
-class MetricChart:
-    """A chart with its controls. phone: the same for a narrow page.
-
-    offered: values with a box.  names: values that are completed.  unknown: values of the address
-    that the series has not found.
-    """
-
-    result: ResultRow
-    chart: SeriesChart
-    phone: SeriesChart
-    query: ChartQuery
-    offered: tuple[str, ...]
-    names: tuple[str, ...]
-    unknown: tuple[str, ...]
-    alpha: float
-
-    @property
-    def rows(self) -> list[tuple[str, float, float, list[Shares | None]]]:
-        """Name, places in both drawings and shares of each window."""
-        return [
-            (name, x, self.phone.windows[i][1], [line.shares[i] for line in self.chart.lines])
-            for i, (name, x) in enumerate(self.chart.windows)
-        ]
-
-
 def query_of(visit: Visit) -> ChartQuery:
     """Read the address of a chart. Raises RequestError for what is none."""
     given = visit.request.query_params
@@ -125,8 +97,13 @@ def _day(text: str) -> str:
         raise RequestError(f"day {text[:20]!a} is not one such as 2026-11-02") from None
 
 
-def chart_of(visit: Visit, row: ResultRow | None) -> MetricChart | None:
-    """The chart of a series; None without one, or where nothing was found in it."""
+def chart_of(visit: Visit, row: ResultRow | None) -> dict[str, Any] | None:
+    """The chart of a series, for the templates; None without one, or where nothing was found in it.
+
+    phone: the same for a narrow page.  offered: values with a box.  names: values that are
+    completed.  unknown: values of the address that the series has not found.  rows: name, places
+    in both drawings and shares of each window.
+    """
     if row is None:
         return None
     content = _content(visit, row)
@@ -145,17 +122,20 @@ def chart_of(visit: Visit, row: ResultRow | None) -> MetricChart | None:
         series_chart(content, query.values, query.first, query.last, log=query.log, size=size)
         for size in ("large" if query.large else "page", "phone")
     )
-    offered = dict.fromkeys([*query.values, *names[:OFFERED]])
-    return MetricChart(
-        result=row,
-        chart=chart,
-        phone=phone,
-        query=query,
-        offered=tuple(offered),
-        names=tuple(names[:MOST_LISTED]),
-        unknown=tuple(visible(one[:80]) for one in asked.values if one not in names),
-        alpha=content["alpha"],
-    )
+    rows = [
+        (name, x, phone.windows[i][1], [line.shares[i] for line in chart.lines])
+        for i, (name, x) in enumerate(chart.windows)
+    ]
+    return {
+        "result": row,
+        "chart": chart,
+        "phone": phone,
+        "query": query,
+        "offered": list(dict.fromkeys([*query.values, *names[:OFFERED]])),
+        "names": names[:MOST_LISTED],
+        "unknown": [visible(one[:80]) for one in asked.values if one not in names],
+        "rows": rows,
+    }
 
 
 def _content(visit: Visit, row: ResultRow) -> dict[str, Any]:
@@ -177,9 +157,10 @@ def picture(visit: Visit, name: str) -> Response:
     found = chart_of(visit, _series_of(visit, name))
     if found is None:
         raise NotFoundError("nothing was found in the series, so that there is no chart")
-    label = f"Shares of {name[:80]} by day, {100 * found.chart.level:g} % intervals"
+    chart = found["chart"]
+    label = f"Shares of {name[:80]} by day, {100 * chart.level:g} % intervals"
     template = environment().get_template("series_chart.svg.j2")
-    text = template.render(chart=found.chart, theme=THEMES["light"], label=visible(label))
+    text = template.render(chart=chart, theme=THEMES["light"], label=visible(label))
     return Response(text.strip(), headers=HEADERS, media_type="image/svg+xml")
 
 

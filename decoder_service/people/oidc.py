@@ -25,13 +25,14 @@ from starlette.requests import Request
 
 from decoder_service.people.permissions import Claimed, Role
 from decoder_service.shell.errors import AuthenticationError, NoGroupError, UnavailableError
-from decoder_service.shell.settings import is_safe_url
+from decoder_service.shell.settings import ServiceSettings, is_safe_url, secret_text
 from rappor_core.failures import failure_reason
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", AuthlibDeprecationWarning)  # of httpx, for its successor
     from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
+BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 PENDING_SECONDS = 600  # for a person to sign in at the provider
 _KEEP_SECONDS = 3600.0  # what a provider says of itself
 _LEEWAY = 60  # seconds between two clocks
@@ -62,44 +63,35 @@ class _TabStates(StarletteIntegration):  # type: ignore[misc]
 
 
 class Provider(StarletteOAuth2App):  # type: ignore[misc]
-    """An identity provider. What it says of itself is fetched at the first sign-in and kept for an
-    hour.
-
-    Args:
-        issuer: its address.
-        client_id: name of the service there.
-        secret: None for a public client, which PKCE alone protects.
-        scopes: what is asked for.
-        back: the URL to which browsers return.
-        roles: of the provider's groups.
-    """
+    """The identity provider of the settings. What it says of itself is fetched at the first
+    sign-in and kept for an hour."""
 
     server_metadata: dict[str, Any]
 
-    def __init__(
-        self,
-        issuer: str,
-        client_id: str,
-        secret: str | None,
-        scopes: str,
-        back: str,
-        roles: ProviderRoles,
-    ) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.issuer = settings.oidc_issuer or ""
+        self.host = urlsplit(self.issuer).hostname or self.issuer  # its name for people
+        self.back = (settings.public_url or "").rstrip("/") + BACK
+        groups = {
+            Role.VIEWER: frozenset(settings.oidc_viewers),
+            Role.ANALYST: frozenset(settings.oidc_analysts),
+            Role.ADMIN: frozenset(settings.oidc_admins),
+        }
+        default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
+        self.roles = ProviderRoles(settings.oidc_role_claim, groups, default)
         super().__init__(
             _TabStates("provider"),
             name="provider",
-            client_id=client_id,
-            client_secret=secret,
-            server_metadata_url=issuer.rstrip("/") + "/.well-known/openid-configuration",
+            client_id=settings.oidc_client_id,
+            client_secret=secret_text(settings.oidc_client_secret),  # else PKCE alone protects
+            server_metadata_url=self.issuer.rstrip("/") + "/.well-known/openid-configuration",
             client_kwargs={
-                "scope": scopes,
+                "scope": settings.oidc_scopes,
                 "code_challenge_method": "S256",
                 "timeout": _TIMEOUT,
                 "verify": ssl.create_default_context(),  # once: making one takes long
             },
         )
-        self.issuer, self.back, self.roles = issuer, back, roles
-        self.host = urlsplit(issuer).hostname or issuer  # its name for people
 
     async def begin(self, request: Request, there: str) -> str:
         """Begin a sign-in; return the address to send the browser to. Raises UnavailableError.

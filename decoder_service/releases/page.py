@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
@@ -14,13 +14,13 @@ from decoder_service.jobs.specs import NewRelease, Note, StrictModel
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.sources import ACTS, sees_review
-from decoder_service.results.api import FILE_POLICY
+from decoder_service.results.page import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import GuardedRoute, Limit, Me, Offset, Service
+from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
@@ -126,7 +126,7 @@ def one(visit: Visit, release_id: str) -> Response:
         "release.html.j2",
         row=view.row,
         view=view,
-        later=[one for one in view.sources if proposed and one.superseded_by],
+        later=[one for one in view.sources if proposed and one["superseded_by"]],
         gone=proposed and view.review and not view.proposer_holds,
         changes=changes,
         query=query,
@@ -205,15 +205,11 @@ class ReleaseWithdrawal(StrictModel):
 
 @api.get("", operation_id="listReleases")
 def list_releases(
-    service: Service,
-    person: Me,
-    state: ReleaseState | None = None,
-    limit: Limit = 100,
-    offset: Offset = 0,
+    service: Service, person: Me, paging: Paging, state: ReleaseState | None = None
 ) -> dict[str, Any]:
     """Releases that you may see, newest first: approved ones, your own, all of who approves."""
     which = matching(ReleaseRow, state=state)
-    rows = service.releases.all(person, *which, limit=limit, offset=offset)
+    rows = service.releases.all(person, *which, **paging)
     return {"releases": [shown_release(row, person) for row in rows]}
 
 
@@ -233,9 +229,9 @@ def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]
     view = service.releases.view(person, release_id)
     public = shown_release(view.row, person, view.stale)
     if view.review:
-        public["sources"] = [asdict(one) for one in view.sources]
+        public["sources"] = view.sources
         public["proposer_holds"] = view.proposer_holds
-    return public | {"files": [asdict(file) for file in view.files], "signed": view.signed}
+    return public | {"files": [dict(file._mapping) for file in view.files], "signed": view.signed}
 
 
 @api.get("/{release_id}/difference", operation_id="getReleaseDifference")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +17,7 @@ from decoder_service.shell.errors import RequestError, SettingsError
 from disclosure.errors import PublicationError
 from disclosure.release import (
     Release,
+    ReleasePolicy,
     build_release,
     compare_releases,
     key_id,
@@ -29,7 +29,7 @@ from disclosure.release import (
     sign_manifest,
     write_release,
 )
-from disclosure.release.files import MANIFEST, SIGNATURE
+from disclosure.release.files import SIGNATURE
 
 Files = Mapping[str, bytes]  # by name
 
@@ -41,16 +41,6 @@ class SourceTables:
     result_id: str
     files: Files
     strata: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A built release. owner, audience: of its policy. digest: SHA-256 of its manifest."""
-
-    files: Files
-    owner: str
-    audience: str
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +83,7 @@ class ReleasePublisher:
 
     def build(
         self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
-    ) -> Built:
+    ) -> tuple[Files, ReleasePolicy]:
         """Build a release: apply a policy to tables.
 
         Args:
@@ -103,7 +93,7 @@ class ReleasePublisher:
             earlier: files of the releases that the numbers must be consistent with, oldest first.
 
         Returns:
-            The release.
+            The files of the release, and its policy.
 
         Raises:
             RequestError: what the policy does not allow, or a source that cannot be used.
@@ -121,7 +111,7 @@ class ReleasePublisher:
             made = build_release(tables, rules, issued, earlier=before)
             write_release(made, folder / "made", key_id=self.key_id)
             files = {path.name: path.read_bytes() for path in (folder / "made").iterdir()}
-        return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
+        return files, rules
 
     def compare(self, old: Files | None, new: Files) -> Changes:
         """List what a release shows that an older one, or none, does not. Raises RequestError.

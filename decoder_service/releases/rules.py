@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from threading import Lock
+from typing import Any
 
 from sqlalchemy import insert, select, true
 from sqlalchemy.exc import IntegrityError
@@ -17,7 +20,6 @@ from decoder_service.people.permissions import Act, Person, own_results, require
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
 from decoder_service.releases.sources import (
     ACTS,
-    SourceState,
     approval_of,
     approved_before,
     check_may_decide,
@@ -30,7 +32,7 @@ from decoder_service.releases.sources import (
     source_states,
     stale,
 )
-from decoder_service.results.rows import RELEASE_FILES, StoredFile, load_results
+from decoder_service.results.rows import RELEASE_FILES, load_results
 from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import (
     ConflictError,
@@ -40,7 +42,7 @@ from decoder_service.shell.errors import (
     UnavailableError,
 )
 from decoder_service.shell.models import ReleaseRow, ReleaseState, ResultRow, release_metrics
-from disclosure.release.files import SIGNATURE
+from disclosure.release.files import MANIFEST, SIGNATURE
 from rappor_core.text import visible
 
 MAX_WAITING = 20  # of a person
@@ -59,9 +61,9 @@ class ReleaseView:
 
     row: ReleaseRow
     review: bool
-    files: list[StoredFile]
+    files: Sequence[Any]
     stale: bool
-    sources: list[SourceState]
+    sources: list[dict[str, Any]]
     proposer_holds: bool
 
     @property
@@ -173,11 +175,11 @@ class Releases(Resources[ReleaseRow]):
             sources, metrics = load_sources(db, person, asked.sources)
             before = approved_before(db, asked.name, metrics)
         issued = self.clock().date()
-        built = self.publisher.build(sources, asked.policy, issued, before.earlier)
-        changes = self.publisher.compare(before.base_files, built.files)
+        files, policy = self.publisher.build(sources, asked.policy, issued, before.earlier)
+        changes = self.publisher.compare(before.base_files, files)
         content = {"policy": dict(changes.policy), "changes": list(changes.rows)}
         text = json.dumps(content).encode()
-        size = sum(map(len, built.files.values())) + len(text)
+        size = sum(map(len, files.values())) + len(text)
         most = self.settings.max_result_bytes
         if size > most:
             raise QuotaError(f"the release would have {size:,} bytes, above {most:,}")
@@ -187,10 +189,10 @@ class Releases(Resources[ReleaseRow]):
             number=before.number,
             state=ReleaseState.PROPOSED,
             proposer=person.id,
-            owner=visible(built.owner)[:_MAX_POLICY_WORDS],
-            audience=visible(built.audience)[:_MAX_POLICY_WORDS],
+            owner=visible(policy.owner)[:_MAX_POLICY_WORDS],
+            audience=visible(policy.audience)[:_MAX_POLICY_WORDS],
             issued=issued.isoformat(),
-            digest=built.digest,
+            digest=sha256(files[MANIFEST]).hexdigest(),
             policy=asked.policy,
             sources=json.dumps([one.model_dump(mode="json") for one in asked.sources]),
             note=asked.note,
@@ -202,7 +204,7 @@ class Releases(Resources[ReleaseRow]):
         with self.database.writing() as db:
             self._check_room(db, person, size)
             save(db, row)
-            row.stored = RELEASE_FILES.save(db, row.id, built.files) + len(row.difference)
+            row.stored = RELEASE_FILES.save(db, row.id, files) + len(row.difference)
             for metric, number in before.numbers.items():
                 place = {"release_id": row.id, "metric": metric, "number": number}
                 db.execute(insert(release_metrics).values(approved=False, **place))

@@ -15,7 +15,7 @@ from decoder.kinds.interface import DECODERS, decoder_of
 from decoder_service.jobs.specs import ReleaseSource
 from decoder_service.people.permissions import Act, Person, own_results, visible_results
 from decoder_service.releases.publishing import Files, ReleasePublisher, SourceTables
-from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES, load_results
+from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES
 from decoder_service.shell.database import changed, total, visible_row
 from decoder_service.shell.errors import ConflictError, QuotaError, RequestError, RoleError
 from decoder_service.shell.models import (
@@ -28,21 +28,6 @@ from decoder_service.shell.models import (
 from disclosure.release.files import MANIFEST
 
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
-
-
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """A result that a release is made of, as it is now.
-
-    strata: what its reports were filtered by.  is_there: whether one may see it; otherwise it was
-    deleted or given up.  superseded_by: a later decoder's result from the same inputs, if one may
-    see it.
-    """
-
-    result: str
-    strata: Mapping[str, str]
-    is_there: bool
-    superseded_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +110,20 @@ def _chain_of(db: Session, metrics: Sequence[str]) -> list[str]:
 
 def source_states(
     db: Session, person: Person, asked: Sequence[Mapping[str, Any]]
-) -> list[SourceState]:
-    """The results of a release, as its proposal names them, and what became of them since."""
-    seen, found = visible_results(person), []
+) -> list[dict[str, Any]]:
+    """The results of a release, as its proposal names them, and what became of them since.
+
+    is_there: whether one may see it; otherwise it was deleted or given up.  superseded_by: a later
+    decoder's result from the same inputs, if one may see it.
+    """
+    states, seen = [], select(ResultRow.id).where(visible_results(person))
     for one in asked:
-        there = load_results(db, seen & (ResultRow.id == one["result"]), 1)
-        later = load_results(db, seen & (ResultRow.supersedes == one["result"]), 1)
-        newer = later[0].id if later else None
-        found.append(SourceState(one["result"], one["strata"], bool(there), newer))
-    return found
+        there = db.scalar(seen.where(ResultRow.id == one["result"])) is not None
+        later = seen.where(ResultRow.supersedes == one["result"]).order_by(
+            ResultRow.created.desc(), ResultRow.id
+        )
+        states.append({**one, "is_there": there, "superseded_by": db.scalar(later.limit(1))})
+    return states
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:

@@ -85,7 +85,8 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
             "the two are of different versions of the metric: their reports mean different things, "
             "and a difference may come from the change of the declaration"
         )
-    if _overlap(before, after):
+    days = [one or "" for row in (before, after) for one in (row.first_day, row.last_day)]
+    if not all(days) or (days[0] <= days[3] and days[2] <= days[1]):
         raise RequestError("the two share days, so they are not independent; choose windows apart")
     manifests = [json.loads(one.manifest) for one in (before, after)]
     old, new = (
@@ -99,11 +100,3 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
 
 def _has_maps(row: ResultRow) -> bool:
     return "map" in kind_decoder(row.kind).members
-
-
-def _overlap(first: ResultRow, second: ResultRow) -> bool:
-    """Whether two windows share reports."""
-    days = (first.first_day, first.last_day, second.first_day, second.last_day)
-    if None in days:
-        return True
-    return str(days[0]) <= str(days[3]) and str(days[2]) <= str(days[1])

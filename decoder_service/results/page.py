@@ -2,44 +2,161 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from decoder.kinds.discover import kept_strings
-from decoder.kinds.interface import DECODERS, KindDecoder
+from decoder.kinds.interface import DECODERS
 from decoder.kinds.result import RESULTS, StoredResult
 from decoder.kinds.run import page_parts
+from decoder.options import Operation
 from decoder.tables.paging import query_of
+from decoder.tables.table import csv_of_parquet
 from decoder_service.jobs.checks import kind_decoder
+from decoder_service.jobs.page import shown_job
 from decoder_service.jobs.rules import LISTS
 from decoder_service.jobs.specs import (
-    Choices,
-    CountSource,
-    FlowChoices,
-    JobSpec,
-    MapChoices,
+    MetricName,
+    StrictModel,
 )
-from decoder_service.lists.contents import file_name
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
-from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
+from decoder_service.results.command import command_of, counts_of
+from decoder_service.results.rules import (
+    counts_name,
+    main_file,
+    may_take_back,
+    media_type,
+    shown_manifest,
+    shown_result,
+)
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
-from decoder_service.shell.models import ListKind, ListVersionRow, ResultRow
+from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.operations import text_of
-from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
     Visit,
+    add_form,
     check_choice,
-    check_sure,
     page_router,
     parsed,
     redirect,
 )
+
+api = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
+# A stored page may run its own script, but as of no site: it reaches neither session nor API.
+FILE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:"
+)
+Format = Literal["json", "csv", "parquet", "geojson"]
+
+
+class ResultVisibility(StrictModel):
+    """Whether every viewer sees it."""
+
+    released: bool
+
+
+@api.get("", operation_id="listResults")
+def list_results(
+    service: Service,
+    person: Me,
+    paging: Paging,
+    metric: Annotated[MetricName | None, Query()] = None,
+    kind: Annotated[str | None, Query(max_length=32)] = None,
+    operation: Operation | None = None,
+) -> dict[str, Any]:
+    """Results that you may see, newest first."""
+    which = matching(ResultRow, metric=metric, kind=kind, operation=operation)
+    rows = service.results.all(person, *which, **paging)
+    return {"results": [shown_result(row, person) for row in rows]}
+
+
+@api.get("/{result_id}", operation_id="getResult")
+def get_result(service: Service, person: Me, result_id: str) -> dict[str, Any]:
+    """A result: manifest, summary, files, and which one supersedes it."""
+    view = service.results.view(person, result_id)
+    return shown_result(view.row, person) | {
+        "superseded_by": None if view.later is None else view.later.id,
+        "files": [dict(file._mapping) for file in view.files],
+    }
+
+
+@api.get("/{result_id}/data", operation_id="getResultData")
+def get_data(
+    service: Service,
+    person: Me,
+    result_id: str,
+    form: Annotated[Format, Query(alias="format")],
+    exact: bool = False,
+) -> Response:
+    """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
+    name = main_file(service.results.get(person, result_id), form)
+    return get_file(service, person, result_id, name, exact)
+
+
+@api.get("/{result_id}/files/{name}", operation_id="getResultFile")
+def get_file(
+    service: Service,
+    person: Me,
+    result_id: str,
+    name: Annotated[str, Path(max_length=64)],
+    exact: bool = False,
+) -> Response:
+    """A file of a result; a CSV without formulas of spreadsheets, or exact: its stored bytes."""
+    results = service.results
+    if name.endswith(".csv") and not exact:
+        typed = name.removesuffix("csv") + "parquet"
+        if typed in {file.name for file in results.view(person, result_id).files}:
+            return _download(csv_of_parquet(results.file(person, result_id, typed)), name)
+    return _download(results.file(person, result_id, name), name)
+
+
+@api.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
+def get_counts(
+    service: Service,
+    person: Me,
+    result_id: str,
+    sha256: Annotated[str, Path(max_length=64)],
+) -> Response:
+    """An aggregate file that a result of yours was made of, by its digest in `inputs`."""
+    content = service.results.counts(person, result_id, sha256)
+    return _download(content, counts_name(sha256))
+
+
+@api.post("/{result_id}/release", operation_id="releaseResult")
+def release(service: Service, person: Me, result_id: str, body: ResultVisibility) -> dict[str, Any]:
+    """Show a result of yours to every viewer, or take it back."""
+    row = service.results.release(person, result_id, body.released)
+    return shown_result(row, person)
+
+
+@api.delete("/{result_id}", operation_id="giveUpResult")
+def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
+    """Give up a result of yours; it is deleted once nobody holds it, or by an admin."""
+    gone = service.results.give_up(person, result_id)
+    return {"given_up": result_id, "deleted": gone}
+
+
+@api.post("/{result_id}/check", operation_id="checkResult", status_code=202)
+def check(service: Service, person: Me, result_id: str) -> dict[str, Any]:
+    """Queue a job that decodes it again and compares the bytes of its files."""
+    return shown_job(service.jobs.check_again(person, result_id))
+
+
+def _download(content: bytes, name: str) -> Response:
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": FILE_POLICY,
+    }
+    return Response(content, media_type=media_type(name), headers=headers)
+
 
 pages = page_router()
 
@@ -108,17 +225,10 @@ def map_data(service: Service, person: Me, result_id: str) -> Response:
 
 
 @pages.post("/results/{result_id}/check")
-def check(service: Service, person: Me, result_id: str, form: Form) -> Response:
+def post_check(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Decode again and compare bytes."""
     del form
     return redirect(f"/jobs/{service.jobs.check_again(person, result_id).id}")
-
-
-@pages.post("/results/{result_id}/release")
-def release(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Show a result to every viewer, or take it back."""
-    service.results.release(person, result_id, bool(form.text("released")))
-    return redirect(f"/results/{result_id}")
 
 
 @pages.post("/results/{result_id}/keep")
@@ -137,12 +247,14 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     return redirect(f"/lists/{made.id}")
 
 
-@pages.post("/results/{result_id}/give-up")
-def give_up(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Give up a result, once that was confirmed."""
-    check_sure(form, "Give up: what nobody holds is gone for good")
-    service.results.give_up(person, result_id)
-    return redirect("/results")
+add_form(pages, "/results/{result_id}/release", release, back="/results/{result_id}")
+add_form(
+    pages,
+    "/results/{result_id}/give-up",
+    give_up,
+    back="/results",
+    sure="Give up: what nobody holds is gone for good",
+)
 
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
@@ -154,122 +266,3 @@ def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVe
         return visit.service.lists.version(visit.person, given["list"], given["version"])
     except NotFoundError:
         return None
-
-
-def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
-    """The command line that makes a result again.
-
-    Empty where this person sees no specification, and for comparisons by choices that
-    `rappor compare` does not have.
-    """
-    if "spec" not in manifest:
-        return ""
-    spec, kind = JobSpec.model_validate(manifest["spec"]), kind_decoder(row.kind)
-    shas = manifest.get("inputs", {}).get("aggregates", [])
-    groups = [shas[number] if number < len(shas) else [] for number in range(len(spec.sources))]
-    if spec.operation == "compare":
-        if _compares_by_choices(spec):
-            return ""
-        words = ["rappor", "compare", row.metric]
-        for option, source, names in zip(
-            ("--before", "--after"), spec.sources, groups, strict=True
-        ):
-            window = source.collector
-            days = [f"{window.first}:{window.last}"] if window else _files(source, names)
-            words += [word for one in days for word in (option, one)]
-        if any(source.collector for source in spec.sources):
-            words += ["--collector", "$COLLECTOR"]
-    else:
-        is_argument = kind.command != "decode"  # of discover only where a collector is asked
-        words = ["rappor", kind.command]
-        if is_argument and ("crowd" not in kind.members or spec.source.collector):
-            words.append(row.metric)
-        words += _source(spec.source, groups[0], named=not is_argument)
-    words += [*_options(spec, kind), "-o", "result"]
-    # The variable of the collector's address is left to the shell.
-    return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
-
-
-def _compares_by_choices(spec: JobSpec) -> bool:
-    """Whether a comparison chooses how maps or flows are made."""
-    asked = spec.map
-    if not any(source.collector for source in spec.sources):
-        asked = asked.model_copy(update={"split": MapChoices().split})  # a file is a window
-    given = asked, spec.flows, spec.areas, spec.known
-    return given != (MapChoices(), FlowChoices(), None, None)
-
-
-def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
-    """The options of the command that differ from what it does without them."""
-    options, given, words = spec.options, spec.candidates, list[str]()
-    plain = kind.command == "decode" or spec.operation == "compare"
-    if given.list:
-        words += ["--candidates", file_name(ListKind.CANDIDATES, given.list, given.version)]
-    elif given.numbers or given.dates:
-        words += ["--candidates", ":".join(map(str, given.numbers or given.dates or ()))]
-    if "candidates" in kind.members:
-        words += ["--method", options.method, "--correction", options.correction]
-    words += ["--alpha", exact(options.alpha)]
-    settings = {"level": exact(options.level)}
-    if options.repeats is not None:
-        settings["repeats"] = exact(options.repeats)
-    if not plain:
-        words += [word for name, value in settings.items() for word in (f"--{name}", value)]
-        settings = {}
-    elif options.largest_p != Choices().largest_p:
-        settings["largest_p"] = exact(options.largest_p)
-    if options.without_cohorts:
-        settings["without_cohorts"] = ",".join(map(str, options.without_cohorts))
-    if spec.weights is not None:
-        settings["weights"] = file_name(ListKind.WEIGHTS, spec.weights.list, spec.weights.version)
-    words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    if spec.operation == "series":
-        words += ["--each", spec.each.value]
-    if "map" in kind.members and spec.operation == "decode":
-        words += ["--method", spec.map.method, "--every-window"]
-        if spec.source.collector:  # a file is a window of its own
-            words += ["--by", spec.map.split.value]
-        words += [word for slot in spec.map.slots for word in ("--slot", slot)]
-        if spec.areas is not None:
-            words += ["--areas", file_name(ListKind.AREAS, spec.areas.list, spec.areas.version)]
-    if "crowd" in kind.members:
-        words += ["--crowd", str(spec.crowd)]
-    if spec.known is not None:
-        words += ["--prior", file_name(ListKind.FLOWS, spec.known.list, spec.known.version)]
-    if spec.flows != FlowChoices():
-        words += ["--min-km", exact(spec.flows.min_km), "--top", str(spec.flows.top)]
-    return words
-
-
-def exact(number: float) -> str:
-    """A text that is read as the same number."""
-    return repr(number).removesuffix(".0")
-
-
-def _files(source: CountSource, shas: list[str]) -> list[str]:
-    """The files of the counts of a source. shas: digests of its counts."""
-    return list(source.files or map(counts_name, source.aggregates or shas))
-
-
-def _source(source: CountSource, shas: list[str], *, named: bool) -> list[str]:
-    """The options that name the counts of a source. named: with the metric of a collector."""
-    window = source.collector
-    if window is None:
-        return [word for name in _files(source, shas) for word in ("--aggregate", name)]
-    words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
-    for option, day in (("--from", window.first), ("--to", window.last)):
-        words += [option, day.isoformat()] if day else []
-    return words
-
-
-def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """The aggregate files that the command names, each with the digest of its counts."""
-    if "spec" not in manifest:
-        return []
-    spec = JobSpec.model_validate(manifest["spec"])
-    groups = manifest.get("inputs", {}).get("aggregates", [])
-    found: dict[str, str] = {}
-    for source, shas in zip(spec.sources, groups, strict=False):
-        if source.collector is None:
-            found |= zip(source.files or map(counts_name, shas), shas, strict=False)
-    return list(found.items())

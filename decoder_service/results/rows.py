@@ -6,7 +6,7 @@ A result is inserted once; only its visibility changes.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -92,15 +92,6 @@ _LEVEL = 6  # of zlib; the same input gives the same bytes
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file without its content. sha256, size: of its bytes before compression."""
-
-    name: str
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class FileTable:
     """The files in one table. owner: its column of ids."""
 
@@ -123,11 +114,11 @@ class FileTable:
             db.execute(insert(self.table), rows)
         return sum(len(row["content"]) for row in rows)
 
-    def list(self, db: Session, owner: str) -> list[StoredFile]:
-        """The files of a result or release, by name."""
+    def list(self, db: Session, owner: str) -> Sequence[Any]:
+        """Name, SHA-256 and size before compression of the files of a result or release."""
         columns = self.table.c
         own = select(columns.name, columns.sha256, columns.size).where(columns[self.owner] == owner)
-        return [StoredFile(*row) for row in db.execute(own.order_by(columns.name))]
+        return db.execute(own.order_by(columns.name)).all()
 
     def all(
         self, db: Session, owner: str, names: Collection[str] | None = None

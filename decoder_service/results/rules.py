@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,11 @@ from sqlalchemy.orm import Session
 
 from decoder.kinds.result import RESULTS
 from decoder_service.jobs.checks import kind_decoder
-from decoder_service.lists.aggregates import load_aggregate_content
+from decoder_service.lists.rules import load_aggregate_content
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results.rows import (
     RESULT_FILES,
-    StoredFile,
     delete_unheld,
     give_up,
     load_results,
@@ -46,7 +46,7 @@ class ResultView:
 
     row: ResultRow
     own: bool
-    files: list[StoredFile]
+    files: Sequence[Any]
     later: ResultRow | None
 
 

@@ -18,7 +18,7 @@ from decoder_service.alarms.events import WindowEvents
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
-from decoder_service.lists.aggregates import described, save_aggregate
+from decoder_service.lists.rules import described, save_aggregate
 from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up

@@ -120,42 +120,29 @@ def get_prometheus(request: Request) -> Response:
     return Response(prometheus_text(service), media_type=CONTENT_TYPE_LATEST)
 
 
-@dataclass(frozen=True)
-class StateWarning:
-    """Something that needs an admin. where: the page that says more, or ""."""
-
-    text: str
-    where: str = ""
-
-
-@dataclass(frozen=True)
-class DatabaseSize:
-    """Of an SQLite database: its bytes, and those free on its disk, of how many."""
-
-    size: int
-    free: int
-    disk: int
-
-
 @pages.get("/state")
 def state(visit: Visit) -> Response:
     """The page of the state of workers, jobs, schedules, collector and database."""
     require(visit.person, Act.ADMINISTER)
     service = visit.service
-    counts = counts_of(service)
-    metrics = service.metrics.all(visit.person)
+    counts, metrics = counts_of(service), service.metrics.all(visit.person)
     rows = service.schedules.all(visit.person, limit=None)
     schedules = list(zip(rows, service.statuses.of_rows(rows), strict=True))
-    size = database_size(service)
+    url = service.database.engine.url
+    disk = None  # of another database, its own server tells
+    if url.get_backend_name() == "sqlite" and url.database:
+        disk = shutil.disk_usage(Path(url.database).parent)
+    paths = [Path(f"{url.database}{end}") for end in ("", "-wal")] if disk else []
     return visit.render(
         "state.html.j2",
-        findings=list(_findings(service, counts, metrics, schedules, size)),
+        findings=list(_findings(service, counts, metrics, schedules, disk)),
         counts=counts,
         schedule_states=Counter(one.state.value for _, one in schedules),
         collector=service.settings.collector,
         metrics=len({view.name.partition("/")[0] for view in metrics.metrics if view.listed}),
-        size=size,
-        dialect=service.database.engine.dialect.name,
+        disk=disk,
+        size=sum(path.stat().st_size for path in paths if path.exists()),
+        dialect=url.get_backend_name(),
         version=decoder_version(),
     )
 
@@ -165,37 +152,22 @@ def _findings(
     counts: ServiceCounts,
     metrics: MetricViews,
     schedules: list[tuple[ScheduleRow, ScheduleStatus]],
-    size: DatabaseSize | None,
-) -> Iterator[StateWarning]:
-    """What does not go on, the worst first."""
-    if size is not None and size.free < LOW_SPACE * size.disk:
-        yield StateWarning("less than a tenth of the database's disk is free: make room")
+    disk: Any,
+) -> Iterator[tuple[str, str]]:
+    """What does not go on, the worst first, and the page that says more, or ""."""
+    if disk is not None and disk.free < LOW_SPACE * disk.total:
+        yield "less than a tenth of the database's disk is free: make room", ""
     if not counts.workers:
-        yield StateWarning("no worker lives, so that jobs wait: start rappor decoder worker")
+        yield "no worker lives, so that jobs wait: start rappor decoder worker", ""
     if service.settings.collector is None:
-        yield StateWarning(NO_COLLECTOR)
+        yield NO_COLLECTOR, ""
     elif metrics.problem:
-        yield StateWarning(metrics.problem)
+        yield metrics.problem, ""
     if counts.oldest_queued > LONG_WAIT:
         waited = timedelta(seconds=round(counts.oldest_queued))
-        yield StateWarning(
-            f"a job has waited for {waited}: add workers or slots", "/jobs?state=queued"
-        )
+        yield f"a job has waited for {waited}: add workers or slots", "/jobs?state=queued"
     for row, status in schedules:
         if status.state is ScheduleState.BLOCKED:
-            yield StateWarning(f"schedule {row.name}: {status.reason}", f"/schedules/{row.id}")
-    if counts.events.get("failed"):
-        number = counts.events["failed"]
-        yield StateWarning(f"{number} messages of alarms were given up", "/schedules")
-
-
-def database_size(service: DecoderService) -> DatabaseSize | None:
-    """The size of an SQLite database; None of another, which its own server tells."""
-    name = service.database.engine.url.database
-    if service.database.engine.dialect.name != "sqlite" or not name:
-        return None
-    path = Path(name)
-    files = (path, path.with_name(f"{path.name}-wal"))
-    disk = shutil.disk_usage(path.parent)
-    return DatabaseSize(sum(one.stat().st_size for one in files if one.exists()),
-                        disk.free, disk.total)  # fmt: skip
+            yield f"schedule {row.name}: {status.reason}", f"/schedules/{row.id}"
+    if number := counts.events.get("failed"):
+        yield f"{number} messages of alarms were given up", "/schedules"

@@ -77,9 +77,8 @@ def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
         return
     if origin != own_origin(request):
         raise OriginError(
-            f"this write does not come from a page of {own_origin(request)}; "
-            "do it there, or send a "
-            "key (behind a proxy an operator sets public_url)"
+            f"this write does not come from a page of {own_origin(request)}; do it there, or send "
+            "a key (behind a proxy an operator sets public_url)"
         )
 
 
@@ -199,7 +198,14 @@ class GuardedRoute(APIRoute):
         takes_file = getattr(self.endpoint, "takes_file", False)
 
         async def guarded(request: Request) -> Response:
-            bounds = _bounds(request, anyone, takes_file and _is_file(request))
+            settings = service_of(request).settings
+            # The fields of a form without files are read slowly, and get less.
+            kind = request.headers.get("content-type", "").lower()
+            has_file = takes_file and "urlencoded" not in kind
+            most = settings.max_upload_bytes if has_file else settings.max_body_bytes
+            if anyone:
+                most = min(most, OPEN_BODY_BYTES)
+            bounds = BodyBounds(most, settings.body_seconds)
             bounds.check_stated(request.scope)
             if not anyone:
                 person = await run_in_threadpool(current_person, request)
@@ -207,23 +213,12 @@ class GuardedRoute(APIRoute):
                     require(person, Act.ANALYSE)
                 request.state.person = person
             bounded = Request(request.scope, BoundedReceive(request.receive, bounds))
-            if bounds.max_bytes <= service_of(request).settings.max_body_bytes:
+            if most <= settings.max_body_bytes:
                 return await handler(bounded)
             async with request.app.state.uploads:  # its file is in memory until it is stored
                 return await handler(bounded)
 
         return guarded
-
-
-def _is_file(request: Request) -> bool:
-    """Whether it may hold a file, and not the fields of a form alone, which are read slowly."""
-    return "urlencoded" not in request.headers.get("content-type", "").lower()
-
-
-def _bounds(request: Request, anyone: bool, takes_file: bool) -> BodyBounds:
-    settings = service_of(request).settings
-    most = settings.max_upload_bytes if takes_file else settings.max_body_bytes
-    return BodyBounds(min(most, OPEN_BODY_BYTES) if anyone else most, settings.body_seconds)
 
 
 def include(app: FastAPI, router: APIRouter) -> None:
@@ -236,6 +231,13 @@ def include(app: FastAPI, router: APIRouter) -> None:
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
+
+
+def _paging(limit: Limit = 100, offset: Offset = 0) -> dict[str, int]:
+    return {"limit": limit, "offset": offset}
+
+
+Paging = Annotated[dict[str, int], Depends(_paging)]  # of a list of rows
 
 
 DISK_FULL = (

@@ -20,8 +20,8 @@ from decoder_service.shell.app import create_app
 from decoder_service.shell.database import ServiceDatabase, check_is_there, make_engine, parse_url
 from decoder_service.shell.errors import ServiceError, SettingsError
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.worker.folders import lock_file
 from decoder_service.worker.process_limits import check_platform, die_with_parent
+from decoder_service.worker.running import lock_file
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare

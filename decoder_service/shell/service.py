@@ -15,13 +15,11 @@ from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms
 from decoder_service.jobs.claims import live_workers, take_over
 from decoder_service.jobs.rules import Jobs
-from decoder_service.lists.aggregates import Aggregates, delete_unused_aggregates
-from decoder_service.lists.rules import Lists
+from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggregates
 from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access, AuditedOperations, end_old_sessions
-from decoder_service.people.oidc import Provider, ProviderRoles
-from decoder_service.people.permissions import Role
-from decoder_service.people.quotas import Usage
+from decoder_service.people.oidc import Provider
+from decoder_service.people.permissions import Usage
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.releases.rules import Releases
 from decoder_service.releases.sources import delete_rejected
@@ -36,8 +34,6 @@ from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, lis
 from decoder_service.shell.operations import DAY_SECONDS, Clock, utc_now
 from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.uploads import Reader
-
-BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,25 +176,5 @@ def make_service(
             statuses=statuses,
         ),
         usage=Usage(**basis),
-        provider=_provider(settings),
-    )
-
-
-def _provider(settings: ServiceSettings) -> Provider | None:
-    """Where people sign in, in addition to keys."""
-    if settings.oidc_issuer is None:
-        return None
-    groups = {
-        Role.VIEWER: frozenset(settings.oidc_viewers),
-        Role.ANALYST: frozenset(settings.oidc_analysts),
-        Role.ADMIN: frozenset(settings.oidc_admins),
-    }
-    default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
-    return Provider(
-        settings.oidc_issuer,
-        settings.oidc_client_id,
-        secret_text(settings.oidc_client_secret),
-        settings.oidc_scopes,
-        (settings.public_url or "").rstrip("/") + BACK,
-        ProviderRoles(settings.oidc_role_claim, groups, default),
+        provider=Provider(settings) if settings.oidc_issuer else None,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -277,6 +277,35 @@ def parsed(model: type[Known], given: dict[str, Any]) -> Known:
     except ValidationError as error:
         name, message = first_problem(error, {})
         raise RequestError(f"{name}: {message}" if name else message) from None
+
+
+def add_form(
+    pages: APIRouter, path: str, act: Callable[..., Any], back: str, sure: str = ""
+) -> None:
+    """Let a form of a page do what a route of the API does.
+
+    Args:
+        pages: gets the route of the form.
+        path: of that route, with the parameters of the API's.
+        act: the function of the API's route; its body has texts and flags.
+        back: the page to show then.
+        sure: the box that confirms the act, and why it is there; "" for an act without one.
+    """
+
+    def post(request: Request, service: Service, person: Me, form: Form) -> Response:
+        if sure:
+            check_sure(form, sure)
+        given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
+        body = get_type_hints(act).get("body")
+        if body is not None:
+            texts = {name: form.text(name) for name in body.model_fields}
+            flags = {name: bool(text) for name, text in texts.items()
+                     if body.model_fields[name].annotation is bool}  # fmt: skip
+            given["body"] = parsed(body, texts | flags)
+        act(**given)
+        return redirect(back.format(**request.path_params))
+
+    pages.add_api_route(path, post, methods=["POST"])
 
 
 OWN_SCRIPTS = ("chart.js", "job.js")

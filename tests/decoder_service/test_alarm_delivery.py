@@ -253,7 +253,9 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
             "import asyncio, truststore; truststore.inject_into_ssl()\n"
             "from decoder_service.alarms import delivery\n"
             "from decoder_service.people.oidc import Provider\n"
-            f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
+            "from decoder_service.shell.settings import load_settings\n"
+            "given = dict(oidc_client_id='c', oidc_everyone='viewer', public_url='https://d')\n"
+            f"provider = Provider(load_settings(**given, oidc_issuer='https://{place}'))\n"
             "asyncio.run(provider.load_server_metadata())\n"
             f"delivery.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
         )
