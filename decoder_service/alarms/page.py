@@ -19,6 +19,16 @@ from decoder_service.shell.web import Posted, add_form, page_router
 
 pages = page_router()
 api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
+RULES = {
+    "new_value": "a value that no earlier window detected",
+    "change": "a share that moved by more than",
+    "fewer_reports": "fewer reports than this share of the usual",
+    "cohort": "a cohort that does not follow the model",
+    "refused": "more than this share of a day's reports refused",
+    "failed": "a window that could not be decoded",
+}
+UNITS = {"change": "points", "fewer_reports": "%", "refused": "%"}
+FLAGS = ("new_value", "cohort", "failed")
 
 
 @api.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
@@ -60,17 +70,6 @@ def shown_alarm(row: AlarmRow) -> dict[str, Any]:
     return shown(row, "id name target show_values created") | {"rules": json.loads(row.rules)}
 
 
-RULES = {
-    "new_value": "a value that no earlier window detected",
-    "change": "a share that moved by more than",
-    "fewer_reports": "fewer reports than this share of the usual",
-    "cohort": "a cohort that does not follow the model",
-    "refused": "more than this share of a day's reports refused",
-    "failed": "a window that could not be decoded",
-}
-UNITS = {"change": "points", "fewer_reports": "%", "refused": "%"}
-
-
 def rules_in_words(rules: dict[str, Any]) -> list[str]:
     """A sentence for each rule of an alarm that is on."""
     return [
@@ -80,9 +79,6 @@ def rules_in_words(rules: dict[str, Any]) -> list[str]:
         for name, value in rules.items()
         if value not in (None, False)
     ]
-
-
-FLAGS = ("new_value", "cohort", "failed")
 
 
 def alarm_of_form(form: Posted) -> NewAlarm:

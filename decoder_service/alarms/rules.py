@@ -30,6 +30,7 @@ from decoder_service.shell.errors import (
     UnavailableError,
 )
 from decoder_service.shell.models import AlarmRow, EventRow, EventState
+from decoder_service.shell.operations import shown
 
 MAX_ALARMS = 20  # of a schedule
 MAX_SECONDS = 60.0  # of one tick, after which no other message is begun
@@ -203,11 +204,5 @@ def take_event(db: Session, at: float, until: float) -> EventRow | None:
 
 def shown_event(row: EventRow) -> dict[str, Any]:
     """The properties of an event that the owner of its alarm sees."""
-    return {
-        "id": row.id,
-        "alarm": row.alarm_id,
-        "state": row.state,
-        "tries": row.tries,
-        "reason": row.reason,
-        **json.loads(row.body),
-    }
+    body: dict[str, Any] = json.loads(row.body)
+    return shown(row, "id state tries reason") | body

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from decoder.kinds.interface import KindDecoder
-from decoder_service.jobs.specs import JobSpec, foreign_members
+from decoder_service.jobs.specs import JobSpec
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted, parsed
 
@@ -60,8 +60,8 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         given["before"] = _source(form, "before_")
     if operation == "series":
         given["each"] = form.text("each", "day")
-    foreign = foreign_members(kind)
-    given |= {name: read(form) for name, read in _MEMBERS.items() if name not in foreign}
+    members = {"options", *kind.members}
+    given |= {name: read(form) for name, read in _MEMBERS.items() if name in members}
     return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
 
 

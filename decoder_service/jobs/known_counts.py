@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 
 from decoder.candidates.lists import own_names
 from decoder_service.shell.errors import RequestError
-from decoder_service.shell.models import AggregateRow
 from rappor_core.aggregate import check_apart
 from rappor_core.errors import AggregateError, RapporError
 from rappor_core.params import RapporParams
@@ -35,11 +34,6 @@ class KnownCounts(BaseModel):
     kind: str | None
     num_cohorts: int | None
     own_values: bool | None
-
-
-def counts_of_row(row: AggregateRow) -> KnownCounts:
-    """The known properties of an uploaded aggregate."""
-    return KnownCounts.model_validate(row)
 
 
 def counts_of_version(listed: Mapping[str, Any]) -> KnownCounts:

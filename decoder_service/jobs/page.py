@@ -52,6 +52,7 @@ HEADINGS = {
 _PARTS = {"method": "estimator", "split": "one map a"}
 _USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
 DIGEST = re.compile(r"[0-9a-f]{64}")
+api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 
 @pages.get("/jobs")
@@ -251,9 +252,6 @@ def _workers(visit: Visit) -> bool:
         return bool(visit.service.check_ready())
     except ServiceError:
         return False
-
-
-api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 
 class NewJob(JobSpec):

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from decoder_service.jobs.checks import Known, check_job, check_spec, counts_of_source
 from decoder_service.jobs.claims import cancel_job
-from decoder_service.jobs.known_counts import counts_of_row
-from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, ListSpec, digest
+from decoder_service.jobs.known_counts import KnownCounts
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, digest
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import (
@@ -40,6 +40,19 @@ from decoder_service.shell.models import (
     ResultRow,
 )
 from decoder_service.shell.operations import decoder_version
+
+_HOLDS = {
+    ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
+    ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
+    ListKind.FLOWS: "it holds known flows: name it under known",
+    ListKind.AREAS: "it holds named areas: name it under areas",
+}
+LISTS = {  # members of a specification that name a list, and what that holds
+    "candidates": ListKind.CANDIDATES,
+    "weights": ListKind.WEIGHTS,
+    "known": ListKind.FLOWS,
+    "areas": ListKind.AREAS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +117,11 @@ class Jobs(Resources[JobRow]):
             if source.aggregates:
                 named = AggregateRow.sha256.in_(source.aggregates)
                 known[number] = list(
-                    map(counts_of_row, db.scalars(select(AggregateRow).where(named)))
+                    map(KnownCounts.model_validate, db.scalars(select(AggregateRow).where(named)))
                 )
         check_job(spec, known)
         spec_digest = digest(resolved.spec.to_json(), *resolved.digests, decoder_version())
-        row = self._new(person, resolved.spec, spec_digest, priority=priority)
-        return self._queue(db, person, row, "submit-job")
+        return self._queue(db, person, "submit-job", resolved.spec, spec_digest, priority)
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
         """Queue a job that decodes a result again and compares the bytes of its files.
@@ -125,8 +137,7 @@ class Jobs(Resources[JobRow]):
                     "start the job again: its result supersedes this one"
                 )
             spec = JobSpec.model_validate(json.loads(found.manifest)["spec"])
-            row = self._new(person, spec, found.key, checks=result_id)
-            return self._queue(db, person, row, "check-result")
+            return self._queue(db, person, "check-result", spec, found.key, checks=result_id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
         """Ask for the end of a job: one that waits ends at once, one that is over stays as it is.
@@ -146,37 +157,44 @@ class Jobs(Resources[JobRow]):
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.
         """
+        folder = self.settings.aggregate_folder
         for source in spec.sources:
-            self._check_source(db, person, source)
-        return resolve_lists(db, person, spec)
-
-    def _check_source(self, db: Session, person: Person, source: CountSource) -> None:
-        if source.collector is not None and self.settings.collector is None:
-            raise UnavailableError("no collector is set up here; an operator sets `collector`")
-        if source.files:
-            folder = self.settings.aggregate_folder
+            if source.collector is not None and self.settings.collector is None:
+                raise UnavailableError("no collector is set up here; an operator sets `collector`")
             for name in source.files:
                 if folder is None or not (folder / name).is_file():
                     raise NotFoundError(
                         f"there is no file {name} in aggregate_folder, which an operator fills"
                     )
-        for sha in source.aggregates:
-            seen = (visible_aggregates(person), AggregateRow.sha256 == sha)
-            if not db.scalar(select(AggregateRow.sha256).where(*seen)):
-                raise NotFoundError(
-                    f"there is no aggregate {sha} that you may see; upload its file"
-                )
+            for sha in source.aggregates:
+                seen = (visible_aggregates(person), AggregateRow.sha256 == sha)
+                if not db.scalar(select(AggregateRow.sha256).where(*seen)):
+                    raise NotFoundError(
+                        f"there is no aggregate {sha} that you may see; upload its file"
+                    )
+        return resolve_lists(db, person, spec)
 
-    def _new(
+    def _queue(
         self,
+        db: Session,
         person: Person,
+        act: str,
         spec: JobSpec,
         spec_digest: str,
-        *,
         priority: int = 0,
         checks: str | None = None,
     ) -> JobRow:
-        return JobRow(
+        """Queue a job, unless an equal one is live, which is returned. checks: the result that it
+        decodes again."""
+        same = (JobRow.owner == person.id, JobRow.spec_digest == spec_digest,
+                JobRow.check_key == (checks or ""))  # fmt: skip
+        twin = db.scalar(select(JobRow).where(*same, JobRow.state.in_(LIVE)))
+        if twin is not None:
+            return twin
+        most = max_jobs(self.settings, person.role)
+        if count_live(db, person.id) >= most:
+            raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
+        row = JobRow(
             id=self.new_id(),
             operation=spec.operation,
             metric=spec.source.collector.metric if spec.source.collector else "",
@@ -190,35 +208,9 @@ class Jobs(Resources[JobRow]):
             checks=checks,
             check_key=checks or "",
         )
-
-    def _queue(self, db: Session, person: Person, row: JobRow, act: str) -> JobRow:
-        same = (JobRow.owner == row.owner, JobRow.spec_digest == row.spec_digest,
-                JobRow.check_key == row.check_key)  # fmt: skip
-        twin = db.scalar(select(JobRow).where(*same, JobRow.state.in_(LIVE)))
-        if twin is not None:
-            return twin
-        most = max_jobs(self.settings, person.role)
-        if count_live(db, person.id) >= most:
-            raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
         save(db, row)
         self.access.note(db, person, act, job=row.id, operation=row.operation)
         return self.one(db, person, row.id)
-
-
-_HOLDS = {
-    ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
-    ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
-    ListKind.FLOWS: "it holds known flows: name it under known",
-    ListKind.AREAS: "it holds named areas: name it under areas",
-}
-
-
-LISTS = {  # members of a specification that name a list, and what that holds
-    "candidates": ListKind.CANDIDATES,
-    "weights": ListKind.WEIGHTS,
-    "known": ListKind.FLOWS,
-    "areas": ListKind.AREAS,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,16 @@ from decoder_service.shell.requests import GuardedRoute, Me, Service, service_of
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 
 pages = page_router()
+api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
+Text = Annotated[str, StringConstraints(max_length=1000)]
+Number = Annotated[int, Query(ge=1, le=1_000_000)]
+Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
+_FILE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
 @pages.get("/lists")
@@ -109,18 +119,6 @@ def _values(form: Posted) -> tuple[bytes, str]:
     if not typed:
         raise RequestError("choose a file, or type the values, one a line")
     return typed.replace("\r\n", "\n").encode("utf-8", "surrogatepass"), "txt"
-
-
-api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
-Text = Annotated[str, StringConstraints(max_length=1000)]
-Number = Annotated[int, Query(ge=1, le=1_000_000)]
-Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
-_FILE: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
 
 
 class Share(StrictModel):

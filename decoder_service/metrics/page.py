@@ -47,6 +47,10 @@ from rappor_core.risk import rise_text
 from rappor_core.text import visible
 
 api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
+MOST_RESULTS = 1000
+MOST_VALUES = 12  # of a version
+pages = page_router()
+_UNREAD = "not all of what is collected can be shown: {}"
 
 
 @api.get("/metrics", operation_id="listMetrics")
@@ -54,11 +58,6 @@ def list_metrics(service: Service, person: Me) -> dict[str, Any]:
     """Every version of every metric: what the collector declares, and how many results."""
     views = service.metrics.all(person)
     return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
-
-
-MOST_RESULTS = 1000
-MOST_VALUES = 12  # of a version
-pages = page_router()
 
 
 @pages.get("/metrics")
@@ -202,9 +201,6 @@ def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> I
     ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
     for value in ranked[:MOST_VALUES]:
         yield value_panel(value, found[value])
-
-
-_UNREAD = "not all of what is collected can be shown: {}"
 
 
 @pages.get("/dictionary")

@@ -36,6 +36,7 @@ _DEFECT = "the collector could not be asked; an operator finds the reason in the
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
+_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 def _check_day(text: str) -> str:
@@ -216,9 +217,6 @@ def checked(listed: Any) -> list[dict[str, Any]]:
 def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """The rows of a metric, or of all slots and levels of a location."""
     return [row for row in listed if name in (row["name"], str(row["name"]).partition("/")[0])]
-
-
-_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
 
-from decoder_service.people.permissions import SERVICE_ID, Act, Claimed, Person, Role, require
+from decoder_service.people.permissions import (
+    SERVICE_ID,
+    Act,
+    Claimed,
+    Person,
+    Role,
+    require,
+    usage_of,
+)
 from decoder_service.shell.database import changed, save, visible_row
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
 from decoder_service.shell.models import (
@@ -265,6 +273,12 @@ class Access(Operations):
             row.revoked = self.now()
             db.execute(delete(SessionRow).where(SessionRow.key_id == key_id))
             self.note(db, person, "revoke-key", key=key_id)
+
+    def usage(self, person: Person) -> dict[str, dict[str, int]]:
+        """What a person has stored, and the limits of the role (`usage_of`). Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.reading() as db:
+            return usage_of(db, self.settings, person)
 
     def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
         """The latest acts, newest first. Raises RoleError."""

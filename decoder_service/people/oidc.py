@@ -42,6 +42,9 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
                "EdDSA", "Ed25519")  # fmt: skip  # none with a shared secret, and not "none"
 _FAILED = "the identity provider's answer cannot be taken: {}; sign in again"
+MAX_SUBJECT = 255
+_MAX_NAME = 100
+_NAMES = ("preferred_username", "email", "name")
 
 
 class _TabStates(StarletteIntegration):  # type: ignore[misc]
@@ -210,11 +213,6 @@ def _named(error: Exception) -> str:
     """An error without what a stranger wrote."""
     code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
     return ascii(str(code)[:60])
-
-
-MAX_SUBJECT = 255
-_MAX_NAME = 100
-_NAMES = ("preferred_username", "email", "name")
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ from decoder_service.shell.web import Form, Visit, add_form, page_router, redire
 api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 admin = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
 pages = page_router()
+MOST_AUDIT = 500
+Name = Annotated[str, StringConstraints(max_length=200)]
 
 
 class SignIn(StrictModel):
@@ -62,7 +64,7 @@ def get_session(person: Me) -> dict[str, Any]:
 @api.get("/v1/usage", operation_id="getUsage")
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
-    return service.usage.of(person)
+    return service.access.usage(person)
 
 
 @api.delete("/v1/session", operation_id="signOut")
@@ -176,10 +178,6 @@ def _provider(request: Request) -> Provider:
     if found is None:
         raise NotFoundError("no identity provider is set up here; sign in with a key")
     return found
-
-
-MOST_AUDIT = 500
-Name = Annotated[str, StringConstraints(max_length=200)]
 
 
 class NewKeySpec(StrictModel):

@@ -1,4 +1,4 @@
-"""All permissions in one place: roles for acts, and SQL filters for rows.
+"""All permissions in one place: roles for acts, SQL filters for rows, and the limits of roles.
 
 A row that a person may not see is answered as one that is not there.
 """
@@ -29,10 +29,10 @@ from decoder_service.shell.models import (
     aggregate_readers,
     result_readers,
 )
-from decoder_service.shell.operations import Operations
 from decoder_service.shell.settings import ServiceSettings
 
 SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
+_WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
 
 
 class Role(StrEnum):
@@ -163,9 +163,6 @@ class Claimed:
     role: Role
 
 
-_WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
-
-
 def max_result_bytes(settings: ServiceSettings, role: Role) -> int:
     """The most bytes of results that a person of a role may hold."""
     is_admin = role is Role.ADMIN
@@ -200,26 +197,6 @@ def count_live(db: Session, owner: str) -> int:
     return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage(Operations):
-    """A person's stored bytes and jobs, with their limits."""
-
-    def of(self, person: Person) -> dict[str, dict[str, int]]:
-        """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`),
-        each with its limit (`most`). Raises RoleError."""
-        require(person, Act.ANALYSE)
-        settings, role = self.settings, person.role
-        most = settings.max_stored_bytes_of_person
-        with self.database.reading() as db:
-            amounts = {
-                "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
-                "list_bytes": (list_bytes_of(db, person.id), most),
-                "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
-                "jobs": (count_live(db, person.id), max_jobs(settings, role)),
-            }
-        return {name: {"held": held, "most": most} for name, (held, most) in amounts.items()}
-
-
 def list_bytes_of(db: Session, owner: str) -> int:
     """Number of bytes of the versions of a person's lists."""
     versions = select(func.sum(ListVersionRow.size)).join(
@@ -232,3 +209,16 @@ def aggregate_bytes_of(db: Session, person: str) -> int:
     """Number of bytes of the aggregates that a person may read."""
     sizes = select(func.sum(func.length(AggregateRow.content))).join(aggregate_readers)
     return total(db, sizes.where(aggregate_readers.c.person_id == person))
+
+
+def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
+    """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`), each
+    with its limit (`most`)."""
+    role, most = person.role, settings.max_stored_bytes_of_person
+    amounts = {
+        "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
+        "list_bytes": (list_bytes_of(db, person.id), most),
+        "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
+        "jobs": (count_live(db, person.id), max_jobs(settings, role)),
+    }
+    return {name: {"held": held, "most": limit} for name, (held, limit) in amounts.items()}

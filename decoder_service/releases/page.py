@@ -13,11 +13,11 @@ from decoder.tables.paging import TableQuery, page_of, query_of
 from decoder_service.jobs.specs import NewRelease, Note, StrictModel
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
-from decoder_service.releases.sources import ACTS, sees_review
+from decoder_service.releases.sources import sees_review
 from decoder_service.results.page import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
+from decoder_service.shell.errors import FieldError, RequestError, ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -26,8 +26,8 @@ from decoder_service.shell.web import (
     PageNumber,
     Posted,
     Visit,
+    add_form,
     check_choice,
-    check_sure,
     page_router,
     parsed,
     redirect,
@@ -43,7 +43,9 @@ NUMBERS = {  # name: label, default, unit
 }
 _SHARES = {"min_low", "rounding"}  # in the file as shares
 PREFIX = "policy_"
-DECISIONS = {act: state for state, act in ACTS.items()}
+pages = page_router()
+api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
+_ONE = "/releases/{release_id}"
 
 
 def policy_of_form(form: Posted) -> str:
@@ -72,9 +74,6 @@ def _number(form: Posted, name: str) -> str:
         what = "number of per cent" if unit == "%" else f"whole number of {unit}"
         raise FieldError(f"{label}: {typed[:20]!a} is not a {what}", PREFIX + name)
     return f"{number:.12g}" if name in _SHARES else str(number)
-
-
-pages = page_router()
 
 
 @pages.get("/releases")
@@ -154,20 +153,6 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
     }
 
 
-@pages.post("/releases/{release_id}/{act}")
-def decide(service: Service, person: Me, release_id: str, act: str, form: Form) -> Response:
-    """Approve a release, once that was confirmed, or reject or withdraw it."""
-    state = DECISIONS.get(act)
-    if state is None:
-        raise NotFoundError(f"a release is not settled by {act[:20]!a}")
-    require(person, Act.ANALYSE)
-    if state is ReleaseState.APPROVED:
-        check_sure(form, "Approve: it is settled for good")
-    asked = parsed(ReleaseWithdrawal, {"reason": form.text("reason")})
-    service.releases.decide(person, release_id, state, asked.reason)
-    return redirect(f"/releases/{release_id}")
-
-
 def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Response:
     return visit.render_form(
         "release_form.html.j2",
@@ -186,9 +171,6 @@ def _strata(text: str) -> dict[str, str]:
     if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
         raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 
 
 class ReleaseDecision(StrictModel):
@@ -275,6 +257,11 @@ def withdraw(
     """Take back what you proposed, before it is settled; its files are deleted."""
     row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, body.reason)
     return shown_release(row, person)
+
+
+add_form(pages, f"{_ONE}/approve", approve, _ONE, sure="Approve: it is settled for good")
+add_form(pages, f"{_ONE}/reject", reject, _ONE)
+add_form(pages, f"{_ONE}/withdraw", withdraw, _ONE)
 
 
 def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:

@@ -211,7 +211,6 @@ class Releases(Resources[ReleaseRow]):
             results = [one.result for one in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
             self.access.note(db, person, "propose-release", **detail, digest=row.digest)
-            db.flush()
             return visible_row(db, ReleaseRow, true(), row.id)
 
     def decide(

@@ -28,6 +28,12 @@ from decoder_service.shell.models import (
 from disclosure.release.files import MANIFEST
 
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
+ACTS = {
+    ReleaseState.APPROVED: "approve",
+    ReleaseState.REJECTED: "reject",
+    ReleaseState.WITHDRAWN: "withdraw",
+}
+_IS_APPROVED = ReleaseRow.state == ReleaseState.APPROVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +140,6 @@ def is_stale(db: Session, row: ReleaseRow) -> bool:
     return row.number <= count or any(own[metric] <= now[metric] for metric in own)
 
 
-ACTS = {
-    ReleaseState.APPROVED: "approve",
-    ReleaseState.REJECTED: "reject",
-    ReleaseState.WITHDRAWN: "withdraw",
-}
-
-
 def sees_review(person: Person, row: ReleaseRow) -> bool:
     """Whether a person may see the difference, the results and the reason of a release."""
     return person.may(Act.REVIEW) or (person.may(Act.ANALYSE) and person.id == row.proposer)
@@ -203,9 +202,6 @@ def _named(manifest: bytes) -> dict[str, str]:
         return {name: str(one["sha256"]) for name, one in named.items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
-
-
-_IS_APPROVED = ReleaseRow.state == ReleaseState.APPROVED
 
 
 def decide(

@@ -26,7 +26,6 @@ from decoder_service.people.permissions import Act
 from decoder_service.results.command import command_of, counts_of
 from decoder_service.results.rules import (
     counts_name,
-    main_file,
     may_take_back,
     media_type,
     shown_manifest,
@@ -55,6 +54,7 @@ FILE_POLICY = (
     "style-src 'unsafe-inline'; img-src data:"
 )
 Format = Literal["json", "csv", "parquet", "geojson"]
+pages = page_router()
 
 
 class ResultVisibility(StrictModel):
@@ -97,7 +97,9 @@ def get_data(
     exact: bool = False,
 ) -> Response:
     """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
-    name = main_file(service.results.get(person, result_id), form)
+    row = service.results.get(person, result_id)
+    table = kind_decoder(row.kind).table_of(row.operation)
+    name = RESULTS if form == "json" else f"{table}.{form}"  # as JSON all that was found
     return get_file(service, person, result_id, name, exact)
 
 
@@ -158,9 +160,6 @@ def _download(content: bytes, name: str) -> Response:
     return Response(content, media_type=media_type(name), headers=headers)
 
 
-pages = page_router()
-
-
 @pages.get("/results")
 def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
     """Results that one may see, newest first."""
@@ -171,7 +170,7 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
         metric=metric,
         kind=kind,
         kinds=list(DECODERS),
-        usage=visit.service.usage.of(visit.person)["result_bytes"]
+        usage=visit.service.access.usage(visit.person)["result_bytes"]
         if visit.person.may(Act.ANALYSE)
         else None,
     )
@@ -191,7 +190,6 @@ def one(visit: Visit, result_id: str) -> Response:
     parts = page_parts(kind, stored, query)
     manifest = shown_manifest(row, visit.person)
     lists = {name: _list_version(visit, manifest, name) for name in LISTS}
-    weights = lists["weights"]
     return visit.render(
         "result.html.j2",
         kind=kind,
@@ -203,12 +201,9 @@ def one(visit: Visit, result_id: str) -> Response:
         later=found.later,
         own=own,
         may_take_back=may_take_back(visit.person, row),
-        has_list=lists["candidates"] is not None,
-        own_weights=weights,
-        known_flows=lists["known"],
-        areas=lists["areas"],
+        lists=lists,
         late_weights=bool(  # stored when the last day of the counts was over
-            weights and row.last_day and text_of(weights.created)[:10] > row.last_day
+            (one := lists["weights"]) and row.last_day and text_of(one.created)[:10] > row.last_day
         ),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],

@@ -24,6 +24,7 @@ from decoder_service.shell.models import (
 )
 
 _AT_ONCE = 500  # ids in one statement
+_LEVEL = 6  # of zlib; the same input gives the same bytes
 
 
 def result_of_key(db: Session, key: str) -> ResultRow | None:
@@ -86,9 +87,6 @@ def load_results(db: Session, which: ColumnElement[bool], limit: int) -> list[Re
     """Load results, newest first."""
     newest = select(ResultRow).where(which).order_by(ResultRow.created.desc(), ResultRow.id)
     return list(db.scalars(newest.limit(limit)))
-
-
-_LEVEL = 6  # of zlib; the same input gives the same bytes
 
 
 @dataclass(frozen=True, slots=True)

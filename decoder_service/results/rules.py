@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from decoder.kinds.result import RESULTS
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.lists.rules import load_aggregate_content
 from decoder_service.people.access import Resources
@@ -171,12 +170,6 @@ def is_list(name: str) -> bool:
 def counts_name(sha: str) -> str:
     """The name that the aggregate file of a digest has as a download."""
     return f"{sha[:16]}.json"
-
-
-def main_file(row: ResultRow, form: str) -> str:
-    """The file of a result's main table in a format; as JSON all that was found."""
-    name = kind_decoder(row.kind).table_of(row.operation)
-    return RESULTS if form == "json" else f"{name}.{form}"
 
 
 def media_type(name: str) -> str:

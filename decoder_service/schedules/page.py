@@ -41,6 +41,10 @@ from decoder_service.shell.requests import GuardedRoute, Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
 
 api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
+MOST_EVENTS = 50
+pages = page_router()
+_ONE = "/schedules/{schedule_id}"
+MOST_FOUND = 100  # values of a series on the page
 
 
 class Enabled(StrictModel):
@@ -128,10 +132,6 @@ def shown_window(row: WindowRow) -> dict[str, Any]:
     return shown(row, f"{counts} state tries job_id result_id")
 
 
-MOST_EVENTS = 50
-pages = page_router()
-
-
 @pages.get("/schedules")
 def index(visit: Visit) -> Response:
     """The page of one's own schedules; for an admin of all."""
@@ -207,7 +207,6 @@ def post_alarm(visit: Visit, schedule_id: str, form: Form) -> Response:
     return redirect(f"/schedules/{schedule_id}")
 
 
-_ONE = "/schedules/{schedule_id}"
 add_form(pages, f"{_ONE}/enable", enable, back=_ONE)
 add_form(
     pages,
@@ -287,9 +286,6 @@ def _form(
         families=list(Family),
         has_collector=service.settings.collector is not None,
     )
-
-
-MOST_FOUND = 100  # values of a series on the page
 
 
 def found_values(series: SeriesView) -> list[tuple[str, int, dict[str, Any]]]:

@@ -81,14 +81,22 @@ class ScheduleRunner(Operations):
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
         ticked = TickResult()
-        listed, unreached = self._listed()
+        listed: list[dict[str, Any]] = []
+        unreached: RemoteError | None = None
+        try:
+            if self.collector is None:
+                raise RemoteError(NO_COLLECTOR)
+            listed = self.collector.metrics()
+        except RemoteError as error:
+            unreached = error
         self.schedules.add_defaults(listed)
         found: list[tuple[ScheduleRow, ScheduleStatus]] = []
         for schedule in self.schedules.every_enabled():
             try:
                 if unreached is not None:
                     raise unreached
-                ticked.queued += self._queue(schedule, listed)
+                for queued in self._queue(schedule, listed):
+                    ticked.queued += queued  # also those before an error
                 found.append((schedule, self.statuses.by_list(schedule, listed)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
@@ -104,29 +112,20 @@ class ScheduleRunner(Operations):
                 ticked.problems["refusals"] = str(error)
         return ticked
 
-    def _listed(self) -> tuple[list[dict[str, Any]], RemoteError | None]:
-        """The metrics of the collector, or why there are none."""
-        if self.collector is None:
-            return [], RemoteError(NO_COLLECTOR)
-        try:
-            return self.collector.metrics(), None
-        except RemoteError as error:
-            return [], error
-
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)
         if person is None:
             raise ServiceError(NO_OWNER)
         return person
 
-    def _queue(self, schedule: ScheduleRow, listed: list[dict[str, Any]]) -> int:
-        """Queue the windows of a schedule that are sealed; return how many."""
+    def _queue(self, schedule: ScheduleRow, listed: list[dict[str, Any]]) -> Iterator[bool]:
+        """Queue the windows of a schedule that are sealed; yield of each whether it was queued."""
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
             person = self._owner(db, schedule)
             resolved = self.jobs.resolve(db, person, spec_of_schedule(schedule))
             known = load_windows(db, schedule.id)
-        spec_digest, queued, tried = spec_digest_of(resolved), 0, 0
+        spec_digest, tried = spec_digest_of(resolved), 0
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
@@ -140,17 +139,16 @@ class ScheduleRunner(Operations):
             if resolved.spec.operation == "series":
                 if row["state"] == "current":
                     days = series_days(schedule, served)
-                    queued += self._queue_series(
+                    yield self._queue_series(
                         schedule, person, resolved.spec, days, key, list(done.values())
                     )
                 continue
             for days, counts in sealed_windows(self.collector, schedule, served, params_id, done):
                 window = _window(key, days, counts.num_reports if counts else None)
-                queued += self._insert(schedule, person, window, resolved.spec, counts)
+                yield self._insert(schedule, person, window, resolved.spec, counts)
                 tried += 1
                 if tried == MOST_WINDOWS:
-                    return queued
-        return queued
+                    return
 
     def _queue_series(
         self,

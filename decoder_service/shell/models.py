@@ -135,12 +135,11 @@ class Identified(Base):
     id: Mapped[OwnId]
 
 
-class PersonRow(Base):
+class PersonRow(Identified):
     """A person, who has keys or signs in through a provider."""
 
     __tablename__ = "people"
 
-    id: Mapped[OwnId]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     created: Mapped[float]
 
@@ -467,12 +466,11 @@ class StatusRow(Base):
     checked: Mapped[float]
 
 
-class AlarmRow(Base):
+class AlarmRow(Identified):
     """An alarm of a schedule. target: a name of the setting `alarm_urls`.  rules: JSON."""
 
     __tablename__ = "alarms"
 
-    id: Mapped[OwnId]
     schedule_id: Mapped[ScheduleId] = mapped_column(index=True)
     name: Mapped[Name]
     target: Mapped[str] = mapped_column(String(1000))
@@ -481,7 +479,7 @@ class AlarmRow(Base):
     created: Mapped[float]
 
 
-class EventRow(Base):
+class EventRow(Identified):
     """The message of an alarm about one cause, inserted with the change that it comes from.
 
     body: JSON.  state: waiting, sent, failed.  due: time of the next try.  tries: number that were
@@ -494,7 +492,6 @@ class EventRow(Base):
         Index("alarm_events_due", "state", "due"),
     )
 
-    id: Mapped[OwnId]
     alarm_id: Mapped[str] = mapped_column(String(16), ForeignKey("alarms.id"))
     cause: Mapped[Name]
     body: Mapped[str]

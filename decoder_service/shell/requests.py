@@ -28,6 +28,32 @@ from rappor_server.request_bounds import BodyBounds, BoundedReceive
 
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN_BODY_BYTES = 16 << 10  # of a route that asks for no key
+_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # for the OpenAPI document
+UPLOADS = 2  # files that arrive or are read at once; others wait, with their senders
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+DISK_FULL = (
+    "the disk of the service's database is full, so that nothing can be changed, deleted, or read "
+    "with an entry in the audit log; an operator makes room there (moves backups away, or enlarges "
+    "the disk), and then what is not needed can be deleted"
+)
+_CONFLICT = "something was changed at the same time; look at it and try again"
+RULES = (
+    ProblemRule(errors.QuotaError, 429, "quota"),
+    ProblemRule(errors.RoleError, 403, "wrong-role"),
+    ProblemRule(errors.OriginError, 403, "wrong-origin"),
+    ProblemRule(errors.ConflictError, 409, "conflict", _CONFLICT),
+    ProblemRule(errors.UnavailableError, 503, "unavailable"),
+    ProblemRule(errors.DiskFullError, 503, "storage-unavailable", DISK_FULL),
+    ProblemRule(RemoteError, 503, "collector-unavailable"),
+    ProblemRule(WireFormatError, 422, "bad-aggregate"),
+    ProblemRule(AggregateError, 422, "bad-aggregate"),
+    ProblemRule(DecodeError, 422, "bad-request"),
+    *SHARED_RULES,
+)
 
 
 def service_of(request: Request) -> DecoderService:
@@ -163,14 +189,6 @@ def sign_out(request: Request, response: Response) -> None:
     set_session(request, response, "", seconds=0)
 
 
-OPEN_BODY_BYTES = 16 << 10  # of a route that asks for no key
-_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # for the OpenAPI document
-UPLOADS = 2  # files that arrive or are read at once; others wait, with their senders
-
-Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-
-
 def without_key(endpoint: Endpoint) -> Endpoint:
     """Mark the function of a route that anyone may call; it takes OPEN_BODY_BYTES."""
     cast(Any, endpoint).is_open = True
@@ -229,36 +247,11 @@ def include(app: FastAPI, router: APIRouter) -> None:
     app.include_router(router)
 
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Offset = Annotated[int, Query(ge=0, le=10**9)]
-
-
 def _paging(limit: Limit = 100, offset: Offset = 0) -> dict[str, int]:
     return {"limit": limit, "offset": offset}
 
 
 Paging = Annotated[dict[str, int], Depends(_paging)]  # of a list of rows
-
-
-DISK_FULL = (
-    "the disk of the service's database is full, so that nothing can be changed, deleted, or read "
-    "with an entry in the audit log; an operator makes room there (moves backups away, or enlarges "
-    "the disk), and then what is not needed can be deleted"
-)
-_CONFLICT = "something was changed at the same time; look at it and try again"
-RULES = (
-    ProblemRule(errors.QuotaError, 429, "quota"),
-    ProblemRule(errors.RoleError, 403, "wrong-role"),
-    ProblemRule(errors.OriginError, 403, "wrong-origin"),
-    ProblemRule(errors.ConflictError, 409, "conflict", _CONFLICT),
-    ProblemRule(errors.UnavailableError, 503, "unavailable"),
-    ProblemRule(errors.DiskFullError, 503, "storage-unavailable", DISK_FULL),
-    ProblemRule(RemoteError, 503, "collector-unavailable"),
-    ProblemRule(WireFormatError, 422, "bad-aggregate"),
-    ProblemRule(AggregateError, 422, "bad-aggregate"),
-    ProblemRule(DecodeError, 422, "bad-request"),
-    *SHARED_RULES,
-)
 
 
 def status_of(error: Exception) -> int:

@@ -64,11 +64,10 @@ def work(settings: ServiceSettings) -> None:
 
 def _run_worker(settings: ServiceSettings) -> None:
     log = make_log(settings.log_level)
-    prepare_database(settings, _OF_WORKER)
+    database = _prepared(settings, _OF_WORKER)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
-    database = _database(settings)
     try:
         _set_up_process()
         Worker(database, settings, log).run(stopping.is_set)
@@ -130,28 +129,26 @@ def _prepare_to_serve(settings: ServiceSettings) -> None:
     if settings.job_slots:
         check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
     of_worker = _OF_WORKER if settings.job_slots else 0
-    prepare_database(settings, settings.database_connections + of_worker)
+    _prepared(settings, settings.database_connections + of_worker).close()
 
 
-def prepare_database(settings: ServiceSettings, connections: int) -> None:
+def _prepared(settings: ServiceSettings, connections: int) -> ServiceDatabase:
     """Create the tables in an empty database, check any other.
 
     connections: how many of PostgreSQL are taken at once.
 
     Raises SettingsError, SchemaError, StorageError.
     """
-    database = _database(settings)
+    engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
+    database = ServiceDatabase(engine)
     try:
         who = "the service and its worker take"
         check_connections(database, connections, who, "database_connections")
         prepare(database)
-    finally:
+    except BaseException:
         database.close()
-
-
-def _database(settings: ServiceSettings) -> ServiceDatabase:
-    engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
-    return ServiceDatabase(engine)
+        raise
+    return database
 
 
 def _work_beside(settings: ServiceSettings) -> None:

@@ -19,7 +19,6 @@ from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggrega
 from decoder_service.metrics.rules import Metrics, RemoteCollector
 from decoder_service.people.access import Access, AuditedOperations, end_old_sessions
 from decoder_service.people.oidc import Provider
-from decoder_service.people.permissions import Usage
 from decoder_service.releases.publishing import ReleasePublisher
 from decoder_service.releases.rules import Releases
 from decoder_service.releases.sources import delete_rejected
@@ -50,7 +49,6 @@ class DecoderService(AuditedOperations):
     statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
-    usage: Usage
     provider: Provider | None
 
     def check_ready(self) -> list[WorkerRow]:
@@ -175,6 +173,5 @@ def make_service(
             collector=collector,
             statuses=statuses,
         ),
-        usage=Usage(**basis),
         provider=Provider(settings) if settings.oidc_issuer else None,
     )

@@ -62,6 +62,7 @@ _MENDABLE = frozenset({404, 409, 422, 429, 503})  # statuses of a form that is s
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
+OWN_SCRIPTS = ("chart.js", "job.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +292,12 @@ def add_form(
         back: the page to show then.
         sure: the box that confirms the act, and why it is there; "" for an act without one.
     """
+    body = get_type_hints(act).get("body")
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
         if sure:
             check_sure(form, sure)
         given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
-        body = get_type_hints(act).get("body")
         if body is not None:
             texts = {name: form.text(name) for name in body.model_fields}
             flags = {name: bool(text) for name, text in texts.items()
@@ -308,7 +309,6 @@ def add_form(
     pages.add_api_route(path, post, methods=["POST"])
 
 
-OWN_SCRIPTS = ("chart.js", "job.js")
 pages = page_router()
 
 

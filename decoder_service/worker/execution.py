@@ -33,6 +33,8 @@ from decoder_service.worker.process_limits import die_with_parent, end_with_pipe
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 
+_TELL_SECONDS = 0.2  # between two messages of one stage
+
 
 @dataclass(frozen=True)
 class ListFile:
@@ -130,7 +132,8 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     check_members(spec, kind, name)
     metric = first.metric.partition("/")[0] if "map" in kind.members else first.metric
     shas = _keep_aggregates(task, groups)
-    input_digest = digest(_meaning(spec, kind), shas, *_digests(task).values())
+    lists = {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
+    input_digest = digest(_meaning(spec, kind), shas, *lists.values())
     if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
     question = _question(task)
@@ -138,7 +141,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     write_result(result, kind, spec.operation, task.folder / "out", progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
-        "inputs": {"aggregates": shas, **_digests(task)},
+        "inputs": {"aggregates": shas, **lists},
         "notes": notes,
     }
     days = [(one.first_day, one.last_day) for group in groups for one in group]
@@ -165,11 +168,6 @@ def _question(task: Task) -> Question:
         spec.crowd,
         FlowOptions(spec.flows.min_km, spec.flows.top, known=files.get("known")),
     )
-
-
-def _digests(task: Task) -> dict[str, str | None]:
-    """Those of a job's lists; of the rarer lists where there are any."""
-    return {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
@@ -222,9 +220,6 @@ def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
         for sha, text in zip(shas[-1], texts, strict=True):
             (folder / sha).write_bytes(text)
     return shas
-
-
-_TELL_SECONDS = 0.2  # between two messages of one stage
 
 
 def run(task: Task, pipe: Connection, life: Connection) -> None:

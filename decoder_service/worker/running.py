@@ -29,6 +29,8 @@ _LOST = {  # by the exit code
     "shorter list, coarser cells or full_fit = false",
 }
 End = TaskFinished | Failed | None
+PREFIX = "rappor-job-"
+_LOCK = "lock"
 
 
 class ForkingError(Exception):
@@ -152,10 +154,6 @@ def why(error: Exception, log: Log) -> str:
         return f"a file could not be read or written: {error.strerror or 'unknown reason'}"
     log.crash(error)
     return f"the worker failed ({type(error).__name__}); this is a defect"
-
-
-PREFIX = "rappor-job-"
-_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
