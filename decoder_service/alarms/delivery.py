@@ -9,10 +9,7 @@ from urllib.parse import quote, unquote
 
 from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 
-from decoder_service.shell.errors import (
-    SettingsError,
-    UnavailableError,
-)
+from decoder_service.shell.errors import SettingsError, UnavailableError
 from rappor_core.text import visible
 
 _SECONDS = 60.0

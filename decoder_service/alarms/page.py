@@ -8,10 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from decoder_service.alarms.rules import NewAlarm, shown_event
-from decoder_service.jobs.form import (
-    parsed_in_labels,
-    share_of_percent,
-)
+from decoder_service.jobs.form import parsed_in_labels, share_of_percent
 from decoder_service.shell.models import AlarmRow
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Limit, Me, Service

@@ -13,12 +13,7 @@ from starlette.responses import Response
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
 from decoder.output.palette import THEMES
-from decoder.output.series_view import (
-    MOST_LINES,
-    series_chart,
-    values_by_share,
-    windows_between,
-)
+from decoder.output.series_view import MOST_LINES, series_chart, values_by_share, windows_between
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ResultRow

@@ -7,13 +7,7 @@ from typing import Any
 
 from decoder.kinds.interface import KindDecoder
 from decoder_service.jobs.checks import kind_decoder
-from decoder_service.jobs.specs import (
-    Choices,
-    CountSource,
-    FlowChoices,
-    JobSpec,
-    MapChoices,
-)
+from decoder_service.jobs.specs import Choices, CountSource, FlowChoices, JobSpec, MapChoices
 from decoder_service.lists.contents import file_name
 from decoder_service.results.rules import counts_name
 from decoder_service.shell.models import ListKind, ResultRow

@@ -17,10 +17,7 @@ from decoder.tables.table import csv_of_parquet
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.page import shown_job
 from decoder_service.jobs.rules import LISTS
-from decoder_service.jobs.specs import (
-    MetricName,
-    StrictModel,
-)
+from decoder_service.jobs.specs import MetricName, StrictModel
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
 from decoder_service.results.command import command_of, counts_of
