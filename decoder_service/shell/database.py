@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Engine,
+    Select,
     Table,
     UpdateBase,
     insert,
@@ -113,9 +114,19 @@ def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row
     return row
 
 
+def matching(model: type[Base], **wanted: str | None) -> list[ColumnElement[bool]]:
+    """The conditions that columns have these values; none for a value that is empty."""
+    return [getattr(model, name) == value for name, value in wanted.items() if value]
+
+
 def changed(db: Session, statement: UpdateBase) -> int:
     """How many rows an UPDATE or DELETE has changed: none where its guard did not hold."""
     return cast("CursorResult[Any]", db.execute(statement)).rowcount
+
+
+def total(db: Session, statement: Select[Any]) -> int:
+    """The sum or number that a statement selects; 0 of no rows."""
+    return int(db.execute(statement).scalar() or 0)
 
 
 def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any) -> None:

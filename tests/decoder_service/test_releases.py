@@ -13,11 +13,10 @@ import pytest
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.releases import rows
 from decoder_service.releases import rules as operations
 from decoder_service.releases import sources as release_sources
-from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import ConflictError
+from decoder_service.shell.models import ReleaseState
 from disclosure.release import read_release
 from tests.decoder_service.release_support import (
     POLICY,
@@ -111,8 +110,10 @@ def test_nobody_approves_their_own_by_another_key(served: Running, files: Make) 
         person = served.people[who]
         with service.database.writing() as db:  # the UPDATE itself refuses it
             for state in (ReleaseState.APPROVED, ReleaseState.REJECTED):
-                assert not rows.decide(db, release, state, person.id, "", 1.0)
-            assert not rows.decide(db, release, ReleaseState.WITHDRAWN, "0" * 16, "", 1.0)
+                assert not release_sources.decide(db, release, state, person.id, "", 1.0)
+            assert not release_sources.decide(
+                db, release, ReleaseState.WITHDRAWN, "0" * 16, "", 1.0
+            )
         assert settle(served, "rita", release, "reject").status_code == 200
 
 
@@ -148,7 +149,7 @@ def test_what_is_settled_stays(served: Running, files: Make, first: str) -> None
     with served.service.database.writing() as db:  # the UPDATE itself refuses it
         for by, state in (("rita", "approved"), ("rita", "rejected"), ("ana", "withdrawn")):
             person = served.people[by].id
-            assert not rows.decide(db, release, ReleaseState(state), person, "", 1.0)
+            assert not release_sources.decide(db, release, ReleaseState(state), person, "", 1.0)
     assert get(served, "root", f"/v1/releases/{release}").json() == before
 
 
@@ -250,7 +251,7 @@ def test_concurrent_decisions_have_one_winner(database_url: str, files: Make) ->
             shown = get(served, "root", f"/v1/releases/{release}").json()
             assert shown["state"] == states[act]
         with served.service.database.reading() as db:
-            numbers = rows.approved_numbers(db, ["both"])
+            numbers = release_sources.approved_numbers(db, ["both"])
         assert numbers == {"both": sum(act == "approve" for act, _ in won)}
 
 
@@ -318,7 +319,7 @@ def test_what_waits_is_bounded(
     assert "1,000 bytes" in answer.json()["detail"]
     monkeypatch.undo()
     with served.service.database.reading() as db:
-        assert rows.held_by(db, served.people["ben"].id) == (0, 0)
+        assert release_sources.held_by(db, served.people["ben"].id) == (0, 0)
 
 
 def test_one_release_is_built_at_a_time(served: Running, files: Make) -> None:
