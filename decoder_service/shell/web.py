@@ -21,8 +21,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
-from decoder.output.jinja import SCRIPTS, flow_stylesheet, map_stylesheet, script, stylesheet
-from decoder.output.jinja import page_environment
+from decoder.output.jinja import (
+    SCRIPTS,
+    flow_stylesheet,
+    map_stylesheet,
+    page_environment,
+    script,
+    stylesheet,
+)
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
 from decoder_service.shell.errors import (
