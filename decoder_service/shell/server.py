@@ -7,22 +7,21 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 import truststore
 import uvicorn
 from fastapi import FastAPI
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.database import ServiceDatabase, check_is_there, make_engine, parse_url
-from decoder_service.shell.errors import ServiceError, SettingsError
+from decoder_service.shell.database import SERVICE, ServiceDatabase, check_is_there, make_engine
+from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.process_limits import check_platform, die_with_parent
-from decoder_service.worker.running import lock_file
 from decoder_service.worker.worker import Worker
+from rappor_server.database import alone_on_sqlite
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
 from rappor_server.serving import Server, announce, listening, running, server_config
@@ -88,31 +87,10 @@ def drain_at_hangup() -> None:
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
-@contextmanager
-def _only_worker(settings: ServiceSettings) -> Iterator[None]:
-    """Lock an SQLite database for the worker that runs in the block. Raises SettingsError if it
-    has another, or the lock cannot be taken."""
-    url = parse_url(settings.database)
-    if url.get_backend_name() != "sqlite":
-        yield
-        return
-    path = Path(f"{url.database}.worker")
-    try:
-        lock = lock_file(path, wait=False)
-    except BlockingIOError:
-        raise SettingsError(
-            "another worker runs on this SQLite database, which takes one; move to PostgreSQL for "
-            "more, or set job_slots: more for that worker, or 0 for a web server alone"
-        ) from None
-    except OSError as error:
-        raise SettingsError(
-            f"{str(path)!r}, which the worker locks: {error.strerror}; change its permissions, or "
-            "those of its directory"
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(lock)
+def _only_worker(settings: ServiceSettings) -> AbstractContextManager[None]:
+    """One worker uses an SQLite database. Raises SettingsError."""
+    more = ", or set job_slots: more for that worker, or 0 for a web server alone"
+    return alone_on_sqlite(settings.database, SERVICE, "worker", more)
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
