@@ -270,7 +270,6 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         (proposal("x", own, policy=without), 422, "min_reports: Field required"),
         (proposal("x", own, policy="["), 422, "not TOML"),
         (proposal("x", own, policy="a = " + "[" * 50_000), 422, "nested"),
-        (proposal("x", own, policy="a = 1e999999999999999999999"), 422, "digits"),
         (proposal("x", own, policy=POLICY + "a = '\udcff'"), 422, "unicode string"),
         (proposal("x", own, policy="x" * (1 << 17)), 422, "policy"),
         (proposal("x", own) | strata, 422, "region"),
@@ -279,7 +278,8 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         (proposal("x"), 422, "sources"),
         (proposal("x", own) | {"issued": "2020-01-01"}, 422, "issued"),
     ]
-    for number in ("min_low = 1" + "0" * 400, "sealed_after_days = 9999999999"):
+    huge = ("min_low = 1e9999999", "min_low = 1" + "0" * 400, "sealed_after_days = 9999999999")
+    for number in huge:
         name = number.partition(" ")[0]
         lines = [line for line in POLICY.splitlines() if not line.startswith(name)]
         cases.append((proposal("x", own, policy="\n".join([*lines, number])), 422, name))
