@@ -228,7 +228,8 @@ class Access(Operations):
         """
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            row = db.scalar(select(IdentityRow).where(IdentityRow.person_id == person_id))
+            own = select(IdentityRow).where(IdentityRow.person_id == person_id)
+            row = db.scalar(own.with_for_update(of=IdentityRow))  # of two admins one decides
             if row is None or (row.revoked is not None) == out:
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
@@ -265,7 +266,7 @@ class Access(Operations):
         """Revoke a key for good, and end its sessions. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            row = db.get(KeyRow, key_id)
+            row = db.get(KeyRow, key_id, with_for_update={"of": KeyRow})
             if row is None or row.revoked is not None:
                 raise NotFoundError(
                     f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"

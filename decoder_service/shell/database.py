@@ -21,10 +21,11 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.exc import StaleDataError
 
 from decoder_service.shell.models import Base, Identified
 from rappor_server import database
-from rappor_server.errors import NotFoundError, SettingsError
+from rappor_server.errors import ConflictError, NotFoundError, SettingsError
 from rappor_server.program import Program
 
 Row = TypeVar("Row", bound=Identified)
@@ -79,10 +80,16 @@ class ServiceDatabase(database.Database):
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """A transaction that writes, at the latest where the block ends. Raises as `change`."""
+        """A transaction that writes, at the latest where the block ends.
+
+        Raises as `change`, and ConflictError where another one deleted a changed row meanwhile.
+        """
         with self.change() as connection, _session(connection) as db:
-            yield db
-            db.flush()
+            try:
+                yield db
+                db.flush()
+            except StaleDataError as error:
+                raise ConflictError("another process was first: a row is gone") from error
 
 
 def _session(connection: Connection) -> Session:
