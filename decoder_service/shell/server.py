@@ -131,7 +131,8 @@ def _prepared(settings: ServiceSettings, connections: int) -> ServiceDatabase:
 
 def _work_beside(settings: ServiceSettings) -> None:
     """The process of a worker that the web started; it ends with the web, which has the lock."""
-    die_with_parent()
+    web = multiprocessing.parent_process()
+    die_with_parent(web and web.pid)  # it may have died while this process started
     _run_worker(settings)
 
 

@@ -17,11 +17,14 @@ _PR_SET_PDEATHSIG = 1
 _ORPHANED = 3  # exit code
 
 
-def die_with_parent() -> None:
-    """On Linux, let the kernel kill this process when its parent dies."""
+def die_with_parent(started_by: int | None = None) -> None:
+    """On Linux, let the kernel kill this process when its parent dies.
+
+    started_by: the parent's number; one that died before this call is found out by it.
+    """
     if sys.platform != "linux":
         return
-    parent = os.getppid()
+    parent = os.getppid() if started_by is None else started_by
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before
         os._exit(_ORPHANED)

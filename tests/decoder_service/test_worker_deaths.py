@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -139,3 +141,11 @@ def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> Non
     before = time.monotonic()
     kills, done = kill_workers(database_url, tmp_path, KILLS, SECONDS)
     print(f"{kills} kills, {done} jobs done, {time.monotonic() - before:.0f} s")
+
+
+def test_a_worker_whose_web_died_while_it_started_ends() -> None:
+    """It would work on, beside the worker of the next web."""
+    code = "from decoder_service.worker.process_limits import die_with_parent as die; die({})"
+    for parent, ended in (("__import__('os').getppid()", False), (str(2**22 + 1), True)):
+        done = subprocess.run([sys.executable, "-c", code.format(parent)], check=False, timeout=60)
+        assert (done.returncode != 0) == ended
