@@ -145,9 +145,10 @@ def _content(discovery: Discovery) -> dict[str, Any]:
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
-    """The strings of some ids that fit a list: whole, and on one line. content: results.json."""
+    """The strings of some ids that fit a list: whole, and on one line; none of another kind of
+    result. content: results.json."""
     wanted = set(ids)
-    rows = [row_of(FoundString, one) for one in json.loads(content)["found"]]
+    rows = [row_of(FoundString, one) for one in json.loads(content).get("found", ())]
     return [
         row.string
         for row in rows

@@ -226,11 +226,8 @@ def post_check(service: Service, person: Me, result_id: str, form: Form) -> Resp
 @pages.post("/results/{result_id}/keep")
 def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Make a list of those strings of a discovery that a person has read and ticked."""
-    view = service.results.view(person, result_id)
-    if not view.own:
+    if not service.results.view(person, result_id).own:
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
-    if kind_decoder(view.row.kind).command != "discover":
-        raise RequestError(f"a result of kind {view.row.kind} has no strings to keep")
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))
     if not values:
