@@ -132,7 +132,7 @@ def _prepared(settings: ServiceSettings, connections: int) -> ServiceDatabase:
 def _work_beside(settings: ServiceSettings) -> None:
     """The process of a worker that the web started; it ends with the web, which has the lock."""
     web = multiprocessing.parent_process()
-    die_with_parent(web and web.pid)  # it may have died while this process started
+    die_with_parent(web.pid if web else None)  # it may have died while this process started
     _run_worker(settings)
 
 
