@@ -40,7 +40,7 @@ const widest = Math.max(...data.maps.map(map => map.share.reduce((most, _, i) =>
 // Places. Centers and curves are points of the Mercator plane, in which shapes are true.
 const { around, base } = data;
 const crs = L.CRS.EPSG3857, PLANE = 12;
-const latLngs = line => line.map(([x, y]) => [y, x]);
+const latLngs = line => line.map(([x, y]) => L.latLng(y, x));
 const onPlane = at => crs.latLngToPoint(L.latLng(at), PLANE);
 const fromPlane = point => crs.pointToLatLng(point, PLANE);
 const centerOf = ring => ring.map(onPlane).reduce((sum, corner) => sum.add(corner), L.point(0, 0)).divideBy(ring.length);
@@ -56,9 +56,9 @@ const labels = [
 ];
 function contains(ring, lat, lng) {
   let odd = false;
-  ring.forEach(([ya, xa], i) => {
-    const [yb, xb] = ring[(i || ring.length) - 1];
-    if ((ya > lat) !== (yb > lat) && lng < (xb - xa) * (lat - ya) / (yb - ya) + xa) odd = !odd;
+  ring.forEach((a, i) => {
+    const b = ring[(i || ring.length) - 1];
+    if ((a.lat > lat) !== (b.lat > lat) && lng < (b.lng - a.lng) * (lat - a.lat) / (b.lat - a.lat) + a.lng) odd = !odd;
   });
   return odd;
 }
@@ -68,7 +68,7 @@ function cellAt(at) {
 }
 // The edges that only one of some cells has.
 function outline(cells) {
-  const edges = new Map(), key = ([lat, lng]) => Math.round(lat * 1e4) + "," + Math.round(lng * 1e4);
+  const edges = new Map(), key = ({ lat, lng }) => Math.round(lat * 1e4) + "," + Math.round(lng * 1e4);
   for (const ring of cells.map(i => rings[i])) ring.forEach((a, i) => {
     const b = ring[(i + 1) % ring.length], name = [key(a), key(b)].sort().join(" ");
     if (!edges.delete(name)) edges.set(name, [a, b]);
@@ -125,8 +125,9 @@ function makePanel(slot) {
   L.control.scale({ imperial: false, maxWidth: 150 }).addTo(map);
   panel.nothing = make("p", NONE_DETECTED, "nothing");
   frame.append(panel.nothing);
-  map.on("move", () => lead(panel));
-  map.on("moveend", () => { declutter(panel); if (!leading) remember(); });
+  map.on("movestart", () => choose(panel, -1));
+  map.on("move", () => { if (map.dragging.moving()) drag(panel); });
+  map.on("moveend", () => { declutter(panel); if (!leading) lead(panel); });
   map.on("zoomend", () => touchMoves(map));
   frame.addEventListener("keydown", event => step(panel, event));
   frame.addEventListener("blur", () => choose(panel, -1));
@@ -144,8 +145,8 @@ function makePanel(slot) {
 function addLayers(panel) {
   const { map } = panel;
   ["ground", "cells", "lines", "flows"].forEach((name, i) => { map.createPane(name).style.zIndex = 400 + i; });
-  const painted = (pane, more) => L.canvas({ pane, padding: .2, ...more });
-  const drawn = Object.fromEntries(["ground", "lines"].map(pane => [pane, L.svg({ pane, padding: .5 })]));
+  const painted = (pane, more) => L.canvas({ pane, ...more });
+  const drawn = Object.fromEntries(["ground", "lines"].map(pane => [pane, L.svg({ pane, padding: .3 })]));
   const add = (layer, pane, className, more) => {
     const options = { renderer: drawn[pane], className, interactive: false, opacity: 1, fillOpacity: 1, weight: 1, ...more };
     return new layer([], options).addTo(map);
@@ -166,10 +167,8 @@ function addLayers(panel) {
     panel.flows = [];
   } else {
     panel.renderer = painted("cells");
-    panel.cells = rings.map(ring => L.polygon(ring, {
-      renderer: panel.renderer, interactive: false, noClip: true, smoothFactor: 0, weight: .6, fillOpacity: 1,
-    }).addTo(map));
-    panel.hatch = add(L.Polygon, "lines", "hatch", { fillColor: "url(#hatch)", stroke: false });
+    panel.cells = L.layerGroup().addTo(map);
+    panel.hatch = add(L.Polygon, "lines", "hatch", { fillColor: "url(#hatch)", stroke: false, smoothFactor: 0 });
     panel.detected = add(L.Polyline, "lines", "detected-cells");
   }
   panel.mark = add(L.Polygon, "lines", "pointed", { smoothFactor: 0 });
@@ -204,11 +203,17 @@ function together(action) {
   leading = false;
 }
 function lead(panel) {
-  if (leading) return;
   whole = false;
-  choose(panel, -1);
   const at = panel.map.getCenter(), zoom = panel.map.getZoom();
-  together(other => { if (other !== panel) other.map.setView(at, zoom, { animate: false }); });
+  together(({ map }) => { if (map !== panel.map) map.setView(at, zoom, { animate: false }); });
+  remember();
+}
+// While one map is dragged the others are moved and not drawn again.
+function drag(panel) {
+  for (const { map } of panels) if (map !== panel.map) {
+    const pane = map.getPane("mapPane"), there = map.latLngToContainerPoint(panel.map.getCenter());
+    L.DomUtil.setPosition(pane, L.DomUtil.getPosition(pane).add(map.getSize().divideBy(2)).subtract(there).round());
+  }
 }
 function look(at, zoom) {
   whole = false;
@@ -279,13 +284,19 @@ function captionOf(map) {
 
 // Cells
 function drawCells(panel, map) {
-  const shadeOf = map && (isRelative() ? map.relative_shade : map.shade);
-  panel.cells.forEach((cell, i) => {
-    const shade = map ? unsure.checked ? widthShade(half(map, i) / widest) : shadeOf[i] : 0;
-    const bare = !map || (!moved && !unsure.checked && shade === 0);  // of changes 0 is the most less
-    const drawn = !bare && (!sure.checked || map.detected.has(i)), color = (unsure.checked ? widths : shades)[shade];
-    cell.setStyle({ stroke: drawn, fill: drawn, color, fillColor: color });
+  const shaded = new Map();  // cells of one shade are one polygon: few to draw, whatever the number of cells
+  (map ? isRelative() ? map.relative_shade : map.shade : []).forEach((known, i) => {
+    const shade = unsure.checked ? widthShade(half(map, i) / widest) : known;
+    const bare = !moved && !unsure.checked && shade === 0;  // of changes 0 is the most less
+    if (bare || (sure.checked && !map.detected.has(i))) return;
+    if (!shaded.has(shade)) shaded.set(shade, []);
+    shaded.get(shade).push([rings[i]]);
   });
+  panel.cells.clearLayers();
+  for (const [shade, cells] of shaded) L.polygon(cells, {
+    renderer: panel.renderer, interactive: false, noClip: true, smoothFactor: 0,
+    color: (unsure.checked ? widths : shades)[shade], weight: .6, fillOpacity: 1,
+  }).addTo(panel.cells);
   panel.detected.setLatLngs(map ? map.outline ??= outline([...map.detected]) : []);
   panel.hatch.setLatLngs(map && unsure.checked && !sure.checked ? rings.filter((_, i) => !map.detected.has(i)).map(ring => [ring]) : []);
   panel.mark.setLatLngs([]);
@@ -400,7 +411,7 @@ function widthScale() {
   const unit = moved ? "points" : flows ? "of people" : "of all answers";
   showScale(`Half the width of a ${flows ? "flow" : "cell"}'s interval, ${unit}`,
     Array.from({ length: 17 }, (_, i) => widths[widthShade((i / 16) ** 2)]),
-    [0, .25, .5, 1].map(part => [part, "± " + brief(part * part * widest)]), [], (flows ? "dashed" : "hatched") + ": not detected");
+    [0, .5, 1].map(part => [part, "± " + brief(part * part * widest)]), [], (flows ? "dashed" : "hatched") + ": not detected");
 }
 function flowScale() {
   const map = focused.shown || data.maps[0];
