@@ -162,6 +162,24 @@ def test_maps_of_slots_move_together(tmp_path: Path, browser: Any) -> None:
     page.close()
 
 
+def test_windows_of_a_slot_are_side_by_side(tmp_path: Path, browser: Any) -> None:
+    page = show(browser, tmp_path, map_data(maps(3)))
+    slots = page.locator("#maps figcaption b").all_inner_texts()
+    page.select_option("#side", slots[1])
+    settled(page)
+    captions = page.locator("#maps figcaption").all_inner_texts()
+    assert all(caption.startswith(slots[1]) for caption in captions)
+    weeks = [day for caption in captions for day in ("13", "20", "27") if f"09-{day}:" in caption]
+    assert weeks == ["13", "20", "27"]
+    again = page.url
+    page.goto("about:blank")
+    page.goto(again)
+    assert page.locator("#maps figcaption").all_inner_texts() == captions
+    page.select_option("#side", "")
+    assert page.locator("#maps figcaption b").all_inner_texts() == slots
+    page.close()
+
+
 def test_a_place_that_is_found_selects_its_cell(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
@@ -286,6 +304,9 @@ def test_the_strongest_decrease_has_the_first_colour(
     assert set(data["maps"][0]["shade"]) == {0}
     page = show(browser, tmp_path, data | {"difference": True}, theme)
     page.wait_for_selector("#maps .leaflet-cells-pane canvas")
+    assert page.evaluate(PIXEL, [0.45, 0.42]) == "#000000"  # not among those that changed
+    page.uncheck("#sure")
+    settled(page)
     assert page.evaluate(PIXEL, [0.45, 0.42]) == THEMES[theme]["turn"][0]
     page.close()
 

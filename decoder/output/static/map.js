@@ -81,17 +81,24 @@ const baseBox = data.bases ? $("base") : null, slots = [...new Set(data.maps.map
 const baseOf = map => baseBox === null || map.base === baseBox.value;
 const asked = new URLSearchParams(location.hash.slice(1));
 let windows = [];
-const mapOf = slot => data.maps.find(map => map.slot === slot && map.window === windows[slider.value] && baseOf(map));
+// Side by side are slots, or windows of one slot: those up to the slider's.
+const side = $("side"), MANY = 12;
+const firstOf = () => Math.max(0, Math.min(windows.length, Math.max(Number(slider.value) + 1, MANY)) - MANY);
+const windowOf = panel => windows[side.value ? firstOf() + panel.number : slider.value];
+const mapOf = panel => data.maps.find(map => map.slot === panel.slot && map.window === windowOf(panel) && baseOf(map));
 function chooseBase(window) {  // the windows that are compared with it
   windows = [...new Set(data.maps.filter(baseOf).map(map => map.window))];
   slider.max = windows.length - 1;
   slider.value = windows.includes(window) ? windows.indexOf(window) : windows.length - 1;
-  $("play").hidden = slider.hidden = windows.length < 2;
+  $("play").hidden = slider.hidden = $("sides").hidden = windows.length < 2;
 }
 if (baseBox && data.bases.includes(asked.get("base"))) baseBox.value = asked.get("base");
 chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window")) ? asked.get("window") : data.first);
 if (of && asked.get("of") === (moved ? "percent" : "box")) of.value = asked.get("of");
-sure.checked = asked.has("detected");
+side.append(...slots.map(value => Object.assign(make("option", "windows of " + value), { value })));
+if (slots.includes(asked.get("side"))) side.value = asked.get("side");
+const first = moved && data.maps.some(map => map.detected.size);  // of changes those detected are shown first
+sure.checked = asked.has("detected") ? asked.get("detected") === "1" : first;
 unsure.checked = asked.has("width");
 let picked = flows ? data.names.indexOf(asked.get("cell")) : -1;  // the cell whose flows stand out
 let whole = true;  // the maps show the whole box, whatever the size of the window
@@ -100,27 +107,28 @@ function remember() {
   if (windows.length > 1) shown.set("window", windows[slider.value]);
   if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
   if (isOfBox() || isRelative()) shown.set("of", of.value);
-  if (sure.checked) shown.set("detected", "1");
+  if (side.value) shown.set("side", side.value);
+  if (sure.checked !== first) shown.set("detected", sure.checked ? "1" : "0");
   if (unsure.checked) shown.set("width", "1");
   if (picked >= 0) shown.set("cell", data.names[picked]);
   if (!whole) shown.set("at", [lng.toFixed(4), lat.toFixed(4), panels[0].map.getZoom().toFixed(2)].join(","));
   history.replaceState(null, "", "#" + shown);
 }
 
-function makePanel(slot) {
+function makePanel(slot, number) {
   const figure = make("figure"), caption = make("figcaption"), frame = make("div", "", "view");
   figure.append(caption, frame);
   $("maps").append(figure);
   const [west, east] = [onPlane(box.getNorthWest()), onPlane(box.getSouthEast())];
-  const shape = (east.y - west.y) / (east.x - west.x || 1);
-  frame.style.aspectRatio = 1 / Math.max(1.06 * shape, slots.length > 1 ? 1.3 : 1);
+  const shape = 1.06 * (east.y - west.y) / (east.x - west.x || 1);
+  frame.style.aspectRatio = 1 / (side.value ? shape : Math.max(shape, slots.length > 1 ? 1.3 : 1));
   frame.tabIndex = 0;
   frame.setAttribute("role", "img");
   const map = L.map(frame, {
     zoomControl: false, attributionControl: false, keyboard: false, scrollWheelZoom: false, trackResize: false,
     zoomSnap: 0, zoomDelta: .5, zoomAnimation: false, fadeAnimation: false, inertia: false, maxBounds: box.pad(1),
   }).fitBounds(box);
-  const panel = { slot, caption, frame, map, at: -1, shown: undefined };
+  const panel = { slot, number, caption, frame, map, at: -1, shown: undefined };
   addLayers(panel);
   L.control.scale({ imperial: false, maxWidth: 150 }).addTo(map);
   panel.nothing = make("p", NONE_DETECTED, "nothing");
@@ -128,7 +136,8 @@ function makePanel(slot) {
   map.on("movestart", () => choose(panel, -1));
   map.on("move", () => { if (map.dragging.moving()) drag(panel); });
   map.on("moveend", () => { declutter(panel); if (!leading) lead(panel); });
-  map.on("zoomend", () => touchMoves(map));
+  // A finger scrolls the page until the map is enlarged; two fingers zoom.
+  if (isTouch) map.on("zoomend", () => map.dragging[map.getZoom() > wholeZoom + .01 ? "enable" : "disable"]());
   frame.addEventListener("keydown", event => step(panel, event));
   frame.addEventListener("blur", () => choose(panel, -1));
   for (const name of ["pointerdown", "pointermove"]) frame.addEventListener(name, event => hover(panel, event));
@@ -154,10 +163,8 @@ function addLayers(panel) {
   const known = (layer, pane, className, lines) => add(layer, pane, className).setLatLngs(lines);
   known(L.Polygon, "ground", "land", around.land.map(latLngs));
   known(L.Polygon, "ground", "water", around.lakes.map(latLngs));
-  known(L.Polyline, "lines", "river", around.rivers.map(latLngs));
-  known(L.Polyline, "lines", "coast", around.coast.map(latLngs));
-  known(L.Polyline, "lines", "border", around.borders.map(latLngs));
-  known(L.Polyline, "lines", "street", base.lines.map(latLngs));
+  const lines = { river: around.rivers, coast: around.coast, border: around.borders, street: base.lines };
+  for (const [name, parts] of Object.entries(lines)) known(L.Polyline, "lines", name, parts.map(latLngs));
   known(L.Polygon, "lines", "area", userAreas.flatMap(([, parts]) => parts.map(part => [part])));
   known(L.Polygon, "lines", "district", districts.flat().map(part => [part]));
   known(L.Polygon, "lines", "box", [box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
@@ -197,6 +204,7 @@ function declutter(panel) {
 
 // One view for all slots: the map that is moved leads the others.
 let leading = false, wholeZoom = 0;
+const isTouch = matchMedia("(pointer: coarse)").matches;
 function together(action) {
   leading = true;
   panels.forEach(action);
@@ -232,12 +240,6 @@ function resize() {
   });
   if (whole) fit();
 }
-// A finger scrolls the page until the map is enlarged; two fingers zoom.
-const isTouch = matchMedia("(pointer: coarse)").matches;
-function touchMoves(map) {
-  if (isTouch) map.dragging[map.getZoom() > wholeZoom + .01 ? "enable" : "disable"]();
-}
-
 let colors, shades, widths;
 function readColors() {
   const style = getComputedStyle(document.documentElement), value = name => style.getPropertyValue("--" + name).trim();
@@ -255,18 +257,15 @@ function readColors() {
 const widthShade = part => Math.round(255 * (flows ? .35 + .65 * Math.sqrt(part) : Math.sqrt(part)));  // a line has to be seen
 
 function drawPanel(panel) {
-  const map = panel.shown = mapOf(panel.slot);
+  const map = panel.shown = mapOf(panel);
   panel.at = -1;
-  caption(panel, map);
+  const text = windowOf(panel) + (map ? captionOf(map) : ": no reports in this window");
+  panel.caption.replaceChildren(make("b", panel.slot), text);
+  panel.frame.setAttribute("aria-label", panel.slot + ", " + text);
   panel.nothing.hidden = !map || moved || map.detected.size > 0;
   panel.changes.clearLayers();
   if (flows) drawFlows(panel, map);
   else drawCells(panel, map);
-}
-function caption(panel, map) {
-  const title = make("b", panel.slot), text = windows[slider.value] + (map ? captionOf(map) : ": no reports in this window");
-  panel.caption.replaceChildren(title, text);
-  panel.frame.setAttribute("aria-label", panel.slot + ", " + text);
 }
 function captionOf(map) {
   const reports = count(map.reports), detected = map.detected.size, cells = count(data.cells.length);
@@ -335,27 +334,23 @@ const Curve = L.Polyline.extend({  // with a head where the flow is detected
   },
 });
 function drawFlows(panel, map) {
-  const made = i => stays(map, i)
-    ? L.circleMarker(fromPlane(centers[map.ends[i][0]]), { renderer: panel.renderer, interactive: false, radius: map.size[i] })
-    : new Curve(Array.from({ length: STEPS + 1 }, (_, k) => along(map, i, k / STEPS)), {
-      renderer: panel.renderer, interactive: false, noClip: true, smoothFactor: 0, lineCap: "butt", head: map.detected.has(i), weight: map.size[i],
-    });
-  if (panel.of !== map) {
-    panel.of = map;
-    panel.flows.forEach(flow => flow.remove());
-    panel.flows = map ? map.ends.map((_, i) => made(i)) : [];
-    const order = [...panel.flows.keys()].sort((a, b) => map.detected.has(a) - map.detected.has(b));
-    for (const i of order) panel.flows[i].addTo(panel.map);
-  }
-  panel.flows.forEach((flow, i) => flow.setStyle(flowStyle(map, i)));
+  panel.flows.forEach(flow => flow.remove());
+  panel.flows = map ? map.ends.map(([from], i) => {
+    const shared = { renderer: panel.renderer, interactive: false, ...flowStyle(map, i) };
+    if (stays(map, i)) return L.circleMarker(fromPlane(centers[from]), { ...shared, radius: map.size[i] });
+    const line = Array.from({ length: STEPS + 1 }, (_, step) => along(map, i, step / STEPS));
+    return new Curve(line, { ...shared, noClip: true, smoothFactor: 0, lineCap: "butt", head: map.detected.has(i) });
+  }) : [];
+  const order = [...panel.flows.keys()].sort((a, b) => map.detected.has(a) - map.detected.has(b));
+  for (const i of order) panel.flows[i].addTo(panel.map);
   panel.mark.setLatLngs(picked < 0 ? [] : rings[picked]);
 }
 function flowStyle(map, i, pointed = false) {
   const detected = map.detected.has(i), drawn = isDrawn(map, i), ring = stays(map, i);
   const opacity = pointed ? 1 : isAside(map, i) ? .1 : detected ? .85 : .35;
   const color = pointed ? colors.mark : unsure.checked ? widths[widthShade(half(map, i) / widest)] : detected ? colors.brand : colors.faint;
-  const style = { stroke: drawn, fill: ring && drawn && detected, color, opacity, fillOpacity: .15 * opacity, dashArray: detected ? null : "3 4" };
-  return ring ? { ...style, weight: detected ? 2 : 1 } : style;
+  const weight = !ring ? map.size[i] : detected ? 2 : 1, dashArray = detected ? null : "3 4";
+  return { stroke: drawn, fill: ring && drawn && detected, color, opacity, fillOpacity: .15 * opacity, dashArray, weight };
 }
 function flowAt(panel, point) {
   let best = -1, least = NEAR;
@@ -371,10 +366,7 @@ function flowAt(panel, point) {
 
 // What the colors mean.
 function scale() {
-  if (unsure.checked) widthScale();
-  else if (flows) flowScale();
-  else if (moved) changeScale();
-  else shareScale();
+  (unsure.checked ? widthScale : flows ? flowScale : moved ? changeScale : shareScale)();
 }
 function showScale(title, strip, ticks, pale, note) {
   const bar = make("div", "", "strip"), under = make("div", "", "ticks"), last = make("div");
@@ -424,31 +416,29 @@ const sizeOf = (map, i) => Math.abs((flows && map.detected.has(i) ? map.estimate
 const inOrder = map => map.order ??= map.share.map((_, i) => i).sort((a, b) => map.detected.has(b) - map.detected.has(a) ||
   (flows && stays(map, a) - stays(map, b)) || sizeOf(map, b) - sizeOf(map, a));
 function table() {
-  const map = focused.shown;
-  $("which").textContent = (flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
-  $("detectable").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.detectable_share) + " is detected 8 times in 10, a smaller one less often." : "";
+  const map = focused.shown, slot = slots.length > 1 ? focused.slot + ": " : "", what = flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells";
+  $("which").textContent = [what, ...(slot ? [focused.slot] : []), ...(side.value ? [windowOf(focused)] : [])].join(": ");
+  $("detectable").textContent = map && !moved ? `${slot}${slot ? "a" : "A"} share of ${percent(map.detectable_share)} is detected 8 times in 10, a smaller one less often.` : "";
   $("busiest").replaceChildren(...(map ? inOrder(map) : []).slice(0, 10).map(i => tableRow(map, i)));
-  if ($("areas") && map && map.areas) areaTable(map.areas);
-}
-function areaTable(rows) {
+  if (!$("areas") || !map || !map.areas) return;
   $("areas-of").textContent = "Areas: " + focused.slot;
-  $("areas").replaceChildren(...rows.map(row => {
-    const line = make("tr", "", row.detected ? "" : "unsure"), head = make("th", row.name);
-    head.scope = "row";
-    line.append(head, make("td", percent(row.estimate)), make("td", span(row.low, row.high)));
-    return line;
-  }));
+  $("areas").replaceChildren(...map.areas.map(row =>
+    rowOf([row.name], row.detected, [make("td", percent(row.estimate)), make("td", span(row.low, row.high))])));
 }
+const rowOf = (named, detected, cells) => {
+  const row = make("tr", "", detected ? "" : "unsure"), head = make("th");
+  head.scope = "row";
+  head.append(...named);
+  row.append(head, ...cells);
+  return row;
+};
 function tableRow(map, i) {
-  const row = make("tr", "", map.detected.has(i) ? "" : "unsure"), head = make("th");
   const button = make("button", flows ? map.ways[i] : data.called[i] || data.names[i], "plain");
-  head.scope = "row"; button.type = "button";
-  head.append(button);
-  if (!flows && data.called[i]) head.append(make("small", data.names[i]));
-  row.append(head, ...(moved ? changeCells(map, i) : shareCells(map, i)));
+  button.type = "button";
   button.addEventListener("click", () => { focused.frame.scrollIntoView({ block: "nearest" }); show(focused, i); });
   button.addEventListener("blur", () => choose(focused, -1));
-  return row;
+  const named = !flows && data.called[i] ? [button, make("small", data.names[i])] : [button];
+  return rowOf(named, map.detected.has(i), moved ? changeCells(map, i) : shareCells(map, i));
 }
 function shareCells(map, i) {
   const interval = make("td", span(map.low[i], map.high[i]));
@@ -539,13 +529,14 @@ function described(map, i) {
 
 let playing = 0;
 function play() {
-  clearInterval(playing);
   const starts = !playing;
-  playing = 0;
-  if (starts) {
-    if (slider.value === slider.max) slider.value = -1;
-    playing = setInterval(() => { slider.value = Number(slider.value) + 1; draw(); if (slider.value === slider.max) { play(); remember(); } }, 500);
-  }
+  clearInterval(playing);
+  if (starts && slider.value === slider.max) slider.value = -1;
+  playing = starts && setInterval(() => {
+    slider.value = Number(slider.value) + 1;
+    draw();
+    if (slider.value === slider.max) { play(); remember(); }
+  }, 500);
   $("play").textContent = starts ? "❚❚" : "▶";
   $("play").setAttribute("aria-label", starts ? "Pause" : "Play");
 }
@@ -555,28 +546,24 @@ const places = new Map(labels.filter(([name]) => name).map(([name, at]) => [name
 for (const [name, parts] of userAreas) if (name && parts[0].length) places.set(name, fromPlane(centerOf(parts[0])));
 for (const [i, name] of Object.entries(data.called)) places.set(name, fromPlane(centers[i]));
 $("places").append(...[...places.keys()].sort().slice(0, 500).map(value => Object.assign(make("option"), { value })));
+data.names.forEach((name, i) => { if (!places.has(name)) places.set(name, fromPlane(centers[i])); });
 function placeOf(text) {
-  const names = [...places.keys()], asked = name => name.toLowerCase();
-  const cell = data.names.findIndex(name => asked(name) === text);
-  const name = names.find(name => asked(name) === text) ?? (cell < 0 ? names.find(name => asked(name).startsWith(text)) ?? names.find(name => asked(name).includes(text)) : undefined);
-  return name === undefined ? cell < 0 ? null : [data.names[cell], fromPlane(centers[cell])] : [name, places.get(name)];
+  const find = test => [...places.keys()].find(name => test(name.toLowerCase()));
+  return find(name => name === text) ?? find(name => name.startsWith(text)) ?? find(name => name.includes(text));
 }
 function search() {
-  const text = $("find").value.trim().toLowerCase(), place = text && placeOf(text);
-  $("found").textContent = place === null ? "no such place on this map" : "";
+  const text = $("find").value.trim().toLowerCase(), name = text ? placeOf(text) : "";
+  $("found").textContent = name ?? "no such place on this map";
   if (!text) pick(-1);
-  if (!place) return;
-  const [name, at] = place, cell = cellAt(at);
-  $("found").textContent = name + (cell >= 0 ? "" : box.contains(at) ? " is in none of the cells" : " is outside the box");
+  if (!name) return;
+  const at = places.get(name), cell = cellAt(at);
+  if (cell < 0) $("found").textContent += box.contains(at) ? " is in none of the cells" : " is outside the box";
   look(at, Math.max(panels[0].map.getZoom(), wholeZoom + 2));
   if (flows) pick(cell);
   else if (cell >= 0 && focused.shown) show(focused, cell);
   remember();
 }
-function pick(cell) {
-  picked = cell;
-  draw(); remember();
-}
+function pick(cell) { picked = cell; draw(); remember(); }
 function showWhole() { fit(); remember(); }
 $("find").addEventListener("change", search);
 $("find").addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); search(); } });
@@ -584,15 +571,25 @@ for (const [name, zoom] of [["nearer", .5], ["further", -.5]])
   $(name).addEventListener("click", () => panels[0].map.setZoom(panels[0].map.getZoom() + zoom));
 $("whole").addEventListener("click", showWhole);
 $("play").addEventListener("click", play);
-if (baseBox) baseBox.addEventListener("change", () => { chooseBase(windows[slider.value]); drawSoon(); remember(); });
+side.addEventListener("change", () => { arrange(); remember(); });
+if (baseBox) baseBox.addEventListener("change", () => { chooseBase(windows[slider.value]); arrange(); remember(); });
 for (const one of [slider, sure, unsure, of].filter(Boolean)) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
 
 // In place of the picture that the page holds for readers without a script.
 const flowLegend = document.querySelector(".picture .legend");
-$("maps").replaceChildren();
 $("controls").hidden = $("scale").hidden = false;
-const panels = slots.map(makePanel);
-let focused = panels[0];
+let panels = [], focused;
+function arrange() {
+  const at = whole ? null : panels[0].map.getCenter(), zoom = at && panels[0].map.getZoom();
+  for (const { map } of panels) map.remove();
+  $("maps").replaceChildren();
+  $("maps").classList.toggle("small", side.value !== "");
+  panels = (side.value ? windows.slice(-MANY).map(() => side.value) : slots).map(makePanel);
+  focused = panels.at(side.value ? -1 : 0);
+  resize();
+  if (at) look(at, zoom);
+  draw();
+}
 function recolor() { readColors(); draw(); }
 // Printed as it is seen, but light, and no wider than the paper.
 function print(theme) {
@@ -609,10 +606,8 @@ addEventListener("beforeprint", () => print("light"));
 addEventListener("afterprint", () => print(""));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolor);
 readColors();
-fit();
-resize();
+arrange();
 const [lng, lat, zoom] = (asked.get("at") || "").split(",").map(Number);
 if (Number.isFinite(lng) && Number.isFinite(lat) && zoom > 0) look([lat, lng], zoom);
-draw();
 new ResizeObserver(resize).observe($("maps"));
 })();
