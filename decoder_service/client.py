@@ -107,7 +107,7 @@ class Service:
 
     def lists(self) -> list[CandidateList]:
         """Return your own lists and those shared with you."""
-        return [_list_of(row) for row in self._ask_rows("/v1/lists", "lists")]
+        return [_list_of(row) for row in self._rows("lists")]
 
     def decode(
         self,
@@ -129,16 +129,17 @@ class Service:
             weights: of `upload_weights`.
             **options: of the job, such as alpha=0.01.
         """
-        window = {"metric": metric}
-        window |= {"first": first.isoformat()} if first else {}
-        window |= {"last": last.isoformat()} if last else {}
-        spec: dict[str, Any] = {"operation": "decode", "source": {"collector": window}}
-        spec["options"] = options
-        if candidates is not None:
-            spec["candidates"] = candidates.spec
-        if weights is not None:
-            spec["weights"] = weights.spec
-        return self.submit(spec)
+        days = {"first": first, "last": last}
+        window = {name: day.isoformat() for name, day in days.items() if day}
+        lists = {"candidates": candidates, "weights": weights}
+        return self.submit(
+            {
+                "operation": "decode",
+                "source": {"collector": {"metric": metric, **window}},
+                "options": options,
+                **{name: one.spec for name, one in lists.items() if one is not None},
+            }
+        )
 
     def submit(self, spec: Mapping[str, Any]) -> Job:
         """Queue a job of any kind, given its specification (docs/service.md)."""
@@ -146,8 +147,7 @@ class Service:
 
     def jobs(self, limit: int = 100) -> list[Job]:
         """Return your jobs, newest first."""
-        query = {"limit": str(limit)}
-        return [Job(self, row) for row in self._ask_rows("/v1/jobs", "jobs", query)]
+        return [Job(self, row) for row in self._rows("jobs", limit=str(limit))]
 
     def job(self, job_id: str) -> Job:
         """Return a job by its id."""
@@ -155,8 +155,8 @@ class Service:
 
     def results(self, metric: str | None = None, limit: int = 100) -> list[Result]:
         """Return results that you may see, newest first."""
-        query = {"limit": str(limit)} | ({} if metric is None else {"metric": metric})
-        return [Result(self, row) for row in self._ask_rows("/v1/results", "results", query)]
+        rows = self._rows("results", limit=str(limit), metric=metric)
+        return [Result(self, row) for row in rows]
 
     def result(self, result_id: str) -> Result:
         """Return a result by its id."""
@@ -169,8 +169,7 @@ class Service:
             state: proposed, approved, rejected or withdrawn; None for all of them.
             limit: maximum number of releases.
         """
-        query = {"limit": str(limit)} | ({} if state is None else {"state": state})
-        rows = self._ask_rows("/v1/releases", "releases", query)
+        rows = self._rows("releases", limit=str(limit), state=state)
         return [ServiceRelease(self, row) for row in rows]
 
     def release(self, release_id: str) -> ServiceRelease:
@@ -218,42 +217,30 @@ class Service:
         """Send a request to any route and return the bytes of its answer, at most 1 GiB."""
         key = self.key or os.environ.get(KEY_VARIABLE, "")
         content: dict[str, Any] = {"json": body} if isinstance(body, dict) else {"content": body}
+        content |= {"params": query, "headers": {"Authorization": f"Bearer {key}"}}
+        url, read = self.url.rstrip("/") + quote(path), bytearray()
         # httpx alone trusts its own list of authorities; this context trusts the system's.
         client = httpx.Client(verify=ssl.create_default_context(), timeout=TIMEOUT_SECONDS)
         try:
-            with (
-                client,
-                client.stream(
-                    method,
-                    self.url.rstrip("/") + quote(path),
-                    params=query,
-                    headers={"Authorization": f"Bearer {key}"},
-                    **content,
-                ) as answer,
-            ):
-                read = self._read_limited(answer)
+            with client, client.stream(method, url, **content) as answer:
+                for piece in answer.iter_bytes():
+                    read += piece
+                    if len(read) > MAX_ANSWER_BYTES:
+                        raise RemoteError(f"{self.url} sends more than {MAX_ANSWER_BYTES:,} bytes")
         except (httpx.HTTPError, ValueError, OSError) as error:
             reason = visible(str(error)) or type(error).__name__
             raise RemoteError(f"no decoder service answers at {self.url}: {reason}") from None
         if not answer.is_success:
             raise _refusal(answer, read)
-        return read
+        return bytes(read)
 
-    def _ask_rows(
-        self, path: str, member: str, query: Mapping[str, str] | None = None
-    ) -> list[dict[str, Any]]:
-        rows = self.ask("GET", path, query)[member]
+    def _rows(self, name: str, **query: str | None) -> list[dict[str, Any]]:
+        """Ask for a list of objects, by the name of their route."""
+        given = {key: value for key, value in query.items() if value is not None}
+        rows = self.ask("GET", f"/v1/{name}", given)[name]
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise self._not_a_service()
         return rows
-
-    def _read_limited(self, answer: httpx.Response) -> bytes:
-        content = bytearray()
-        for piece in answer.iter_bytes():
-            content += piece
-            if len(content) > MAX_ANSWER_BYTES:
-                raise RemoteError(f"{self.url} sends more than {MAX_ANSWER_BYTES:,} bytes")
-        return bytes(content)
 
     def _not_a_service(self) -> RemoteError:
         return RemoteError(
@@ -261,7 +248,7 @@ class Service:
         )
 
 
-def _refusal(answer: httpx.Response, content: bytes) -> RemoteError:
+def _refusal(answer: httpx.Response, content: bytearray) -> RemoteError:
     """Make an error of the detail of a problem document."""
     if answer.is_redirect:
         detail = "it redirects to another address, which is not followed; use that one"

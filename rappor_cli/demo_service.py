@@ -21,9 +21,7 @@ from collector.settings import Settings
 from collector.settings import load_settings as collector_settings_of
 from decoder.sources.collector_client import ask
 from decoder.sources.density_windows import SplitName
-from decoder_service.alarms.events import NewAlarm, Rules
-from decoder_service.alarms.rows import EventState
-from decoder_service.jobs.rows import LIVE, JobState
+from decoder_service.alarms.rules import NewAlarm, Rules
 from decoder_service.jobs.specs import (
     CandidateSpec,
     Choices,
@@ -35,9 +33,15 @@ from decoder_service.jobs.specs import (
 from decoder_service.lists.rules import NewList
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.schedules.choices import Every, NewSchedule
-from decoder_service.schedules.rows import WindowState
-from decoder_service.shell.models import ScheduleRow
+from decoder_service.schedules.rules import Every, NewSchedule
+from decoder_service.shell.models import (
+    LIVE,
+    EventState,
+    JobState,
+    ResultRow,
+    ScheduleRow,
+    WindowState,
+)
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import load_settings
@@ -327,7 +331,7 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
     """Whether the schedule has decoded each closed day and its alarm has told all of it, and
     the series by day of two metrics are there."""
-    series = service.results.all(person, operation="series")
+    series = service.results.all(person, ResultRow.operation == "series")
     windows = service.schedules.windows(person, schedule.id)
     events = service.alarms.events(person, schedule.id)
     return (

@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,6 +22,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
 from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _WAYS_OUT = {  # by SQLite's error code
@@ -67,6 +72,45 @@ def parse_url(database: str, program: Program) -> URL:
             f"{_POOLER}=transaction, and SQLite has none"
         )
     return url
+
+
+@contextmanager
+def alone_on_sqlite(
+    database: str, program: Program, process: str, more: str = ""
+) -> Iterator[None]:
+    """Lock an SQLite database for the block: one process of a kind uses it. PostgreSQL takes
+    several.
+
+    Args:
+        database: Its URL.
+        program: Whose database it is.
+        process: The kind, as in "another collector".
+        more: A further way out, for the message.
+
+    Raises:
+        SettingsError: Another process has it, or it cannot be locked.
+    """
+    url = parse_url(database, program)
+    if url.get_backend_name() != "sqlite" or fcntl is None:
+        yield
+        return
+    # Another file than the database: closing that would let SQLite's own locks go.
+    path = Path(f"{Path(str(url.database)).resolve()}.{process}.lock")
+    with ExitStack() as files:
+        try:
+            lock = files.enter_context(path.open("ab"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SettingsError(
+                f"another {process} runs on {url.database!r}: SQLite takes one; move to PostgreSQL "
+                f"for more{more}"
+            ) from None
+        except OSError as error:
+            raise SettingsError(
+                f"cannot lock {str(path)!r}: {error.strerror}; the {process} must be able to write "
+                "this file, on a disk of this machine"
+            ) from error
+        yield
 
 
 def is_pooled(url: URL) -> bool:

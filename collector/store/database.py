@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from collector.errors import SettingsError, StorageError
+from collector.errors import StorageError
 from collector.store.models import batches, metadata
 from collector.store.registry import state_version
 from rappor_server import backup, database
 from rappor_server.database import check_commits
 from rappor_server.program import Program
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 # Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
 # adds reports and alone by whoever closes days or changes metrics. Writers take
@@ -50,6 +44,7 @@ parse_url = partial(database.parse_url, program=COLLECTOR)
 make_engine = partial(database.make_engine, program=COLLECTOR)
 back_up = partial(backup.back_up, program=COLLECTOR)
 restore = partial(backup.restore, program=COLLECTOR)
+served_alone = partial(database.alone_on_sqlite, program=COLLECTOR, process="collector")
 
 
 class CollectorDatabase(database.Database):
@@ -98,32 +93,3 @@ def try_to_write(database: CollectorDatabase) -> None:
     mark = os.urandom(16)
     row = {"batch_hash": mark, "digest": mark, "num_reports": 0, "expires": -1}
     database.try_to_write(batches, row, "results")
-
-
-@contextmanager
-def served_alone(database: str) -> Iterator[None]:
-    """Lock an SQLite database for the block: one collector serves it. PostgreSQL takes several.
-
-    Raises SettingsError where another process serves it, or it cannot be locked.
-    """
-    url = parse_url(database)
-    if url.get_backend_name() != "sqlite" or fcntl is None:
-        yield
-        return
-    # Another file than the database: closing that would let SQLite's own locks go.
-    path = Path(f"{Path(str(url.database)).resolve()}.lock")
-    with ExitStack() as files:
-        try:
-            lock = files.enter_context(path.open("ab"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingsError(
-                f"another process serves {url.database!r}: SQLite is for one collector; stop the "
-                "other, or use PostgreSQL for several"
-            ) from None
-        except OSError as error:
-            raise SettingsError(
-                f"cannot lock {str(path)!r}: {error.strerror}; the collector must be able to "
-                "write this file, on a disk of this machine"
-            ) from error
-        yield

@@ -100,24 +100,29 @@ def _checked_fit(
     repetition: float,
     known: Floats | None,
     progress: Progress,
-) -> tuple[FlowMoments, dict[str, Answers], tuple[QuestionCheck, ...], QuestionCheck | None]:
+) -> tuple[FlowMoments, dict[str, Answers], tuple[QuestionCheck, ...], float]:
     """Fit the model, and again where the answers to a question do not fit.
 
-    Before they are called forged, a known matrix that they contradict is dropped; then the climb is
-    begun anew with wide departures, and the summit of more evidence is kept.
+    A known matrix without which the answers are more likely is dropped. Before answers are called
+    forged, the climb is begun anew with wide departures, and the summit of more evidence is kept.
 
     Returns:
-        As `fit_answers`, the checks, and the check that made a known matrix be dropped.
+        As `fit_answers`, the checks, and how many nats more likely the answers are without the
+        known matrix, 0 where it is kept.
     """
     moments, answers = fit_answers(space, counts, repetition, known, progress)
-    checks, dropped = question_checks(counts, moments), None
-    rejected = min(checks, key=lambda check: check.p_value)
-    if rejected.p_value < REJECTED and known is not None:
-        moments, answers = fit_answers(space, counts, repetition, None, progress)
-        checks, dropped = question_checks(counts, moments), rejected
+    dropped = 0.0
+    if known is not None:
+        without, of_without = fit_answers(space, counts, repetition, None, progress)
+        given, data = moments.fit, without.fit.data
+        same = fit_flows(given.gravity, data, given.parameters, given.tau, search=False)
+        dropped = max(without.fit.log_evidence - same.log_evidence, 0.0)
+        if dropped:
+            moments, answers, known = without, of_without, None
+    checks = question_checks(counts, moments)
     if min(check.p_value for check in checks) < REJECTED:
         first = moments.fit
-        moments, answers = fit_answers(space, counts, repetition, None, progress, WIDE)
+        moments, answers = fit_answers(space, counts, repetition, known, progress, WIDE)
         again = fit_flows(
             first.gravity, moments.fit.data, first.parameters, first.tau, search=False
         )
@@ -171,6 +176,9 @@ def fit_answers(
     expected = gravity.shares(np.zeros(gravity.size))
     doubts: dict[str, float] = {}
     start: Floats | None = None
+    fitting: tuple[FlowMoments, dict[str, Answers]] | None = (
+        None  # the last that no question rejects
+    )
     for number in range(MOST_ROUNDS):
         progress(STAGE, number, MOST_ROUNDS)
         answers = {
@@ -187,13 +195,16 @@ def fit_answers(
         moments = FlowMoments(fit)
         estimate, error = moments.pairs.cavity()
         by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
-        before, surprising = surprising, estimate - moments.pairs.fitted > by_chance
+        before = surprising
+        surprising = before | (estimate - moments.pairs.fitted > by_chance)
+        if number > 0 and min(one.p_value for one in question_checks(counts, moments)) >= REJECTED:
+            fitting = moments, answers
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
         expected = _expected(moments, surprising)
         doubts = _doubts(moments, expected)
     progress(STAGE, MOST_ROUNDS, MOST_ROUNDS)
-    return moments, answers
+    return fitting or (moments, answers)
 
 
 def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
@@ -422,12 +433,12 @@ def _misfit(counts: SymbolCounts, cohort: int, expected: Floats) -> float:
 
 
 def _warnings(
-    found: Mapping[str, Any], checks: tuple[QuestionCheck, ...], dropped: QuestionCheck | None
+    found: Mapping[str, Any], checks: tuple[QuestionCheck, ...], dropped: float
 ) -> Iterator[str]:
-    if dropped is not None:
+    if dropped:
         yield (
-            f"the known matrix was left out: with it the answers to {dropped.question!r} do not "
-            f"fit (p = {dropped.p_value:.2g}); see that its cells have the right names"
+            "the known matrix was left out: the answers are more likely without it, by "
+            f"{dropped:,.0f} nats; see that its cells have the right names"
         )
     asked = {check.question for check in checks}
     missing = [name for name in QUESTIONS if name not in asked]

@@ -7,60 +7,38 @@ unique for the alarm.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Field, StringConstraints
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
-from decoder_service.alarms.rows import EventState, load_alarms, save_event
-from decoder_service.jobs.specs import Name, StrictModel, canonical
-from decoder_service.schedules.rows import WindowState, add_values, end_window, first_reading
-from decoder_service.schedules.rules import Schedules, spec_of_schedule
+from decoder_service.alarms.rules import Rules, load_alarms
+from decoder_service.jobs.specs import canonical
+from decoder_service.metrics.rules import RemoteCollector
+from decoder_service.schedules.rules import Schedules, add_values, end_window, spec_of_schedule
 from decoder_service.schedules.series import Family, WindowTests, decided, load_tests
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError
-from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow, WindowRow
-from decoder_service.shell.operations import Operations
+from decoder_service.shell.models import (
+    AlarmRow,
+    EventRow,
+    EventState,
+    ScheduleRow,
+    WindowRow,
+    WindowState,
+    readings,
+)
+from decoder_service.shell.operations import Operations, shown
 
 MOST_SHOWN = 20  # values of one event
 USUAL_WINDOWS = 8  # whose median is what is expected
 FEW_REPORTS = 100.0  # of a day, below which its refusals tell nothing
-Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
-
-
-class Rules(StrictModel):
-    """What an alarm tells. None and False: nothing of it.
-
-    new_value: a value that no earlier window showed.  change: a share that moved by more than
-    this since the window before.  fewer_reports: less than this share of the median of the windows
-    before.  cohort: a cohort that does not follow the model.  refused: of a day's reports more
-    than this share was refused by the collector.  failed: a window that could not be decoded.
-    """
-
-    new_value: bool = False
-    change: Share | None = None
-    fewer_reports: Share | None = None
-    cohort: bool = False
-    refused: Share | None = None
-    failed: bool = True
-
-
-class NewAlarm(StrictModel):
-    """The request for an alarm on a schedule.
-
-    target: of its messages, one that an operator set up.  show_values: whether values, which are
-    sensitive, leave the service.
-    """
-
-    name: Name
-    target: Annotated[str, StringConstraints(max_length=1000)]
-    rules: Rules = Rules()
-    show_values: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +49,6 @@ class AlarmEvent:
     """
 
     rule: str
-    cause: str
     text: str
     values: tuple[str, ...] = ()
     bound: float | None = None
@@ -101,14 +78,16 @@ class WindowEvents(Operations):
             with self.database.writing() as db:
                 if not end_window(db, window, WindowState.DONE, result_id):
                     return now
-                found = list(_of_reports(done, now, rules))
+                events = list(_of_reports(done, now, rules))
                 if now in tests:
-                    found += self._of_values(db, schedule, now, tests[now], bool(done))
-                    found += _of_cohorts(now, tests[now])
+                    held = [tests[now].values[i] for i in np.flatnonzero(tests[now].detected)]
+                    new = add_values(db, schedule.id, now.params_id, held)
+                    events += _of_values(new if done else [])  # of the first all are new
+                    events += _of_cohorts(tests[now])
                     before = tests.get(done[-1]) if done else None
                     if before is not None:
-                        found += _of_changes(now, before, tests[now], options.alpha, rules)
-                self._store(db, schedule, alarms, found, now)
+                        events += _of_changes(before, tests[now], options.alpha, rules)
+                self._store(db, schedule, alarms, events, now)
         except ConflictError:  # a later tick ends it
             return now
         return now
@@ -117,21 +96,23 @@ class WindowEvents(Operations):
         self, db: Session, schedule: ScheduleRow, window: WindowRow, state: WindowState
     ) -> None:
         """Store that a window was given up."""
-        text = f"the window could not be decoded: its job {state}"
-        finding = AlarmEvent("failed", f"failed:{_name(window)}", text)
-        alarms = load_alarms(db, [schedule.id])
-        self._store(db, schedule, alarms, [finding], window)
+        event = AlarmEvent("failed", f"the window could not be decoded: its job {state}")
+        self._store(db, schedule, load_alarms(db, [schedule.id]), [event], window)
 
-    def wants_refusals(self) -> bool:
-        """Whether any alarm has the rule `refused`."""
-        return any(rules.refused is not None for _, _, rules in self._refusals())
-
-    def store_refusals(self, accepted: float, refused: float) -> None:
-        """Store that many reports of this day were refused. accepted, refused: counted so far."""
+    def check_refusals(self, collector: RemoteCollector) -> None:
+        """Ask how many reports of this day the collector refused, where an alarm wants to know,
+        and store that they are many. Raises RemoteError."""
+        by_id = {one.id: one for one in self.schedules.every_enabled()}
+        with self.database.reading() as db:
+            alarms = [(one, Rules.model_validate_json(one.rules).refused)
+                      for one in load_alarms(db, list(by_id))]  # fmt: skip
+        if not any(bound for _, bound in alarms):
+            return
+        accepted, refused = collector.counters()
         day = self.clock().date().isoformat()
         try:
             with self.database.writing() as db:
-                base = first_reading(db, day, accepted, refused)
+                base = _first_reading(db, day, accepted, refused)
         except ConflictError:
             return
         if accepted < base[0] or refused < base[1]:  # the collector started again
@@ -139,140 +120,111 @@ class WindowEvents(Operations):
         lost, total = refused - base[1], accepted - base[0] + refused - base[1]
         if total < FEW_REPORTS:
             return
-        for schedule, alarm, rules in self._refusals():
-            if rules.refused is None or lost <= rules.refused * total:
+        text = f"of {total:,.0f} reports on {day}, {lost:,.0f} were refused by the collector"
+        for alarm, bound in alarms:
+            if bound is None or lost <= bound * total:
                 continue
-            text = f"of {total:,.0f} reports on {day}, {lost:,.0f} were refused by the collector"
-            finding = AlarmEvent("refused", f"refused:{day}", text)
-            try:
-                with self.database.writing() as db:
-                    self._store(db, schedule, [alarm], [finding], None)
-            except ConflictError:
-                continue
-
-    def _refusals(self) -> list[tuple[ScheduleRow, AlarmRow, Rules]]:
-        found = []
-        by_id = {one.id: one for one in self.schedules.every_enabled()}
-        with self.database.reading() as db:
-            for alarm in load_alarms(db, list(by_id)):
-                rules = Rules.model_validate_json(alarm.rules)
-                if rules.refused is not None:
-                    found.append((by_id[alarm.schedule_id], alarm, rules))
-        return found
-
-    def _of_values(
-        self,
-        db: Session,
-        schedule: ScheduleRow,
-        window: WindowRow,
-        tests: WindowTests,
-        has_earlier: bool,
-    ) -> list[AlarmEvent]:
-        """New values; those of the first window are what is compared with."""
-        held = [tests.values[i] for i in np.flatnonzero(tests.detected)]
-        new = add_values(db, schedule.id, window.params_id, held)
-        if not new or not has_earlier:
-            return []
-        was = "was" if len(new) == 1 else "were"
-        text = f"{_values(new)} {was} found that no earlier window showed"
-        return [
-            AlarmEvent("new_value", f"new-value:{_name(window)}", text, tuple(new[:MOST_SHOWN]))
-        ]
+            with suppress(ConflictError), self.database.writing() as db:
+                event = AlarmEvent("refused", text)
+                self._store(db, by_id[alarm.schedule_id], [alarm], [event], None, day)
 
     def _store(
         self,
         db: Session,
         schedule: ScheduleRow,
         alarms: list[AlarmRow],
-        found: list[AlarmEvent],
+        events: list[AlarmEvent],
         window: WindowRow | None,
+        day: str = "",
     ) -> None:
+        """Store the messages of alarms that want them, and have none of this cause already."""
         at = self.now()
+        place = day if window is None else f"{window.params_id}:{window.first_day}"
         for alarm in alarms:
             rules = Rules.model_validate_json(alarm.rules).model_dump()
-            for finding in found:
-                wanted = rules[finding.rule]
-                if not wanted or finding.bound not in (None, wanted):
+            for event in events:
+                wanted = rules[event.rule]
+                if not wanted or event.bound not in (None, wanted):
+                    continue
+                cause = f"{event.rule.replace('_', '-')}:{place}"
+                known = select(1).where(EventRow.alarm_id == alarm.id, EventRow.cause == cause)
+                if db.execute(known).first() is not None:
                     continue
                 event_id = self.new_id()
-                body = _body(event_id, schedule, alarm, finding, window)
-                event = EventRow(
+                row = EventRow(
                     id=event_id,
                     alarm_id=alarm.id,
-                    cause=finding.cause,
-                    body=body,
+                    cause=cause,
+                    body=_body(event_id, schedule, alarm, event, cause, window),
                     state=EventState.WAITING,
                     due=at,
                     created=at,
                 )
-                save_event(db, event)
+                save(db, row)
 
 
 def _body(
     event_id: str,
     schedule: ScheduleRow,
     alarm: AlarmRow,
-    finding: AlarmEvent,
+    event: AlarmEvent,
+    cause: str,
     window: WindowRow | None,
 ) -> str:
     content: dict[str, Any] = {
         "version": 1,
         "event": event_id,
-        "rule": finding.rule,
-        "cause": finding.cause,
-        "text": finding.text,
+        "rule": event.rule,
+        "cause": cause,
+        "text": event.text,
         "alarm": alarm.name,
-        "schedule": {"id": schedule.id, "name": schedule.name, "metric": schedule.metric},
+        "schedule": shown(schedule, "id name metric"),
     }
     if window is not None:
-        content["window"] = {
-            "first_day": window.first_day,
-            "last_day": window.last_day,
-            "params_id": window.params_id,
-            "result_id": window.result_id,
-        }
+        content["window"] = shown(window, "first_day last_day params_id result_id")
     if alarm.show_values:
-        content["values"] = list(finding.values)
+        content["values"] = list(event.values)
     return canonical(content)
+
+
+def _of_values(new: list[str]) -> Iterator[AlarmEvent]:
+    if new:
+        was = "was" if len(new) == 1 else "were"
+        text = f"{_values(new)} {was} found that no earlier window showed"
+        yield AlarmEvent("new_value", text, tuple(new[:MOST_SHOWN]))
 
 
 def _of_reports(
     done: list[WindowRow], window: WindowRow, rules: list[Rules]
 ) -> Iterator[AlarmEvent]:
     usual = [one.num_reports for one in done[-USUAL_WINDOWS:]]
-    if not usual:
-        return
-    expected = float(np.median(usual))
+    expected = float(np.median(usual)) if usual else 0.0
     for share in sorted({one.fewer_reports for one in rules if one.fewer_reports}):
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
-            cause = f"fewer-reports:{_name(window)}"
-            yield AlarmEvent("fewer_reports", cause, text, bound=share)
+            yield AlarmEvent("fewer_reports", text, bound=share)
 
 
-def _of_cohorts(window: WindowRow, tests: WindowTests) -> list[AlarmEvent]:
+def _of_cohorts(tests: WindowTests) -> Iterator[AlarmEvent]:
     odd = odd_cohorts(tests.cohort_z).tolist()
-    if not odd:
-        return []
-    shown = ", ".join(map(str, odd[:MOST_SHOWN]))
-    text = (
-        f"{len(odd)} cohorts do not follow the model, such as {shown}: their counts may be forged"
-    )
-    return [AlarmEvent("cohort", f"cohort:{_name(window)}", text)]
+    if odd:
+        listed = ", ".join(map(str, odd[:MOST_SHOWN]))
+        yield AlarmEvent(
+            "cohort",
+            f"{len(odd)} cohorts do not follow the model, such as {listed}: "
+            "their counts may be forged",
+        )
 
 
 def _of_changes(
-    window: WindowRow, before: WindowTests, after: WindowTests, alpha: float, rules: list[Rules]
-) -> list[AlarmEvent]:
-    found = []
+    before: WindowTests, after: WindowTests, alpha: float, rules: list[Rules]
+) -> Iterator[AlarmEvent]:
     for bound in sorted({one.change for one in rules if one.change}):
         moved = changed_values(before, after, bound, alpha)
         if moved:
             points = f"{100 * bound:g} points"
             text = f"{_values(moved)} changed by more than {points} since the window before"
-            cause = f"change:{_name(window)}"
-            found.append(AlarmEvent("change", cause, text, tuple(moved[:MOST_SHOWN]), bound))
-    return found
+            yield AlarmEvent("change", text, tuple(moved[:MOST_SHOWN]), bound)
 
 
 def changed_values(
@@ -301,18 +253,12 @@ def _values(found: list[str]) -> str:
     return "1 value" if len(found) == 1 else f"{len(found)} values"
 
 
-def _name(window: WindowRow) -> str:
-    """Of a window, the same whatever list it was decoded with."""
-    return f"{window.params_id}:{window.first_day}"
-
-
-def shown_event(row: EventRow) -> dict[str, Any]:
-    """The properties of an event that the owner of its alarm sees."""
-    return {
-        "id": row.id,
-        "alarm": row.alarm_id,
-        "state": row.state,
-        "tries": row.tries,
-        "reason": row.reason,
-        **json.loads(row.body),
-    }
+def _first_reading(db: Session, day: str, accepted: float, refused: float) -> tuple[float, float]:
+    """The counters that were stored at the first check of a day; the given ones, if this is the
+    first."""
+    stored = select(readings.c.accepted, readings.c.refused).where(readings.c.day == day)
+    row = db.execute(stored).first()
+    if row is None:
+        db.execute(insert(readings).values(day=day, accepted=accepted, refused=refused))
+        return accepted, refused
+    return float(row[0]), float(row[1])

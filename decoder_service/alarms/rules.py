@@ -1,4 +1,4 @@
-"""Alarms of people's schedules, and the sending of their messages through Apprise.
+"""Alarms of people's schedules: their rules, their messages (events), and when these are sent.
 
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
@@ -6,118 +6,67 @@ At least once: an event is due again unless its sending was stored. Its id is th
 from __future__ import annotations
 
 import json
-import logging
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from time import monotonic
+from typing import Annotated, Any
 
-from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
+from pydantic import Field, StringConstraints
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
 
-from decoder_service.alarms import rows
-from decoder_service.alarms.events import NewAlarm
-from decoder_service.alarms.rows import EventState
+from decoder_service.alarms.delivery import send
+from decoder_service.jobs.specs import Name, StrictModel
 from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
-from decoder_service.shell.database import save
+from decoder_service.shell.database import changed, save
 from decoder_service.shell.errors import (
     NotFoundError,
     QuotaError,
     RequestError,
     ServiceError,
-    SettingsError,
     StorageError,
     UnavailableError,
 )
-from decoder_service.shell.models import AlarmRow, EventRow
-from rappor_core.text import visible
-
-_SECONDS = 60.0
-_CAUSE = "Socket Exception: "  # before the text of an exception in what Apprise logs
-_MIN_SECRET = 4  # characters of a part of a URL that is hidden in messages
-
-
-def check_url(name: str, url: str) -> None:
-    """Raises SettingsError for a URL that Apprise cannot use; it may hold secrets, and is not
-    repeated."""
-    if not _target(url):
-        raise SettingsError(
-            f"setting alarm_urls: the URL of {name!r} is not one of Apprise; "
-            "see https://github.com/caronc/apprise/wiki"
-        )
-
-
-def send(url: str, body: str, link: str) -> None:
-    """Send a message once.
-
-    Args:
-        url: the Apprise URL.
-        body: the event, JSON.
-        link: address of the result, or "".
-
-    Raises:
-        UnavailableError: it was not accepted; the message says why, without secrets of the URL.
-    """
-    title, text = compose(body, link)
-    result = _target(url).notify(
-        text,
-        title,
-        notify_type=NotifyType.WARNING,
-        body_format=NotifyFormat.TEXT,
-        timeout=_SECONDS,
-        log_level=logging.DEBUG,  # at which Apprise names the cause of a failure
-    )
-    if result:
-        return
-    told = [
-        entry.message.removeprefix(_CAUSE)
-        for entry in result.logs()
-        if entry.level in ("WARNING", "ERROR") or entry.message.startswith(_CAUSE)
-    ]
-    reason = " ".join(dict.fromkeys(told)) or f"Apprise reports {result.status.value}"
-    raise UnavailableError(visible(without_secrets(reason, url)))
-
-
-def compose(body: str, link: str) -> tuple[str, str]:
-    """The title and the text of an event's message. Arguments as `send`."""
-    event = json.loads(body)
-    schedule = event["schedule"]
-    title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
-    lines = [visible(event["text"]) + ".", "", f"Metric: {visible(schedule['metric'])}"]
-    if "window" in event:
-        lines.append(f"Window: {event['window']['first_day']} to {event['window']['last_day']}")
-    lines += [f"Value: {visible(value)}" for value in event.get("values", [])]
-    lines += [f"Result: {link}"] if link else []
-    return title, "\n".join([*lines, "", f"Event {event['event']}"])
-
-
-def without_secrets(text: str, url: str) -> str:
-    """A text without the parts of a URL, other than its scheme and host, which may be secrets."""
-    rest = url.partition("://")[2]
-    user, _, place = rest.rpartition("@")
-    host, _, path = place.partition("/")
-    for part in sorted(re.split(r"[\s/:@?&=,]+", f"{user} {path}"), key=len, reverse=True):
-        if len(part) >= _MIN_SECRET and part != host.partition(":")[0]:
-            text = text.replace(part, "****")
-    return text
-
-
-def _target(url: str) -> Apprise:
-    """Apprise with one URL; empty if it cannot be used. Nothing is written to its own log."""
-    logger = logging.getLogger("apprise")
-    logger.propagate = False  # what it logs may hold secrets of the URL
-    logger.setLevel(logging.DEBUG)  # so that the result has it
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-    target = Apprise(asset=AppriseAsset(app_id="rappor-decoder", secure_logging=True))
-    target.add(url)
-    return target
-
+from decoder_service.shell.models import AlarmRow, EventRow, EventState
+from decoder_service.shell.operations import shown
 
 MAX_ALARMS = 20  # of a schedule
-MOST_SENT = 50  # by one tick
+MAX_SECONDS = 60.0  # of one tick, after which no other message is begun
 HOLD_SECONDS = 120.0  # longer than any try takes
 PAUSES = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)  # seconds before the next try
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class Rules(StrictModel):
+    """What an alarm tells. None and False: nothing of it.
+
+    new_value: a value that no earlier window showed.  change: a share that moved by more than
+    this since the window before.  fewer_reports: less than this share of the median of the windows
+    before.  cohort: a cohort that does not follow the model.  refused: of a day's reports more
+    than this share was refused by the collector.  failed: a window that could not be decoded.
+    """
+
+    new_value: bool = False
+    change: Share | None = None
+    fewer_reports: Share | None = None
+    cohort: bool = False
+    refused: Share | None = None
+    failed: bool = True
+
+
+class NewAlarm(StrictModel):
+    """The request for an alarm on a schedule.
+
+    target: of its messages, one that an operator set up.  show_values: whether values, which are
+    sensitive, leave the service.
+    """
+
+    name: Name
+    target: Annotated[str, StringConstraints(max_length=1000)]
+    rules: Rules = Rules()
+    show_values: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +102,7 @@ class Alarms(AuditedOperations):
         )
         with self.database.writing() as db:
             self.schedules.one(db, person, schedule_id)
-            if len(rows.load_alarms(db, [schedule_id])) >= MAX_ALARMS:
+            if len(load_alarms(db, [schedule_id])) >= MAX_ALARMS:
                 raise QuotaError(f"the schedule has {MAX_ALARMS} alarms, as many as one may have")
             save(db, row)
             self.access.note(db, person, "create-alarm", alarm=row.id, target=row.target)
@@ -163,56 +112,64 @@ class Alarms(AuditedOperations):
         """The alarms of a schedule. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
         with self.database.reading() as db:
-            return rows.load_alarms(db, [schedule_id])
+            return load_alarms(db, [schedule_id])
 
     def events(self, person: Person, schedule_id: str, limit: int = 100) -> list[EventRow]:
         """The messages of a schedule's alarms, newest first. Raises RoleError, NotFoundError."""
         self.schedules.get(person, schedule_id)
+        own = select(EventRow).where(EventRow.alarm.has(AlarmRow.schedule_id == schedule_id))
         with self.database.reading() as db:
-            return rows.load_events(db, schedule_id, limit)
+            newest = own.order_by(EventRow.created.desc(), EventRow.id)
+            return list(db.scalars(newest.limit(limit)))
 
     def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
         """Delete an alarm with its events. Raises RoleError, NotFoundError."""
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
             self.schedules.one(db, person, schedule_id)
-            if not rows.delete_alarm(db, schedule_id, alarm_id):
+            row = db.get(AlarmRow, alarm_id)
+            if row is None or row.schedule_id != schedule_id:
                 raise NotFoundError(
                     f"there is no alarm {alarm_id[:40]!a} of this schedule; its page has all"
                 )
+            db.execute(delete(EventRow).where(EventRow.alarm_id == alarm_id))
+            db.execute(delete(AlarmRow).where(AlarmRow.id == alarm_id))
             self.access.note(db, person, "delete-alarm", alarm=alarm_id)
 
     def send_due(self) -> tuple[int, int]:
-        """Send what is due: how many were sent, and how many tries failed. Raises StorageError."""
-        sent = failed = 0
-        for _ in range(MOST_SENT):
+        """Send what is due: how many were sent, and how many tries failed. Raises StorageError.
+
+        A target that hangs does not stop the schedules: other messages wait for the next tick.
+        """
+        tries = []
+        end = monotonic() + MAX_SECONDS
+        while monotonic() < end:
             at = self.now()
             with self.database.writing() as db:
-                event = rows.take_event(db, at, at + HOLD_SECONDS)
+                event = take_event(db, at, at + HOLD_SECONDS)
             if event is None:
                 break
-            if self._try(event):
-                sent += 1
-            else:
-                failed += 1
-        return sent, failed
+            tries.append(self._try(event))
+        return sum(tries), len(tries) - sum(tries)
 
     def _try(self, event: EventRow) -> bool:
+        """Send a message and store the outcome, unless another process did; whether it was sent."""
+        values: dict[str, Any]
         try:
             self._send(event)
         except StorageError:
             raise
         except ServiceError as error:
-            at = self.now()
-            over = event.tries > len(PAUSES)  # of which this was one
-            due = at if over else at + PAUSES[event.tries - 1]
-            state = EventState.FAILED if over else EventState.WAITING
-            with self.database.writing() as db:
-                rows.end_event(db, event, state, due, str(error))
-            return False
+            values = {"reason": str(error)[:500], "state": EventState.FAILED, "due": self.now()}
+            if event.tries <= len(PAUSES):  # of which this was one
+                values |= {"state": EventState.WAITING}
+                values["due"] += PAUSES[event.tries - 1]
+        else:
+            values = {"reason": "", "state": EventState.SENT, "sent": self.now()}
+        same = (EventRow.id == event.id, EventRow.state == EventState.WAITING)
         with self.database.writing() as db:
-            rows.end_event(db, event, EventState.SENT, self.now())
-        return True
+            db.execute(update(EventRow).where(*same).values(values))
+        return "sent" in values
 
     def _send(self, event: EventRow) -> None:
         target = event.alarm.target
@@ -221,9 +178,31 @@ class Alarms(AuditedOperations):
             raise UnavailableError(
                 f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
             )
-        send(url, event.body, self._link(event))
-
-    def _link(self, event: EventRow) -> str:
-        found = json.loads(event.body).get("window", {}).get("result_id")
+        result = json.loads(event.body).get("window", {}).get("result_id")
         pages = (self.settings.public_url or "").rstrip("/")
-        return f"{pages}/results/{found}" if found and pages else ""
+        send(url, event.body, f"{pages}/results/{result}" if result and pages else "")
+
+
+def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:
+    """The alarms of schedules, by name."""
+    own = select(AlarmRow).where(AlarmRow.schedule_id.in_(schedule_ids))
+    return list(db.scalars(own.order_by(AlarmRow.name, AlarmRow.id)))
+
+
+def take_event(db: Session, at: float, until: float) -> EventRow | None:
+    """Take the event that is longest due, and hold it until a time; it is due again if its end
+    is not stored by then."""
+    due = select(EventRow).where(EventRow.state == EventState.WAITING, EventRow.due <= at)
+    first = due.order_by(EventRow.due, EventRow.id).limit(1)
+    row = db.scalar(first.with_for_update(of=EventRow, skip_locked=True))
+    if row is None:
+        return None
+    same = (EventRow.id == row.id, EventRow.tries == row.tries)
+    held = update(EventRow).where(*same).values(tries=row.tries + 1, due=until)
+    return row if changed(db, held) == 1 else None
+
+
+def shown_event(row: EventRow) -> dict[str, Any]:
+    """The properties of an event that the owner of its alarm sees."""
+    body: dict[str, Any] = json.loads(row.body)
+    return shown(row, "id state tries reason") | body

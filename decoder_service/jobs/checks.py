@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -22,10 +21,8 @@ from decoder_service.jobs.known_counts import (
 )
 from decoder_service.jobs.specs import (
     CandidateSpec,
-    Choices,
     CountSource,
     JobSpec,
-    ListSpec,
     WindowSpec,
     check_members,
 )
@@ -55,8 +52,13 @@ def check_job(spec: JobSpec, counts: Sequence[Known | None]) -> None:
     for known in counts:
         for one in known or ():
             _check_cohorts(spec, one)
-            if has_candidates(one.kind or "string"):
-                _check_values(spec, one)
+            no_values = one.own_values is False and spec.candidates == CandidateSpec()
+            if no_values and has_candidates(one.kind or "string"):
+                raise FieldError(
+                    f"metric {one.metric!a} has no list of its values, which must be guessed to be "
+                    "found: choose a list of candidates, numbers or days",
+                    "list",
+                )
     if any("map" in kind_decoder(name).members for name in kinds):
         return  # slots, levels and windows are many metrics, which are not added
     summed = [sum_of_known(known, "leave one of them out") for known in counts if known]
@@ -77,22 +79,28 @@ def kind_decoder(name: str) -> KindDecoder:
 def check_spec(spec: JobSpec) -> None:
     """Raises RequestError for what runs backwards, is too many, or does not go together."""
     for source in spec.sources:
-        _check_days(source)
-        _check_once("aggregate", source.aggregates)
-        _check_once("file", source.files)
+        window = source.collector
+        if window and window.first and window.last and window.first > window.last:
+            raise RequestError(
+                f"the first day, {window.first}, is after the last, {window.last}; exchange them"
+            )
+        for what, names in (("aggregate", source.aggregates), ("file", source.files)):
+            for name, times in Counter(names).items():
+                if times > 1:
+                    raise RequestError(
+                        f"{what} {name} is named {times} times: its reports would count as often; "
+                        "name it once"
+                    )
     if spec.before is not None:
         _check_apart(spec.before, spec.source)
     check_candidates(spec.candidates)
-    check_weights(spec.weights, spec.options)
-
-
-def _check_once(what: str, names: Sequence[str]) -> None:
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise RequestError(
-                f"{what} {name} is named {times} times: its reports would count as often; name it "
-                "once"
-            )
+    correction = spec.options.correction
+    if spec.weights is not None and correction not in WEIGHTED:
+        raise FieldError(
+            f"weights: they divide the level of {', '.join(WEIGHTED)}; {correction} "
+            "has none to divide: choose another correction, or no weights",
+            "weights",
+        )
 
 
 def _check_apart(before: CountSource, after: CountSource) -> None:
@@ -130,26 +138,16 @@ def _check_cohorts(spec: JobSpec, known: KnownCounts) -> None:
         )
 
 
-def _check_values(spec: JobSpec, known: KnownCounts) -> None:
-    """Check that there are values to look for. Raises RequestError."""
-    if known.own_values is False and spec.candidates == CandidateSpec():
-        raise FieldError(
-            f"metric {known.metric!a} has no list of its values, which must be guessed to be "
-            "found: choose a list of candidates, numbers or days",
-            "list",
-        )
-
-
 def _check_windows(each: Each, source: CountSource, counts: Known) -> None:
     """Check that a series has two windows or more. Raises RequestError."""
-    days = [(one.first_day, one.last_day) for one in counts]
-    for one, (first, last) in zip(counts, days, strict=True):
-        if first is None or last is None:
+    dated = []
+    for one in counts:
+        if one.first_day is None or one.last_day is None:
             raise RequestError(
                 f"an aggregate of {one.metric!a} does not say its days, and so has no place in a "
                 "series; fetch it by rappor aggregate --from DAY --to DAY"
             )
-    dated = [(first, last) for first, last in days if first and last]
+        dated.append((one.first_day, one.last_day))
     if source.collector is not None:
         ((first, last),) = dated
         several = window_end(first, each, last) < last
@@ -160,26 +158,6 @@ def _check_windows(each: Each, source: CountSource, counts: Known) -> None:
         raise RequestError(
             f"{named}: one window by {each}, and a series needs two or more; take more days, or "
             "start a job with operation decode"
-        )
-
-
-def check_weights(weights: ListSpec | None, options: Choices) -> None:
-    """Raises RequestError for weights with a rule that has no level to divide."""
-    if weights is not None and options.correction not in WEIGHTED:
-        raise FieldError(
-            f"weights: they divide the level of {', '.join(WEIGHTED)}; {options.correction} "
-            "has none to divide: choose another correction, or no weights",
-            "weights",
-        )
-
-
-def _check_days(source: CountSource) -> None:
-    window = source.collector
-    if window is None or window.first is None or window.last is None:
-        return
-    if window.first > window.last:
-        raise RequestError(
-            f"the first day, {window.first}, is after the last, {window.last}; exchange them"
         )
 
 
@@ -235,7 +213,12 @@ def counts_of_source(
             f"the collector serves no day of metric {window.metric!a} yet"
             f"{days_held(next(iter(latest.values())), None)}"
         )
-    within = [one for one in (_within(window, one) for one in served) if one is not None]
+    within = []
+    for one in served:
+        first = max(window.first or date.min, one.first_day or date.min)
+        last = min(window.last or date.max, one.last_day or date.max)
+        if first <= last:
+            within.append(one.model_copy(update={"first_day": first, "last_day": last}))
     if not within:
         spans = [day for one in served for day in (one.first_day, one.last_day) if day]
         raise RequestError(
@@ -250,13 +233,6 @@ def counts_of_source(
                 f"{one.last_day}, or wait{days_held(latest[one.metric], window.last)}"
             )
     return within
-
-
-def _within(window: WindowSpec, served: KnownCounts) -> KnownCounts | None:
-    """What is served of a window; None where that is nothing."""
-    first = max(window.first or date.min, served.first_day or date.min)
-    last = min(window.last or date.max, served.last_day or date.max)
-    return replace(served, first_day=first, last_day=last) if first <= last else None
 
 
 def _days(window: WindowSpec) -> str:

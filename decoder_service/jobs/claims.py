@@ -14,9 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.orm import Session, aliased
 
-from decoder_service.jobs.rows import HELD, JobState
 from decoder_service.shell.database import CLAIM_LOCK, changed, now, save
-from decoder_service.shell.models import JobRow, WorkerRow
+from decoder_service.shell.models import HELD, JobRow, JobState, WorkerRow
 from rappor_server.database import lock
 
 _LEAST = 1e-6  # seconds from one start to the next
@@ -176,6 +175,21 @@ def give_back(db: Session, hold: Hold) -> bool:
     return changed(db, update(JobRow).where(held).values(values)) == 1
 
 
+def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
+    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`.
+
+    Returns the state after it, None for a job that was over.
+    """
+    queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
+    ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
+    if changed(db, queued.values(ended)):
+        return JobState.CANCELLED
+    running = update(JobRow).where(JobRow.id == job_id, JobRow.state.in_(HELD))
+    if changed(db, running.values(state=JobState.CANCELLING)):
+        return JobState.CANCELLING
+    return None
+
+
 def take_over(db: Session) -> int:
     """End or queue again the jobs whose lease is over, since their workers are dead. Return
     their number.
@@ -221,22 +235,17 @@ def _free(
     return total
 
 
-def see_worker(db: Session, row: WorkerRow) -> None:
-    """Store a sign of life."""
+def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
+    """Store a sign of life, and delete the workers that were not seen for so many seconds."""
     at = now(db)
-    known = update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)
-    if not changed(db, known):
+    if not changed(db, update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)):
         save(db, replace(row, started=at, seen=at))
+    db.execute(delete(WorkerRow).where(WorkerRow.seen < at - seconds))
 
 
 def forget_worker(db: Session, worker: str) -> None:
     """Delete a worker that stopped."""
     db.execute(delete(WorkerRow).where(WorkerRow.id == worker))
-
-
-def forget_silent_workers(db: Session, seconds: float) -> None:
-    """Delete the workers that were not seen for so long."""
-    db.execute(delete(WorkerRow).where(WorkerRow.seen < now(db) - seconds))
 
 
 def live_workers(db: Session, seconds: float) -> list[WorkerRow]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from decoder.kinds.interface import KindDecoder
-from decoder_service.jobs.specs import JobSpec, foreign_members
+from decoder_service.jobs.specs import JobSpec
 from decoder_service.shell.errors import FieldError, RequestError
 from decoder_service.shell.web import Posted, parsed
 
@@ -60,8 +60,8 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         given["before"] = _source(form, "before_")
     if operation == "series":
         given["each"] = form.text("each", "day")
-    foreign = foreign_members(kind)
-    given |= {name: read(form) for name, read in _MEMBERS.items() if name not in foreign}
+    members = {"options", *kind.members}
+    given |= {name: read(form) for name, read in _MEMBERS.items() if name in members}
     return parsed_in_labels(JobSpec, {n: v for n, v in given.items() if v != ""})
 
 
@@ -112,17 +112,13 @@ def _as_labelled(problem: str) -> RequestError:
 
 
 def _source(form: Posted, before: str) -> dict[str, Any]:
-    aggregates, files = form.all(f"{before}aggregates"), form.all(f"{before}files")
-    source: dict[str, Any] = {}
-    if aggregates:
-        source["aggregates"] = aggregates
-    if files:
-        source["files"] = files
+    named = {name: form.all(before + name) for name in ("aggregates", "files")}
+    source: dict[str, Any] = {name: given for name, given in named.items() if given}
     metric = form.text("metric")
     if metric and not source:
-        window = {"first": form.text(f"{before}first"), "last": form.text(f"{before}last")}
-        days = {name: day for name, day in window.items() if day}
-        source["collector"] = {"metric": metric, **days}
+        days = {name: form.text(before + name) for name in ("first", "last")}
+        given = {name: day for name, day in days.items() if day}
+        source["collector"] = {"metric": metric, **given}
     return source
 
 
@@ -133,7 +129,7 @@ def choices_of_form(form: Posted) -> dict[str, str]:
 
 def candidates_of_form(form: Posted) -> dict[str, Any]:
     """The list, by `id` or `id:version`; or a range of numbers or of days."""
-    given: dict[str, Any] = _version(form, "list") or {}
+    given: dict[str, Any] = list_of_form(form, "list") or {}
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
             given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
@@ -142,12 +138,8 @@ def candidates_of_form(form: Posted) -> dict[str, Any]:
     return given
 
 
-def weights_of_form(form: Posted) -> dict[str, str] | None:
-    """The list of weights, by `id` or `id:version`; None without one."""
-    return _version(form, "weights")
-
-
-def _version(form: Posted, name: str) -> dict[str, str] | None:
+def list_of_form(form: Posted, name: str) -> dict[str, str] | None:
+    """The list that a field names, by `id` or `id:version`; None without one."""
     listed, _, version = form.text(name).partition(":")
     if not listed:
         return None
@@ -183,17 +175,13 @@ def percent_of_share(text: str) -> str:
         return text
 
 
-def _map(form: Posted) -> dict[str, Any]:
-    return {**_given(form, ("map_method", "split")), "slots": form.all("slots")}
-
-
 _MEMBERS: dict[str, Callable[[Posted], Any]] = {
     "options": choices_of_form,
     "candidates": candidates_of_form,
-    "weights": weights_of_form,
-    "map": _map,
-    "areas": lambda form: _version(form, "areas"),
+    "weights": lambda form: list_of_form(form, "weights"),
+    "map": lambda form: _given(form, ("map_method", "split")) | {"slots": form.all("slots")},
+    "areas": lambda form: list_of_form(form, "areas"),
     "crowd": lambda form: form.text("crowd"),
-    "known": lambda form: _version(form, "known"),
+    "known": lambda form: list_of_form(form, "known"),
     "flows": lambda form: _given(form, ("min_km", "top")),
 }  # of a specification, as the fields of the form give them

@@ -4,27 +4,28 @@ read."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from decoder.candidates.lists import own_names
 from decoder_service.shell.errors import RequestError
-from decoder_service.shell.models import AggregateRow
 from rappor_core.aggregate import check_apart
 from rappor_core.errors import AggregateError, RapporError
 from rappor_core.params import RapporParams
 
 
-@dataclass(frozen=True, slots=True)
-class KnownCounts:
+class KnownCounts(BaseModel):
     """What is known of an aggregate, or of a window of a collector, before it is read; None: not
     known.
 
     first_day, last_day: of the window, inclusive.  kind: of the metric, as declared.  num_cohorts:
     of its parameters.  own_values: whether its values are listed by its definition.
     """
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
     metric: str
     params_id: str
@@ -35,28 +36,17 @@ class KnownCounts:
     own_values: bool | None
 
 
-def counts_of_row(row: AggregateRow) -> KnownCounts:
-    """The known properties of an uploaded aggregate."""
-    first, last = (None if day is None else date.fromisoformat(day)
-                   for day in (row.first_day, row.last_day))  # fmt: skip
-    return KnownCounts(
-        row.metric, row.params_id, first, last, row.kind, row.num_cohorts, row.own_values
-    )
-
-
 def counts_of_version(listed: Mapping[str, Any]) -> KnownCounts:
     """The known properties of a metric's version as the collector lists it, with its served
     days."""
     definition, served = listed["definition"], listed["served"] or {}
-    first, last = (date.fromisoformat(served[name]) if name in served else None
-                   for name in ("first_day", "last_day"))  # fmt: skip
     kind = definition.get("kind")
     num_cohorts, own_values = shape_of(definition)
     return KnownCounts(
         metric=str(listed["name"]),
         params_id=str(listed["params_id"]),
-        first_day=first,
-        last_day=last,
+        first_day=served.get("first_day"),
+        last_day=served.get("last_day"),
         kind=kind if isinstance(kind, str) else None,
         num_cohorts=num_cohorts,
         own_values=own_values,
@@ -96,7 +86,7 @@ def _added(one: KnownCounts, other: KnownCounts) -> KnownCounts:
             "different meanings and cannot be added"
         )
     check_apart(one, other)  # the earlier one first: their sum ends with the later
-    return replace(one, last_day=other.last_day)
+    return one.model_copy(update={"last_day": other.last_day})
 
 
 def days_held(version: Mapping[str, Any], last: date | None) -> str:

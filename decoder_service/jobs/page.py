@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
+from datetime import date, timedelta
+from typing import Annotated, Any
 
+from fastapi import APIRouter
+from pydantic import Field
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
@@ -17,26 +18,26 @@ from decoder.options import FlowOptions
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
 from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
-from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, require
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import RequestError, ServiceError
-from decoder_service.shell.models import JobRow
-from decoder_service.shell.requests import Me, Service
+from decoder_service.shell.models import LIVE, JobRow, JobState
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
     Posted,
     Visit,
+    add_form,
+    check_choice,
+    page_router,
     redirect,
 )
-from decoder_service.shell.web import (
-    router as new_router,
-)
 
-PAGE = 50
-router = new_router()
+pages = page_router()
 HEADINGS = {
     "source": "Counts",
     "before": "Counts of the earlier window",
@@ -51,44 +52,44 @@ HEADINGS = {
 _PARTS = {"method": "estimator", "split": "one map a"}
 _USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
 DIGEST = re.compile(r"[0-9a-f]{64}")
+api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 
-@router.get("/jobs")
+@pages.get("/jobs")
 def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
     """The page of one's own jobs; for an admin of all jobs."""
-    if state and state not in set(JobState):
-        raise RequestError(f"state {state[:20]!a} is not one of {', '.join(JobState)}")
-    rows = visit.service.jobs.all(
-        visit.person,
-        state=JobState(state) if state else None,
-        limit=PAGE + 1,
-        offset=(page - 1) * PAGE,
-    )
+    which = matching(JobRow, state=check_choice("state", state, JobState))
+    found = visit.rows(visit.service.jobs, page, *which)
     return visit.render(
         "jobs.html.j2",
-        rows=[(row, percent_done(row)) for row in rows[:PAGE]],
-        more=len(rows) > PAGE,
-        page=page,
+        **found | {"rows": [(row, percent_done(row)) for row in found["rows"]]},
         state=state,
         states=list(JobState),
-        live=any(row.state in LIVE for row in rows),
+        live=any(row.state in LIVE for row in found["rows"]),
         workers=_workers(visit),
     )
 
 
-@router.get("/jobs/new")
+@pages.get("/jobs/new")
 def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> Response:
     """The page with the form for a new job: with the fields of the metric's kind, and its days."""
     require(visit.person, Act.ANALYSE)
     given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
     known = known_metric(visit, metric)
     asked = _asked(operation, (known and known.kind) or kind)
-    days = _served_days(known, asked.operation == "compare")
-    return _form(visit, asked, Posted({"metric": [metric], **days, **given}, {}))
+    days: dict[str, date] = {}
+    if known and known.first_day and known.last_day:  # all that are served, or their two halves
+        days = {"first": known.first_day, "last": known.last_day}
+        middle = known.first_day + (known.last_day - known.first_day) // 2
+        if asked.operation == "compare" and known.first_day < known.last_day:
+            days |= {"before_first": known.first_day, "before_last": middle}
+            days["first"] = middle + timedelta(days=1)
+    texts = {name: [day.isoformat()] for name, day in days.items()}
+    return _form(visit, asked, Posted({"metric": [metric], **texts, **given}, {}))
 
 
-@router.post("/jobs")
-def submit(visit: Visit, form: Form) -> Response:
+@pages.post("/jobs")
+def post_job(visit: Visit, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
     asked = _asked(form.text("operation"), form.text("kind"))
     try:
@@ -147,20 +148,7 @@ def known_metric(visit: Visit, name: str) -> KnownCounts | None:
     return counts_of_version((current or listed)[-1]) if listed else None
 
 
-def _served_days(known: KnownCounts | None, has_before: bool) -> dict[str, list[str]]:
-    """The days of the form: all that are served; of a comparison the earlier and later half."""
-    if known is None or known.first_day is None or known.last_day is None:
-        return {}
-    first, last = known.first_day, known.last_day
-    if not has_before or first == last:
-        return {"first": [first.isoformat()], "last": [last.isoformat()]}
-    middle = first + (last - first) // 2
-    later = middle + timedelta(days=1)
-    days = {"before_first": first, "before_last": middle, "first": later, "last": last}
-    return {name: [day.isoformat()] for name, day in days.items()}
-
-
-@router.get("/jobs/{job_id}")
+@pages.get("/jobs/{job_id}")
 def one(visit: Visit, job_id: str) -> Response:
     """The page of a job: state, progress, outcome."""
     service = visit.service
@@ -174,14 +162,6 @@ def one(visit: Visit, job_id: str) -> Response:
         spec=json.dumps(said(row.spec), indent=2, ensure_ascii=True),
         workers=_workers(visit) if row.state == JobState.QUEUED else None,
     )
-
-
-@router.post("/jobs/{job_id}/cancel")
-def cancel(service: Service, person: Me, job_id: str, form: Form) -> Response:
-    """Cancel a job."""
-    del form
-    service.jobs.cancel(person, job_id)
-    return redirect(f"/jobs/{job_id}")
 
 
 def said(spec: str) -> dict[str, Any]:
@@ -199,23 +179,21 @@ def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _words(value: Any) -> str:
     if isinstance(value, dict):
-        return "; ".join(
-            f"{_part(name)}: " + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
-            for name, one in value.items()
-            if (name, one) not in _USUAL
-        )
+        parts = []
+        for name, one in value.items():
+            if (name, one) not in _USUAL:
+                label = LABELS.get(name, name.replace("_", " "))  # as the form calls it
+                part = _PARTS.get(name, label[0].lower() + label[1:])
+                parts.append(
+                    f"{part}: " + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
+                )
+        return "; ".join(parts)
     if isinstance(value, list):
         return ", ".join(map(_words, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = str(value)
     return text[:16] if DIGEST.fullmatch(text) else text
-
-
-def _part(name: str) -> str:
-    """A member of a specification as the form calls it."""
-    label = LABELS.get(name, name.replace("_", " "))
-    return _PARTS.get(name, label[0].lower() + label[1:])
 
 
 def percent_done(row: JobRow) -> int | None:
@@ -228,13 +206,16 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
     lists, known = service.lists.all(visit.person), known_metric(visit, metric)
     names = {view.name for view in service.metrics.all(visit.person).metrics if view.listed}
     aggregates = service.aggregates.all(visit.person)
-    is_location = "map" in asked.decoder.members
+    is_location, folder = "map" in asked.decoder.members, service.settings.aggregate_folder
+    # What the metric, or some metric, can be asked; kinds with one decoder are one.
+    alike = {id(kind_decoder(name)): name for name in reversed(DECODERS)}
+    kinds = [asked.kind] if known else reversed(alike.values())
     context: dict[str, Any] = {
         "asked": asked,
         "kind": asked.decoder,
         "has_candidates": has_candidates(asked.kind),
         "has_others": bool(aggregates),
-        "tabs": _tabs(known, asked),
+        "tabs": [Asked(one, name) for name in kinds for one in kind_decoder(name).operations],
         "known": known,
         "needs_list": bool(
             known and known.own_values is False and has_candidates(known.kind or "string")
@@ -251,7 +232,9 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "metrics": sorted({name.partition("/")[0] for name in names
                            if is_location == ("/" in name)}),
         "has_collector": service.settings.collector is not None,
-        "files": _files(visit),
+        "files": sorted(path.name for path in folder.iterdir() if path.suffix == ".json")[:1000]
+        if folder is not None and folder.is_dir()
+        else [],
         "corrections": CORRECTIONS,
         "usual_flows": FlowOptions(),
     }  # fmt: skip
@@ -263,23 +246,55 @@ def _is_alike(kind: str, other: str) -> bool:
     return kind in DECODERS and kind_decoder(kind) is kind_decoder(other)
 
 
-def _tabs(known: KnownCounts | None, asked: Asked) -> list[Asked]:
-    """What the metric, or some metric, can be asked; kinds with one decoder are one."""
-    kinds = [asked.kind] if known else {id(kind_decoder(one)): one for one in reversed(DECODERS)}
-    names = kinds if isinstance(kinds, list) else list(reversed(kinds.values()))
-    return [Asked(one, name) for name in names for one in kind_decoder(name).operations]
-
-
-def _files(visit: Visit) -> Sequence[str]:
-    folder = visit.service.settings.aggregate_folder
-    if folder is None or not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if path.suffix == ".json")[:1000]
-
-
 def _workers(visit: Visit) -> bool:
     """Whether a worker lives."""
     try:
         return bool(visit.service.check_ready())
     except ServiceError:
         return False
+
+
+class NewJob(JobSpec):
+    """A job, with its place among one's own: higher goes first."""
+
+    priority: Annotated[int, Field(ge=-10, le=10, exclude=True)] = 0
+
+
+@api.post("", operation_id="submitJob", status_code=202)
+def submit(service: Service, person: Me, body: NewJob) -> dict[str, Any]:
+    """Queue a job. While an equal one of yours waits or runs, that one is answered."""
+    return shown_job(service.jobs.submit(person, body, body.priority))
+
+
+@api.get("", operation_id="listJobs")
+def list_jobs(
+    service: Service, person: Me, paging: Paging, state: JobState | None = None
+) -> dict[str, Any]:
+    """Your jobs, newest first; all of them for an admin."""
+    rows = service.jobs.all(person, *matching(JobRow, state=state), **paging)
+    return {"jobs": [shown_job(row) for row in rows]}
+
+
+@api.get("/{job_id}", operation_id="getJob")
+def get_job(service: Service, person: Me, job_id: str) -> dict[str, Any]:
+    """A job: its state, progress, and how it ended."""
+    return shown_job(service.jobs.get(person, job_id))
+
+
+@api.post("/{job_id}/cancel", operation_id="cancelJob")
+def cancel(service: Service, person: Me, job_id: str) -> dict[str, Any]:
+    """Ask for the end of a job; one that is over stays as it is."""
+    return shown_job(service.jobs.cancel(person, job_id))
+
+
+add_form(pages, "/jobs/{job_id}/cancel", cancel, back="/jobs/{job_id}")
+
+
+def shown_job(row: JobRow) -> dict[str, Any]:
+    """The properties of a job that its owner sees; the worker that holds it is not among them."""
+    public = shown(
+        row,
+        "id operation metric state stage done total attempt max_attempts priority reason result_id "
+        "checks created started ended",
+    )
+    return public | {"spec": json.loads(row.spec), "owner": row.person.name}

@@ -3,40 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, true
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from decoder_service.aggregates.rows import load_aggregates
-from decoder_service.jobs import rows
 from decoder_service.jobs.checks import Known, check_job, check_spec, counts_of_source
-from decoder_service.jobs.known_counts import counts_of_row
-from decoder_service.jobs.list_versions import ResolvedSpec, resolve_lists
-from decoder_service.jobs.rows import JobState
-from decoder_service.jobs.specs import CountSource, JobSpec, digest
+from decoder_service.jobs.claims import cancel_job
+from decoder_service.jobs.known_counts import KnownCounts
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, digest
 from decoder_service.metrics.rules import Metrics
-from decoder_service.people.access import AuditedOperations
+from decoder_service.people.access import Resources
 from decoder_service.people.permissions import (
     Act,
     Person,
+    check_room,
+    count_live,
+    max_jobs,
     own_results,
     require,
     visible_aggregates,
     visible_jobs,
+    visible_lists,
 )
-from decoder_service.people.quotas import check_room, max_jobs
 from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
-from decoder_service.shell.models import AggregateRow, JobRow, ResultRow
-from decoder_service.shell.versions import decoder_version
+from decoder_service.shell.models import (
+    LIVE,
+    AggregateRow,
+    JobRow,
+    JobState,
+    ListKind,
+    ListRow,
+    ListVersionRow,
+    ResultRow,
+)
+from decoder_service.shell.operations import decoder_version
+
+_HOLDS = {
+    ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
+    ListKind.WEIGHTS: "it holds weights: name it under weights, and as candidates a list of values",
+    ListKind.FLOWS: "it holds known flows: name it under known",
+    ListKind.AREAS: "it holds named areas: name it under areas",
+}
+LISTS = {  # members of a specification that name a list, and what that holds
+    "candidates": ListKind.CANDIDATES,
+    "weights": ListKind.WEIGHTS,
+    "known": ListKind.FLOWS,
+    "areas": ListKind.AREAS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs(AuditedOperations):
+class Jobs(Resources[JobRow]):
     """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
+    model = JobRow
+    visible = visible_jobs
+    order = (JobRow.created.desc(), JobRow.id)
     metrics: Metrics
 
     def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
@@ -87,12 +112,16 @@ class Jobs(AuditedOperations):
         require(person, Act.ANALYSE)
         check_room(db, self.settings, person.id, person.role)
         resolved = self.resolve(db, person, spec)
-        uploaded = [_uploaded(db, source) for source in spec.sources]
-        counts = zip(uploaded, served or [None] * len(uploaded), strict=True)
-        check_job(spec, [known or window for known, window in counts])
+        known: list[Known | None] = list(served or [None] * len(spec.sources))
+        for number, source in enumerate(spec.sources):
+            if source.aggregates:
+                named = AggregateRow.sha256.in_(source.aggregates)
+                known[number] = list(
+                    map(KnownCounts.model_validate, db.scalars(select(AggregateRow).where(named)))
+                )
+        check_job(spec, known)
         spec_digest = digest(resolved.spec.to_json(), *resolved.digests, decoder_version())
-        row = self._new(person, resolved.spec, spec_digest, priority=priority)
-        return self._queue(db, person, row, "submit-job")
+        return self._queue(db, person, "submit-job", resolved.spec, spec_digest, priority)
 
     def check_again(self, person: Person, result_id: str) -> JobRow:
         """Queue a job that decodes a result again and compares the bytes of its files.
@@ -108,32 +137,19 @@ class Jobs(AuditedOperations):
                     "start the job again: its result supersedes this one"
                 )
             spec = JobSpec.model_validate(json.loads(found.manifest)["spec"])
-            row = self._new(person, spec, found.key, checks=result_id)
-            return self._queue(db, person, row, "check-result")
-
-    def all(
-        self, person: Person, *, state: JobState | None = None, limit: int = 100, offset: int = 0
-    ) -> list[JobRow]:
-        """One's own jobs, newest first; all of an admin. Raises RoleError, RequestError."""
-        require(person, Act.ANALYSE)
-        which: ColumnElement[bool] = true() if state is None else JobRow.state == state
-        with self.database.reading() as db:
-            return rows.load_jobs(db, visible_jobs(person) & which, limit, offset)
-
-    def get(self, person: Person, job_id: str) -> JobRow:
-        """A job. Raises RoleError, NotFoundError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return visible_row(db, JobRow, visible_jobs(person), job_id)
+            return self._queue(db, person, "check-result", spec, found.key, checks=result_id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
-        """Ask for the end of a job; one that is over stays as it is. Raises as `get`."""
+        """Ask for the end of a job: one that waits ends at once, one that is over stays as it is.
+
+        Raises as `get`.
+        """
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
-            visible_row(db, JobRow, visible_jobs(person), job_id)
-            if rows.cancel_job(db, job_id, self.now()) is not None:
+            self.one(db, person, job_id)
+            if cancel_job(db, job_id, self.now()) is not None:
                 self.access.note(db, person, "cancel-job", job=job_id)
-            return visible_row(db, JobRow, visible_jobs(person), job_id)
+            return self.one(db, person, job_id)
 
     def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
         """The specification with the numbers of its lists' versions, and their digests.
@@ -141,37 +157,44 @@ class Jobs(AuditedOperations):
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.
         """
+        folder = self.settings.aggregate_folder
         for source in spec.sources:
-            self._check_source(db, person, source)
-        return resolve_lists(db, person, spec)
-
-    def _check_source(self, db: Session, person: Person, source: CountSource) -> None:
-        if source.collector is not None and self.settings.collector is None:
-            raise UnavailableError("no collector is set up here; an operator sets `collector`")
-        if source.files:
-            folder = self.settings.aggregate_folder
+            if source.collector is not None and self.settings.collector is None:
+                raise UnavailableError("no collector is set up here; an operator sets `collector`")
             for name in source.files:
                 if folder is None or not (folder / name).is_file():
                     raise NotFoundError(
                         f"there is no file {name} in aggregate_folder, which an operator fills"
                     )
-        for sha in source.aggregates:
-            which = visible_aggregates(person) & (AggregateRow.sha256 == sha)
-            if not load_aggregates(db, which, 1):
-                raise NotFoundError(
-                    f"there is no aggregate {sha} that you may see; upload its file"
-                )
+            for sha in source.aggregates:
+                seen = (visible_aggregates(person), AggregateRow.sha256 == sha)
+                if not db.scalar(select(AggregateRow.sha256).where(*seen)):
+                    raise NotFoundError(
+                        f"there is no aggregate {sha} that you may see; upload its file"
+                    )
+        return resolve_lists(db, person, spec)
 
-    def _new(
+    def _queue(
         self,
+        db: Session,
         person: Person,
+        act: str,
         spec: JobSpec,
         spec_digest: str,
-        *,
         priority: int = 0,
         checks: str | None = None,
     ) -> JobRow:
-        return JobRow(
+        """Queue a job, unless an equal one is live, which is returned. checks: the result that it
+        decodes again."""
+        same = (JobRow.owner == person.id, JobRow.spec_digest == spec_digest,
+                JobRow.check_key == (checks or ""))  # fmt: skip
+        twin = db.scalar(select(JobRow).where(*same, JobRow.state.in_(LIVE)))
+        if twin is not None:
+            return twin
+        most = max_jobs(self.settings, person.role)
+        if count_live(db, person.id) >= most:
+            raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
+        row = JobRow(
             id=self.new_id(),
             operation=spec.operation,
             metric=spec.source.collector.metric if spec.source.collector else "",
@@ -185,23 +208,54 @@ class Jobs(AuditedOperations):
             checks=checks,
             check_key=checks or "",
         )
-
-    def _queue(self, db: Session, person: Person, row: JobRow, act: str) -> JobRow:
-        twin = rows.live_twin(db, row)
-        if twin is not None:
-            return twin
-        most = max_jobs(self.settings, person.role)
-        if rows.count_live(db, person.id) >= most:
-            raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
         save(db, row)
         self.access.note(db, person, act, job=row.id, operation=row.operation)
-        return visible_row(db, JobRow, visible_jobs(person), row.id)
+        return self.one(db, person, row.id)
 
 
-def _uploaded(db: Session, source: CountSource) -> Known | None:
-    """What is known of the aggregates that a source names; None where it names none."""
-    if not source.aggregates:
-        return None
-    which = AggregateRow.sha256.in_(source.aggregates)
-    rows = load_aggregates(db, which, len(source.aggregates))
-    return [counts_of_row(row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class ResolvedSpec:
+    """A specification whose lists have the numbers of their versions.
+
+    sha256: of their contents, by the members that name a list.
+    """
+
+    spec: JobSpec
+    sha256: Mapping[str, str]
+
+    @property
+    def digests(self) -> tuple[str | None, ...]:
+        """Digests of the lists' versions, as they enter the digest of a specification."""
+        more = (self.sha256[name] for name in LISTS if name in self.sha256)
+        return tuple(more) if "candidates" in self.sha256 else (None, *more)
+
+
+def resolve_lists(db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
+    """A specification with the number of each list's version: the one named, or else the latest.
+
+    Raises NotFoundError for a list that is not there for this person, RequestError for one of
+    another kind.
+    """
+    changes: dict[str, CandidateSpec | ListSpec] = {}
+    sha256: dict[str, str] = {}
+    for member, kind in LISTS.items():
+        named: CandidateSpec | ListSpec | None = getattr(spec, member)
+        if named is None or named.list is None:
+            continue
+        found = _version(db, person, named.list, named.version, kind)
+        changes[member] = named.model_copy(update={"version": found.number})
+        sha256[member] = found.sha256
+    return ResolvedSpec(spec.model_copy(update=changes), sha256)
+
+
+def _version(
+    db: Session, person: Person, list_id: str, number: int | None, kind: ListKind
+) -> ListVersionRow:
+    """A version of a list, the latest by default."""
+    row = visible_row(db, ListRow, visible_lists(person), list_id)
+    if row.kind != kind:
+        raise RequestError(f"{kind}: list {list_id}: {_HOLDS[ListKind(row.kind)]}")
+    for version in row.versions:
+        if number in (None, version.number):
+            return version
+    raise NotFoundError(f"list {list_id} has no version {number}; without one the latest is taken")

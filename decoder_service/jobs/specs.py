@@ -213,11 +213,6 @@ class JobSpec(StrictModel):
 _OF_KINDS = frozenset({"candidates", "weights", "map", "areas", "crowd", "flows", "known"})
 
 
-def foreign_members(kind: KindDecoder) -> frozenset[str]:
-    """The members of a specification that a kind of metric does not take."""
-    return _OF_KINDS - kind.members
-
-
 def check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
     """Raise RequestError for a member or an operation that a kind of metric does not take.
 
@@ -231,7 +226,7 @@ def check_members(spec: JobSpec, kind: KindDecoder, name: str) -> None:
             f"operation: a metric of kind {name} has no {spec.operation}; start a job with "
             f"operation {' or '.join(kind.operations)}"
         )
-    for member in sorted(foreign_members(kind)):
+    for member in sorted(_OF_KINDS - kind.members):
         if getattr(spec, member) != JobSpec.model_fields[member].default:
             raise RequestError(f"{member}: not of a metric of kind {name}; leave it out")
 

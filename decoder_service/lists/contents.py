@@ -18,12 +18,16 @@ from decoder.formats.density_inputs import (
     read_flow_counts,
     read_outlines,
 )
-from decoder_service.lists.rows import ListKind
 from decoder_service.shell.errors import QuotaError, RequestError
+from decoder_service.shell.models import ListKind
 
 SUFFIXES = ("txt", "csv")  # not packed: what it takes in memory is bounded by its bytes
 _GZIP = b"\x1f\x8b"
 _ENDS = ("\n", "\r")
+_FIXED = {  # columns of tables
+    ListKind.WEIGHTS: "weights have two columns, value and weight",
+    ListKind.FLOWS: "known flows have columns origin, destination and count",
+}
 Read = TypeVar("Read")
 
 
@@ -74,42 +78,29 @@ def content_of(
         raise RequestError(f"format {suffix[:20]!a} is not one of {', '.join(SUFFIXES)}")
     if content.startswith(_GZIP):
         raise RequestError("the list is gzip; send it unpacked")
-    if kind == ListKind.WEIGHTS:
-        return _weights(content, column, most)
-    if kind == ListKind.FLOWS:
-        return _flows(content, column, most)
+    of = _FIXED.get(kind)
+    if of is not None and column is not None:
+        raise RequestError(f"{of}; name none")
     if kind == ListKind.AREAS:
-        return _areas(content, column)
-    found = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
-    _check_number(len(found), most)
-    if any(b"\n" in value or b"\r" in value for value in found):
+        areas = _read(content, "geojson", lambda path: read_outlines(path, column or "name"))
+        return outlines_json(areas).encode("utf-8", "surrogatepass"), len(areas)
+    if kind == ListKind.FLOWS:
+        flows = _read(content, "csv", read_flow_counts)
+        _check_number(len(flows), most)
+        return flow_counts_csv(flows).encode(), len(flows)
+    if kind == ListKind.WEIGHTS:
+        weights = _read(content, "csv", read_weights)
+        _check_number(len(weights.of), most)
+        if not weights.of:
+            raise RequestError("no value has a weight; give a value and its weight a line")
+        if any(end in value for value in weights.of for end in _ENDS):
+            raise RequestError("a value holds a line break; no list of candidates has such a value")
+        return weights.to_csv().encode(), len(weights.of)
+    values = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
+    _check_number(len(values), most)
+    if any(b"\n" in value or b"\r" in value for value in values):
         raise RequestError("a value holds a line break; a list has a value a line")
-    return b"".join(value + b"\n" for value in found), len(found)
-
-
-def _weights(content: bytes, column: str | None, most: int) -> tuple[bytes, int]:
-    if column is not None:
-        raise RequestError("weights have two columns, value and weight; name none")
-    found = _read(content, "csv", read_weights)
-    _check_number(len(found.of), most)
-    if not found.of:
-        raise RequestError("no value has a weight; give a value and its weight a line")
-    if any(end in value for value in found.of for end in _ENDS):
-        raise RequestError("a value holds a line break; no list of candidates has such a value")
-    return found.to_csv().encode(), len(found.of)
-
-
-def _flows(content: bytes, column: str | None, most: int) -> tuple[bytes, int]:
-    if column is not None:
-        raise RequestError("known flows have columns origin, destination and count; name none")
-    found = _read(content, "csv", read_flow_counts)
-    _check_number(len(found), most)
-    return flow_counts_csv(found).encode(), len(found)
-
-
-def _areas(content: bytes, column: str | None) -> tuple[bytes, int]:
-    found = _read(content, "geojson", lambda path: read_outlines(path, column or "name"))
-    return outlines_json(found).encode("utf-8", "surrogatepass"), len(found)
+    return b"".join(value + b"\n" for value in values), len(values)
 
 
 def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
-from decoder_service.lists.rows import ListKind
+from decoder.tables.table import csv_of_texts
+from decoder_service.jobs.specs import StrictModel
+from decoder_service.lists.contents import FILES, file_name
 from decoder_service.lists.rules import NewList
 from decoder_service.shell.errors import RequestError
-from decoder_service.shell.guard import takes_file
-from decoder_service.shell.models import ListRow
-from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, Posted, Visit, parsed, redirect
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import GuardedRoute, Me, Service, service_of, takes_file
+from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 
-router = new_router()
+pages = page_router()
+api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
+Text = Annotated[str, StringConstraints(max_length=1000)]
+Number = Annotated[int, Query(ge=1, le=1_000_000)]
+Suffix = Annotated[Literal["txt", "csv"], Query(alias="format")]
+_FILE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
-@router.get("/lists")
+@pages.get("/lists")
 def index(visit: Visit) -> Response:
     """The page of own and shared lists and of uploaded counts, with the forms to send more."""
     service = visit.service
@@ -31,22 +45,21 @@ def index(visit: Visit) -> Response:
     )
 
 
-@router.post("/lists")
+@pages.post("/lists")
 @takes_file
 def create(service: Service, person: Me, form: Form) -> Response:
     """Store a list from a file or from what was typed."""
     content, suffix = _values(form)
-    given: dict[str, Any] = {"name": form.text("name"), "source": form.text("source")}
-    given |= {"column": form.text("column") or None, "format": suffix}
-    given |= {"shared": bool(form.text("shared"))}
-    asked = parsed(NewList, given | {"kind": form.text("kind", ListKind.CANDIDATES)})
-    made = service.lists.create(person, asked, content)
+    given = {name: form.text(name) for name in ("name", "source", "shared", "column", "kind")}
+    flags = {"shared": bool(given["shared"]), "format": suffix}
+    texts = {name: text for name, text in given.items() if text or name == "name"}
+    made = service.lists.create(person, parsed(NewList, texts | flags), content)
     return redirect(f"/lists/{made.id}")
 
 
-@router.post("/lists/aggregates")
+@pages.post("/lists/aggregates")
 @takes_file
-def upload(service: Service, person: Me, form: Form) -> Response:
+def post_aggregate(service: Service, person: Me, form: Form) -> Response:
     """Store an uploaded aggregate file."""
     if "file" not in form.files:
         raise RequestError("no file was chosen; rappor aggregate METRIC -o FILE makes one")
@@ -54,7 +67,7 @@ def upload(service: Service, person: Me, form: Form) -> Response:
     return redirect("/lists")
 
 
-@router.get("/lists/{list_id}")
+@pages.get("/lists/{list_id}")
 def one(visit: Visit, list_id: str) -> Response:
     """The page of a list and its versions."""
     row = visit.service.lists.get(visit.person, list_id)
@@ -70,9 +83,9 @@ def one(visit: Visit, list_id: str) -> Response:
     )
 
 
-@router.post("/lists/{list_id}/versions")
+@pages.post("/lists/{list_id}/versions")
 @takes_file
-def add_version(service: Service, person: Me, list_id: str, form: Form) -> Response:
+def post_version(service: Service, person: Me, list_id: str, form: Form) -> Response:
     """Store a new version of a list."""
     content, suffix = _values(form)
     column = form.text("column") or None
@@ -80,44 +93,21 @@ def add_version(service: Service, person: Me, list_id: str, form: Form) -> Respo
     return redirect(f"/lists/{list_id}")
 
 
-@router.post("/lists/{list_id}/share")
-def share(service: Service, person: Me, list_id: str, form: Form) -> Response:
-    """Share a list with other analysts, or stop sharing it."""
-    service.lists.share(person, list_id, bool(form.text("shared")))
-    return redirect(f"/lists/{list_id}")
-
-
-@router.post("/lists/{list_id}/delete")
-def delete(service: Service, person: Me, list_id: str, form: Form) -> Response:
-    """Delete a list, once that was confirmed."""
-    if not form.text("sure"):
-        raise RequestError("tick the box beside Delete: the values are gone for good")
-    service.lists.delete(person, list_id)
-    return redirect("/lists")
-
-
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
     """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`,
     `areas`."""
-    names = {
-        "lists": ListKind.CANDIDATES,
-        "weights": ListKind.WEIGHTS,
-        "known_flows": ListKind.FLOWS,
-        "areas": ListKind.AREAS,
-    }
-    return {name: [row for row in rows if row.kind == kind] for name, kind in names.items()}
+    names = zip(("lists", "weights", "known_flows", "areas"), ListKind, strict=True)
+    return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 
 
 def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
     """A specification with the names of its lists in place of their ids, where they are known."""
-    names = {row.id: row.name for row in rows}
-    return {
-        member: value
-        | {"list": names[value["list"]], "version": value.get("version", "the latest")}
-        if isinstance(value, dict) and value.get("list") in names
-        else value
-        for member, value in spec.items()
-    }
+    names, named = {row.id: row.name for row in rows}, dict(spec)
+    for member, value in spec.items():
+        if isinstance(value, dict) and value.get("list") in names:
+            version = value.get("version", "the latest")
+            named[member] = value | {"list": names[value["list"]], "version": version}
+    return named
 
 
 def _values(form: Posted) -> tuple[bytes, str]:
@@ -129,3 +119,136 @@ def _values(form: Posted) -> tuple[bytes, str]:
     if not typed:
         raise RequestError("choose a file, or type the values, one a line")
     return typed.replace("\r\n", "\n").encode("utf-8", "surrogatepass"), "txt"
+
+
+class Share(StrictModel):
+    """Whether other analysts see it."""
+
+    shared: bool
+
+
+@api.get("/lists", operation_id="listLists")
+def list_lists(service: Service, person: Me) -> dict[str, Any]:
+    """Your lists and shared ones, with their latest versions."""
+    return {"lists": [shown_list(row) for row in service.lists.all(person)]}
+
+
+@api.post("/lists", operation_id="createList", status_code=201, openapi_extra=_FILE)
+@takes_file
+async def create_list(
+    request: Request, service: Service, person: Me, asked: Annotated[NewList, Query()]
+) -> dict[str, Any]:
+    """Store a list: the body is a file with a value a line, or a csv.
+
+    Of kind weights it is a csv of `value,weight`; a line without a value is of all others. Of kind
+    flows it is a csv of `origin,destination,count`, a known matrix. Of kind areas it is a GeoJSON
+    FeatureCollection of polygons, whose names are in the property `column`, "name" by default.
+    """
+    content = await request.body()
+    row = await run_in_threadpool(service.lists.create, person, asked, content)
+    return shown_list(row)
+
+
+@api.get("/lists/{list_id}", operation_id="getList")
+def get_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
+    """A list and its versions."""
+    row = service.lists.get(person, list_id)
+    return shown_list(row) | {"versions": [shown_version(one) for one in row.versions]}
+
+
+@api.get("/lists/{list_id}/content", operation_id="getListContent")
+def get_content(
+    service: Service,
+    person: Me,
+    list_id: str,
+    version: Number | None = None,
+    exact: bool = False,
+) -> Response:
+    """The values of a version, one a line, the latest by default.
+
+    Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
+    formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
+    """
+    lists = service.lists
+    row = lists.get(person, list_id)
+    number = lists.version(person, list_id, version).number
+    content = lists.content(person, list_id, number)
+    file = FILES[ListKind(row.kind)]
+    if file.columns and not exact:
+        content = csv_of_texts(content, file.columns)
+    name = file_name(row.kind, list_id, number)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=file.media_type, headers=headers)
+
+
+@api.post(
+    "/lists/{list_id}/versions", operation_id="addListVersion", status_code=201, openapi_extra=_FILE
+)
+@takes_file
+async def add_version(
+    request: Request, person: Me, list_id: str, suffix: Suffix = "txt", column: Text | None = None
+) -> dict[str, Any]:
+    """Store a new version of a list of yours; the same content gives no new one."""
+    add, content = service_of(request).lists.add_version, await request.body()
+    return shown_version(
+        await run_in_threadpool(add, person, list_id, content, suffix=suffix, column=column)
+    )
+
+
+@api.post("/lists/{list_id}/share", operation_id="shareList")
+def share(service: Service, person: Me, list_id: str, body: Share) -> dict[str, Any]:
+    """Show a list of yours to other analysts, or to yourself alone."""
+    service.lists.share(person, list_id, body.shared)
+    return shown_list(service.lists.get(person, list_id))
+
+
+@api.delete("/lists/{list_id}", operation_id="deleteList")
+def delete_list(service: Service, person: Me, list_id: str) -> dict[str, Any]:
+    """Delete a list of yours and its values; results keep its digest."""
+    service.lists.delete(person, list_id)
+    return {"deleted": list_id}
+
+
+@api.get("/aggregates", operation_id="listAggregates")
+def list_aggregates(service: Service, person: Me) -> dict[str, Any]:
+    """Aggregates that you uploaded or that jobs of yours have read, newest first."""
+    rows = service.aggregates.all(person)
+    return {"aggregates": [shown_aggregate(row) for row in rows]}
+
+
+@api.post("/aggregates", operation_id="uploadAggregate", status_code=201, openapi_extra=_FILE)
+@takes_file
+async def upload(request: Request, person: Me) -> dict[str, Any]:
+    """Store an aggregate file, for jobs to name by its digest."""
+    content = await request.body()
+    row = await run_in_threadpool(service_of(request).aggregates.upload, person, content)
+    return shown_aggregate(row)
+
+
+add_form(pages, "/lists/{list_id}/share", share, back="/lists/{list_id}")
+add_form(
+    pages,
+    "/lists/{list_id}/delete",
+    delete_list,
+    back="/lists",
+    sure="Delete: the values are gone for good",
+)
+
+
+def shown_list(row: ListRow) -> dict[str, Any]:
+    """The public properties of a list, with those of its latest version."""
+    latest = shown_version(row.latest)
+    public = shown(row, "id name visibility source created kind") | {"owner": row.person.name}
+    public |= {name: latest[name] for name in ("sha256", "entries", "size")}
+    return public | {"version": latest["number"], "changed": latest["created"]}
+
+
+def shown_version(row: ListVersionRow) -> dict[str, Any]:
+    """The public properties of a list's version."""
+    return shown(row, "list_id number sha256 entries size created")
+
+
+def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
+    """The public properties of an aggregate, without its counts."""
+    days = "first_day last_day num_reports kind num_cohorts own_values created"
+    return shown(row, f"sha256 metric params_id {days}")

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import StringConstraints
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from decoder_service.jobs.known_counts import shape_of
 from decoder_service.jobs.specs import Name, Note, StrictModel
-from decoder_service.lists import rows
 from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import PRIVATE, SHARED, ListKind
-from decoder_service.people.access import AuditedOperations
-from decoder_service.people.permissions import Act, Person, own_lists, require, visible_lists
-from decoder_service.shell.database import save, visible_row
+from decoder_service.people.access import AuditedOperations, Resources
+from decoder_service.people.permissions import (
+    Act,
+    Person,
+    aggregate_bytes_of,
+    list_bytes_of,
+    own_lists,
+    require,
+    visible_aggregates,
+    visible_lists,
+)
+from decoder_service.shell.database import insert_once, save, visible_row
 from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
-from decoder_service.shell.models import ListRow, ListVersionRow
+from decoder_service.shell.models import (
+    LIVE,
+    PRIVATE,
+    SHARED,
+    AggregateRow,
+    JobRow,
+    ListKind,
+    ListRow,
+    ListVersionRow,
+    ResultRow,
+    aggregate_readers,
+    list_contents,
+)
 from decoder_service.worker.uploads import Reader
+from rappor_core.aggregate import Aggregate
+from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
 
 
 class NewList(StrictModel):
@@ -38,24 +62,14 @@ class NewList(StrictModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lists(AuditedOperations):
+class Lists(Resources[ListRow]):
     """Operations on lists. Each checks the person's role, and shows only what the person may
     see."""
 
+    model = ListRow
+    visible = visible_lists
+    order = (ListRow.name, ListRow.created)
     reader: Reader
-
-    def all(self, person: Person) -> list[ListRow]:
-        """A person's own and the shared lists with their latest versions, by name. Raises
-        RoleError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return rows.load_lists(db, visible_lists(person))
-
-    def get(self, person: Person, list_id: str) -> ListRow:
-        """A list with its versions. Raises RoleError, NotFoundError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return visible_row(db, ListRow, visible_lists(person), list_id)
 
     def content(self, person: Person, list_id: str, number: int | None = None) -> bytes:
         """The values of a version, one a line, the latest by default; the read is audited.
@@ -67,19 +81,18 @@ class Lists(AuditedOperations):
         """
         version = self.version(person, list_id, number)
         with self.database.writing() as db:
-            found = rows.load_content(db, version.sha256)
+            content = load_content(db, version.sha256)
             self.access.note(db, person, "read-list", list=list_id, version=version.number)
-        if found is None:
+        if content is None:
             raise NotFoundError(f"list {list_id} was deleted just now")
-        return found
+        return content
 
     def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
         """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
-        versions = self.get(person, list_id).versions
-        found = [one for one in versions if number in (None, one.number)]
-        if not found:
-            raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
-        return found[0]
+        for version in self.get(person, list_id).versions:
+            if number in (None, version.number):
+                return version
+        raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
 
     def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.
@@ -89,18 +102,15 @@ class Lists(AuditedOperations):
             asked: its name, new among the owner's lists, and what it holds.
             content: a file of values, of values with weights, of known flows, or of areas.
 
-        Returns:
-            The list.
-
         Raises:
             RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError,
             DecodeError.
         """
         require(person, Act.ANALYSE)
         values, entries = self._read(content, asked.kind, asked.format, asked.column)
-        list_id, name = self.new_id(), asked.name
+        name = asked.name
         row = ListRow(
-            id=list_id,
+            id=self.new_id(),
             name=name,
             owner=person.id,
             visibility=SHARED if asked.shared else PRIVATE,
@@ -109,13 +119,12 @@ class Lists(AuditedOperations):
             kind=asked.kind,
         )
         with self.database.writing() as db:
-            mine = (ListRow.owner == person.id) & (ListRow.name == name)
-            if rows.load_lists(db, mine):
+            if db.scalar(select(ListRow).where(ListRow.owner == person.id, ListRow.name == name)):
                 raise ConflictError(f"you have a list {name!a}; add a version to it", name=name)
             save(db, row)
-            self._save(db, person, list_id, 1, values, entries)
-            self.access.note(db, person, "create-list", list=list_id, name=name)
-        return self.get(person, list_id)
+            self._save(db, person, row.id, 1, values, entries)
+            self.access.note(db, person, "create-list", list=row.id, name=name)
+        return self.get(person, row.id)
 
     def add_version(
         self,
@@ -135,10 +144,10 @@ class Lists(AuditedOperations):
             kind = ListKind(self._own(db, person, list_id).kind)
         values, entries = self._read(content, kind, suffix, column)
         with self.database.writing() as db:
-            row = self._own(db, person, list_id)
-            if row.latest.sha256 == sha256(values).hexdigest():
-                return row.latest
-            saved = self._save(db, person, list_id, row.latest.number + 1, values, entries)
+            latest = self._own(db, person, list_id).latest
+            if latest.sha256 == sha256(values).hexdigest():
+                return latest
+            saved = self._save(db, person, list_id, latest.number + 1, values, entries)
             self.access.note(db, person, "add-list-version", list=list_id, version=saved.number)
             return saved
 
@@ -150,45 +159,136 @@ class Lists(AuditedOperations):
             self.access.note(db, person, "share-list", list=list_id, shared=shared)
 
     def delete(self, person: Person, list_id: str) -> None:
-        """Delete an own list and its contents; results keep its digest. Raises as `get`."""
+        """Delete an own list and contents that no other list has; results keep its digest.
+        Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
             self._own(db, person, list_id)
-            rows.delete_list(db, list_id)
+            db.execute(delete(ListVersionRow).where(ListVersionRow.list_id == list_id))
+            db.execute(delete(ListRow).where(ListRow.id == list_id))
+            kept = select(ListVersionRow.sha256)
+            db.execute(delete(list_contents).where(list_contents.c.sha256.not_in(kept)))
             self.access.note(db, person, "delete-list", list=list_id)
 
     def _read(
         self, content: bytes, kind: ListKind, suffix: str, column: str | None
     ) -> tuple[bytes, int]:
-        return self.reader.read(
-            content_of, content, kind, suffix, column, self.settings.max_list_entries
-        )
+        most = self.settings.max_list_entries
+        return self.reader.read(content_of, content, kind, suffix, column, most)
 
     def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
         return visible_row(db, ListRow, own_lists(person), list_id)
 
     def _save(
-        self,
-        db: Session,
-        person: Person,
-        list_id: str,
-        number: int,
-        values: bytes,
-        entries: int,
+        self, db: Session, person: Person, list_id: str, number: int, values: bytes, entries: int
     ) -> ListVersionRow:
-        held = rows.bytes_of_owner(db, person.id) + len(values)
+        held = list_bytes_of(db, person.id) + len(values)
         most = self.settings.max_stored_bytes_of_person
         if held > most:
             raise QuotaError(f"your lists would hold {held:,} bytes, above {most:,}; delete one")
-        at = self.now()
-        name = sha256(values).hexdigest()
         row = ListVersionRow(
             list_id=list_id,
             number=number,
-            sha256=name,
+            sha256=sha256(values).hexdigest(),
             entries=entries,
             size=len(values),
-            created=at,
+            created=self.now(),
         )
-        rows.save_version(db, row, values)
+        insert_once(db, list_contents, {"sha256": row.sha256}, content=values)
+        save(db, row)
         return row
+
+
+def load_content(db: Session, sha: str) -> bytes | None:
+    """The bytes of a digest: values, one a line."""
+    return db.scalar(select(list_contents.c.content).where(list_contents.c.sha256 == sha))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregates(AuditedOperations):
+    """Operations on uploaded aggregates, which are known by their digest. Each checks the
+    person's role."""
+
+    reader: Reader
+
+    def upload(self, person: Person, content: bytes) -> AggregateRow:
+        """Store an aggregate file. Raises RoleError, QuotaError, and RapporError if it is no
+        aggregate file."""
+        require(person, Act.ANALYSE)
+        row = self.reader.read(described, content, self.now())
+        with self.database.writing() as db:
+            held = aggregate_bytes_of(db, person.id) + len(row.content)
+            most = self.settings.max_stored_bytes_of_person
+            if held > most:
+                raise QuotaError(f"your aggregates would hold {held:,} bytes, above {most:,}")
+            save_aggregate(db, row, person.id)
+            self.access.note(db, person, "upload-aggregate", sha256=row.sha256)
+        return row
+
+    def all(self, person: Person, limit: int = 1000) -> list[AggregateRow]:
+        """The aggregates that a person may decode, newest first, without the counts. Raises
+        RoleError."""
+        require(person, Act.ANALYSE)
+        seen = select(AggregateRow).where(visible_aggregates(person))
+        with self.database.reading() as db:
+            return list(db.scalars(seen.order_by(AggregateRow.created.desc()).limit(limit)))
+
+
+def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
+    """Insert an aggregate unless it exists, and let a person read it."""
+    if db.get(AggregateRow, row.sha256) is None:
+        save(db, row)
+    insert_once(db, aggregate_readers, {"sha256": row.sha256, "person_id": person})
+
+
+def load_aggregate_content(db: Session, sha: str) -> bytes | None:
+    """The bytes of an aggregate file."""
+    return db.scalar(select(AggregateRow.content).where(AggregateRow.sha256 == sha))
+
+
+def delete_unused_aggregates(db: Session, before: float) -> int:
+    """Delete aggregates from before a time that no result was made of and no live job names.
+
+    Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
+    a job that is queued at the same time ends with a reason in words.
+    """
+    unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
+    if not unused:
+        return 0
+    for manifest in db.scalars(select(ResultRow.manifest)):
+        for shas in json.loads(manifest).get("inputs", {}).get("aggregates", []):
+            unused.difference_update(shas)
+    for spec in db.scalars(select(JobRow.spec).where(JobRow.state.in_(LIVE))):
+        given = json.loads(spec)
+        for source in (given.get("source"), given.get("before")):
+            unused.difference_update((source or {}).get("aggregates", []))
+    for sha in sorted(unused):
+        db.execute(delete(aggregate_readers).where(aggregate_readers.c.sha256 == sha))
+        db.execute(delete(AggregateRow).where(AggregateRow.sha256 == sha))
+    return len(unused)
+
+
+def described(content: bytes | str, at: float) -> AggregateRow:
+    """The row of an aggregate file, with its bytes in the canonical form that digests are made of.
+
+    Raises AggregateError, WireFormatError.
+    """
+    try:
+        one = Aggregate.from_json(content)
+    except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
+        raise AggregateError(str(error)) from error
+    text = one.to_json().encode()
+    num_cohorts, own_values = shape_of(one.definition, one.params)
+    return AggregateRow(
+        sha256=sha256(text).hexdigest(),
+        metric=one.metric,
+        params_id=one.params_id,
+        first_day=one.first_day.isoformat() if one.first_day else None,
+        last_day=one.last_day.isoformat() if one.last_day else None,
+        num_reports=one.num_reports,
+        content=text,
+        created=at,
+        kind=str(one.definition["kind"])[:32] if "kind" in one.definition else None,
+        num_cohorts=num_cohorts,
+        own_values=own_values,
+    )

@@ -12,19 +12,19 @@ from starlette.responses import Response
 
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
-from decoder.output.charts import Shares
 from decoder.output.palette import THEMES
-from decoder.output.series_view import (
-    MOST_LINES,
-    SeriesChart,
-    series_chart,
-    values_by_share,
-    windows_between,
-)
+from decoder.output.series_view import MOST_LINES, series_chart, values_by_share, windows_between
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.web import HEADERS, Visit, address, environment
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.web import (
+    HEADERS,
+    Visit,
+    address,
+    check_choice,
+    environment,
+    page_router,
+)
 from rappor_core.text import visible
 
 RANGES = (7, 14, 30, 90)  # days up to the last
@@ -32,7 +32,7 @@ FIRST_LINES = 3  # drawn where the address names no value
 OFFERED = 12  # values with a box to tick; others are typed
 MOST_LISTED = 500  # values that the page completes
 SCALES = ("linear", "log")
-router = new_router()
+pages = page_router()
 
 
 @dataclass(frozen=True)
@@ -69,42 +69,12 @@ class ChartQuery:
         return address(path, **(query | changes))
 
 
-@dataclass(frozen=True)
-class MetricChart:
-    """A chart with its controls. phone: the same for a narrow page.
-
-    offered: values with a box.  names: values that are completed.  unknown: values of the address
-    that the series has not found.
-    """
-
-    result: ResultRow
-    chart: SeriesChart
-    phone: SeriesChart
-    query: ChartQuery
-    offered: tuple[str, ...]
-    names: tuple[str, ...]
-    unknown: tuple[str, ...]
-    alpha: float
-
-    @property
-    def rows(self) -> list[tuple[str, float, float, list[Shares | None]]]:
-        """Name, places in both drawings and shares of each window."""
-        return [
-            (name, x, self.phone.windows[i][1], [line.shares[i] for line in self.chart.lines])
-            for i, (name, x) in enumerate(self.chart.windows)
-        ]
-
-
 def query_of(visit: Visit) -> ChartQuery:
     """Read the address of a chart. Raises RequestError for what is none."""
     given = visit.request.query_params
     values = [*given.getlist("value"), given.get("more", "").strip()]
-    scale = given.get("scale", "") or "linear"
-    if scale not in SCALES:
-        raise RequestError(f"scale {scale[:20]!a} is not one of {', '.join(SCALES)}")
-    days = given.get("days", "")
-    if days and days not in map(str, RANGES):
-        raise RequestError(f"days {days[:20]!a} is not one of {', '.join(map(str, RANGES))}")
+    scale = check_choice("scale", given.get("scale", ""), SCALES)
+    days = check_choice("days", given.get("days", ""), map(str, RANGES))
     return ChartQuery(
         tuple(dict.fromkeys(value for value in values if value)),
         _day(given.get("from", "")),
@@ -122,8 +92,13 @@ def _day(text: str) -> str:
         raise RequestError(f"day {text[:20]!a} is not one such as 2026-11-02") from None
 
 
-def chart_of(visit: Visit, row: ResultRow | None) -> MetricChart | None:
-    """The chart of a series; None without one, or where nothing was found in it."""
+def chart_of(visit: Visit, row: ResultRow | None) -> dict[str, Any] | None:
+    """The chart of a series, for the templates; None without one, or where nothing was found in it.
+
+    phone: the same for a narrow page.  offered: values with a box.  names: values that are
+    completed.  unknown: values of the address that the series has not found.  rows: name, places
+    in both drawings and shares of each window.
+    """
     if row is None:
         return None
     content = _content(visit, row)
@@ -142,17 +117,20 @@ def chart_of(visit: Visit, row: ResultRow | None) -> MetricChart | None:
         series_chart(content, query.values, query.first, query.last, log=query.log, size=size)
         for size in ("large" if query.large else "page", "phone")
     )
-    offered = dict.fromkeys([*query.values, *names[:OFFERED]])
-    return MetricChart(
-        result=row,
-        chart=chart,
-        phone=phone,
-        query=query,
-        offered=tuple(offered),
-        names=tuple(names[:MOST_LISTED]),
-        unknown=tuple(visible(one[:80]) for one in asked.values if one not in names),
-        alpha=content["alpha"],
-    )
+    rows = [
+        (name, x, phone.windows[i][1], [line.shares[i] for line in chart.lines])
+        for i, (name, x) in enumerate(chart.windows)
+    ]
+    return {
+        "result": row,
+        "chart": chart,
+        "phone": phone,
+        "query": query,
+        "offered": list(dict.fromkeys([*query.values, *names[:OFFERED]])),
+        "names": names[:MOST_LISTED],
+        "unknown": [visible(one[:80]) for one in asked.values if one not in names],
+        "rows": rows,
+    }
 
 
 def _content(visit: Visit, row: ResultRow) -> dict[str, Any]:
@@ -161,25 +139,27 @@ def _content(visit: Visit, row: ResultRow) -> dict[str, Any]:
 
 
 def _series_of(visit: Visit, name: str) -> ResultRow:
-    results = visit.service.results.all(visit.person, metric=name, operation="series", limit=1)
+    which = matching(ResultRow, metric=name, operation="series")
+    results = visit.service.results.all(visit.person, *which, limit=1)
     if not results:
         raise NotFoundError(f"there is no series of metric {name[:80]!a} that you may see")
     return results[0]
 
 
-@router.get("/metrics/{name}/chart.svg")
+@pages.get("/metrics/{name}/chart.svg")
 def picture(visit: Visit, name: str) -> Response:
     """The chart as a picture of its own, for light paper."""
     found = chart_of(visit, _series_of(visit, name))
     if found is None:
         raise NotFoundError("nothing was found in the series, so that there is no chart")
-    label = f"Shares of {name[:80]} by day, {100 * found.chart.level:g} % intervals"
+    chart = found["chart"]
+    label = f"Shares of {name[:80]} by day, {100 * chart.level:g} % intervals"
     template = environment().get_template("series_chart.svg.j2")
-    text = template.render(chart=found.chart, theme=THEMES["light"], label=visible(label))
+    text = template.render(chart=chart, theme=THEMES["light"], label=visible(label))
     return Response(text.strip(), headers=HEADERS, media_type="image/svg+xml")
 
 
-@router.get("/metrics/{name}/chart.csv")
+@pages.get("/metrics/{name}/chart.csv")
 def numbers(visit: Visit, name: str) -> Response:
     """The numbers of the chart."""
     content = _content(visit, _series_of(visit, name))

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import date
+from functools import lru_cache
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from decoder.kinds.interface import has_candidates, kinds_with
 from decoder.kinds.result import RESULTS
-from decoder.output.charts import Plot, count_plot, sparkline
+from decoder.output.charts import count_plot, sparkline
+from decoder.output.dictionary import DictionaryEntry, entries_of
 from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     ValuePanel,
@@ -25,15 +29,28 @@ from decoder.output.series_view import (
 from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, chart_of
 from decoder_service.metrics.rules import MetricView
-from decoder_service.shell.errors import NotFoundError
-from decoder_service.shell.guard import GuardedRoute
+from decoder_service.shell.database import matching
+from decoder_service.shell.errors import AuthenticationError, NotFoundError
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Visit
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.requests import (
+    GuardedRoute,
+    Me,
+    Service,
+    current_person,
+    service_of,
+    without_key,
+)
+from decoder_service.shell.web import Visit, page_router, render
+from rappor_core.errors import RapporError
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import rise_text
 from rappor_core.text import visible
 
 api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
+MOST_RESULTS = 1000
+MOST_VALUES = 12  # of a version
+pages = page_router()
+_UNREAD = "not all of what is collected can be shown: {}"
 
 
 @api.get("/metrics", operation_id="listMetrics")
@@ -43,77 +60,32 @@ def list_metrics(service: Service, person: Me) -> dict[str, Any]:
     return {"metrics": [asdict(view) for view in views.metrics], "problem": views.problem}
 
 
-MOST_RESULTS = 1000
-MOST_VALUES = 12  # of a version
-router = new_router()
-
-
-@dataclass(frozen=True)
-class Health:
-    """The state of a declared metric at the collector, over all its slots and versions.
-
-    closed_through: the last day that is closed in all of them.  results: how many one may see.
-    has_series: whether it is decoded over time, too.
-    last: the largest value of its newest series, with its shares and last change.
-    """
-
-    name: str
-    description: str
-    kind: str
-    states: tuple[str, ...]
-    accepted: int | None
-    closed_through: str
-    expires: str
-    versions: int
-    results: int
-    latest_day: str
-    has_series: bool
-    last: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a metric: results of one params_id, never mixed with another's.
-
-    level: of the intervals of the panels.  alpha: of their tests; None where they differ.
-    """
-
-    params_id: str
-    listed: tuple[dict[str, Any], ...]
-    results: tuple[ResultRow, ...]
-    panels: tuple[ValuePanel, ...]
-    names: tuple[str, ...]
-    volume: Plot | None
-    reports: tuple[int, ...]
-    source: str
-    level: float | None
-    alpha: float | None
-
-
-@router.get("/metrics")
+@pages.get("/metrics")
 def index(visit: Visit, q: str = "") -> Response:
     """The page of all metrics that the collector lists, or that a result is of."""
     found = visit.service.metrics.all(visit.person)
     by_name: dict[str, list[MetricView]] = defaultdict(list)
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
-    stored = visit.service.results.all(visit.person, operation="series", limit=MOST_RESULTS)
+    series = matching(ResultRow, operation="series")
+    stored = visit.service.results.all(visit.person, *series, limit=MOST_RESULTS)
     newest = {row.metric: row for row in reversed(stored)}
-    rows = [
-        replace(_health(name, views), last=_last_change(newest.get(name)))
-        for name, views in sorted(by_name.items())
-    ]
-    shown = [row for row in rows if _matches(row, q)]
+    rows = [_metric(name, views, newest.get(name)) for name, views in sorted(by_name.items())]
+    texts = (f"{row['name']} {row['description']} {row['kind']}".casefold() for row in rows)
+    words = q.casefold().split()
+    shown = [row for row, text in zip(rows, texts, strict=True) if all(w in text for w in words)]
     return visit.render("metrics.html.j2", rows=shown, total=len(rows), q=q, problem=found.problem)
 
 
-@router.get("/metrics/{name}")
+@pages.get("/metrics/{name}")
 def one(visit: Visit, name: str) -> Response:
     """The page of a metric: for each version its shares over time and its reports."""
     service = visit.service
     found = service.metrics.all(visit.person)
     views = [view for view in found.metrics if view.name.partition("/")[0] == name]
-    results = service.results.all(visit.person, metric=name, limit=MOST_RESULTS)
+    results = service.results.all(
+        visit.person, *matching(ResultRow, metric=name), limit=MOST_RESULTS
+    )
     if not views and not results:
         raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
     versions = [
@@ -122,49 +94,49 @@ def one(visit: Visit, name: str) -> Response:
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
     if any("/" in view.name for view in views):  # slots and levels of places: those with results
-        versions = [one for one in versions if one.results] or versions[:1]
+        versions = [one for one in versions if one["results"]] or versions[:1]
     series = next((row for row in results if row.operation == "series"), None)
     return visit.render(
         "metric.html.j2",
         chart=chart_of(visit, series),
         colours=THEMES["light"],
         ranges=RANGES,
-        health=_health(name, views, results),
+        health=_metric(name, views, kind=results[0].kind if results else ""),
         versions=versions,
         problem=found.problem,
     )
 
 
-def _last_change(series: ResultRow | None) -> dict[str, Any] | None:
-    """The last change in the summary of a series, with the line of its shares."""
-    found = None if series is None else json.loads(series.summary).get("latest")
-    return found and found | {"spark": sparkline(found["shares"])}
+def _metric(
+    name: str, views: Sequence[MetricView], series: ResultRow | None = None, kind: str = ""
+) -> dict[str, Any]:
+    """A declared metric at the collector, over all its slots and versions, for the templates.
 
+    closed_through: the last day that is closed in all of them.  results: how many one may see.
+    has_series: whether it is decoded over time, too.  last: the largest value of its newest
+    series, with its shares and last change.
 
-def _health(name: str, views: Sequence[MetricView], stored: Sequence[ResultRow] = ()) -> Health:
+    series: its newest.  kind: of its results, "" without one.
+    """
     listed = [view.listed for view in views if view.listed]
-    definitions = [one.get("definition", {}) for one in listed]
-    first = definitions[-1] if definitions else {}
+    definition = listed[-1].get("definition", {}) if listed else {}
     closed = [str(one["closed_through"]) for one in listed if one.get("closed_through")]
-    declared = next((row.kind for row in stored), str(first.get("kind", "")))
-    return Health(
-        name=name,
-        description=str(first.get("description", "")),
-        kind=visible(str(first.get("kind", ""))),
-        states=tuple(sorted({str(one.get("state", "")) for one in listed})),
-        accepted=sum(int(one.get("accepted", 0)) for one in listed) if listed else None,
-        closed_through=min(closed, default=""),
-        expires=visible(str(first.get("expires", ""))),
-        versions=len({view.params_id for view in views}),
-        results=sum(view.results for view in views),
-        latest_day=max((view.latest_day or "" for view in views), default=""),
-        has_series=declared in kinds_with("series"),
-    )
-
-
-def _matches(row: Health, q: str) -> bool:
-    text = f"{row.name} {row.description} {row.kind}".casefold()
-    return all(word in text for word in q.casefold().split())
+    declared = str(definition.get("kind", ""))
+    last = None if series is None else json.loads(series.summary).get("latest")
+    return {
+        "name": name,
+        "description": str(definition.get("description", "")),
+        "kind": visible(declared),
+        "states": sorted({str(one.get("state", "")) for one in listed}),
+        "accepted": sum(int(one.get("accepted", 0)) for one in listed) if listed else None,
+        "closed_through": min(closed, default=""),
+        "expires": visible(str(definition.get("expires", ""))),
+        "versions": len({view.params_id for view in views}),
+        "results": sum(view.results for view in views),
+        "latest_day": max((view.latest_day or "" for view in views), default=""),
+        "has_series": (kind or declared) in kinds_with("series"),
+        "last": last and last | {"spark": sparkline(last["shares"])},
+    }
 
 
 def _version(
@@ -172,34 +144,38 @@ def _version(
     params_id: str,
     views: Sequence[MetricView],
     results: Sequence[ResultRow],
-) -> Version:
-    """A version with panels of its newest series, or else of the decodings of single windows."""
-    own = tuple(row for row in results if row.params_id == params_id)
+) -> dict[str, Any]:
+    """A version, for the templates: results of one params_id, never mixed with another's.
+
+    Its panels are of its newest series, or else of the decodings of single windows.  level: of the
+    intervals of the panels.  alpha: of their tests; None where they differ.
+    """
+    own = [row for row in results if row.params_id == params_id]
     series = next((row for row in own if row.operation == "series"), None)
-    alpha: float | None = None
+    drawn: dict[str, Any]
     if series is not None:
         found = json.loads(visit.service.results.file(visit.person, series.id, RESULTS))
         values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
-        panels, names = value_panels(found, values), window_names(found)
-        reports, level, alpha = window_reports(found), found["level"], found["alpha"]
+        drawn = {"panels": value_panels(found, values), "names": window_names(found)}
+        drawn |= {"reports": window_reports(found), "level": found["level"]}
     else:
         windows = windows_of(own)
-        panels = tuple(_panels_of_windows(windows))
-        names = tuple(days(row.first_day, row.last_day) for row, _ in windows)
-        reports = tuple(int(summary["num_reports"]) for _, summary in windows)
-        level = _same_level([row for row, _ in windows])
-    return Version(
-        params_id=params_id,
-        listed=tuple(view.listed for view in views if view.params_id == params_id and view.listed),
-        results=own,
-        panels=panels,
-        names=names,
-        volume=count_plot(reports) if reports else None,
-        reports=reports,
-        source="" if series is None else series.id,
-        level=level,
-        alpha=alpha,
-    )
+        levels = {json.loads(row.manifest).get("spec", {}).get("options", {}).get("level")
+                  for row, _ in windows}  # fmt: skip
+        drawn = {
+            "panels": tuple(_panels_of_windows(windows)),
+            "names": [days(row.first_day, row.last_day) for row, _ in windows],
+            "reports": [int(summary["num_reports"]) for _, summary in windows],
+            "level": levels.pop() if len(levels) == 1 else None,
+        }
+    return drawn | {
+        "params_id": params_id,
+        "listed": [one.listed for one in views if one.params_id == params_id and one.listed],
+        "results": own,
+        "volume": count_plot(drawn["reports"]) if drawn["reports"] else None,
+        "source": "" if series is None else series.id,
+        "alpha": None if series is None else found["alpha"],
+    }
 
 
 def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, Any]]]:
@@ -216,13 +192,6 @@ def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, 
     return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
 
 
-def _same_level(rows: Sequence[ResultRow]) -> float | None:
-    """The level of the intervals of several decodings; None where they differ."""
-    found = {json.loads(row.manifest).get("spec", {}).get("options", {}).get("level")
-             for row in rows}  # fmt: skip
-    return found.pop() if len(found) == 1 else None
-
-
 def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[ValuePanel]:
     found: dict[str, list[tuple[float, float, float] | None]] = {}
     for number, (_, summary) in enumerate(windows):
@@ -232,3 +201,35 @@ def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> I
     ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
     for value in ranked[:MOST_VALUES]:
         yield value_panel(value, found[value])
+
+
+@pages.get("/dictionary")
+@without_key
+def public_dictionary(request: Request) -> Response:
+    """What is collected now."""
+    service, person = service_of(request), None
+    with suppress(AuthenticationError):
+        person = current_person(request)
+    definitions, problem = service.metrics.public()
+    entries, unread = _entries(json.dumps(definitions), service.clock().date())
+    return render(
+        request,
+        "public_dictionary.html.j2",
+        person,
+        entries=entries,
+        contact="",
+        rise=rise_text,
+        problem=problem or (_UNREAD.format(unread) if unread else ""),
+    )
+
+
+@lru_cache(maxsize=1)  # anyone may ask for the page, which changes with the day at most
+def _entries(definitions: str, today: date) -> tuple[list[DictionaryEntry], str]:
+    """The entries of metrics, given as JSON, and what could not be read first, or ""."""
+    metrics, problem = list[Metric](), ""
+    for definition in json.loads(definitions):
+        try:
+            metrics.append(Metric.from_dict(definition))
+        except RapporError as error:
+            problem = problem or str(error)
+    return entries_of(metrics, today), problem

@@ -8,7 +8,7 @@ import reprlib
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
 
@@ -36,6 +36,7 @@ _DEFECT = "the collector could not be asked; an operator finds the reason in the
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
+_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 def _check_day(text: str) -> str:
@@ -99,16 +100,6 @@ class MetricViews:
     problem: str
 
 
-@dataclass(slots=True)
-class _Memory:
-    """What the collector last said, and when."""
-
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    asked: float = float("-inf")
-    begun: float | None = None  # since when it is being asked, if it is
-    problem: str = "the collector has not answered yet; load this again in a moment"
-
-
 class Metrics:
     """The metrics of a collector, which is asked at most twice a minute.
 
@@ -119,8 +110,11 @@ class Metrics:
     def __init__(self, database: ServiceDatabase, ask: Ask | None) -> None:
         self._database = database
         self._ask = ask
-        self._memory = _Memory()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of the thread that asks
+        self._metrics: list[dict[str, Any]] = []  # as the collector listed them last
+        self._problem = "the collector has not answered yet; load this again in a moment"
+        self._asked = float("-inf")  # when it answered
+        self._begun: float | None = None  # since when it is being asked, if it is
 
     def all(self, person: Person) -> MetricViews:
         """List every version of every metric, by name. Raises RoleError."""
@@ -177,39 +171,35 @@ class Metrics:
     def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
             return [], ""
-        memory, keep = self._memory, _FRESH_SECONDS if fresh else _KEEP_SECONDS
-        if time.monotonic() - memory.asked > keep and self._lock.acquire(blocking=False):
-            memory.begun = time.monotonic()
+        keep = _FRESH_SECONDS if fresh else _KEEP_SECONDS
+        if time.monotonic() - self._asked > keep and self._lock.acquire(blocking=False):
+            self._begun = time.monotonic()
             asker = threading.Thread(target=self._look, args=(self._ask,), daemon=True)
             try:
                 asker.start()
             except RuntimeError:  # too many threads: another page asks later
-                memory.begun = None
+                self._begun = None
                 self._lock.release()
                 raise
             asker.join(_WAIT_SECONDS)
-        return memory.metrics, self._late() or memory.problem
-
-    def _late(self) -> str:
-        """That an answer is waited for, and how long; "" where none is, or not for long."""
-        begun = self._memory.begun
+        begun, problem = self._begun, self._problem
         seconds = 0.0 if begun is None else time.monotonic() - begun
-        if seconds < _WAIT_SECONDS:
-            return ""
-        return (
-            f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
-            "shown; check its address, or load this again"
-        )
+        if seconds >= _WAIT_SECONDS:
+            problem = (
+                f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
+                "shown; check its address, or load this again"
+            )
+        return self._metrics, problem
 
     def _look(self, ask: Ask) -> None:
         """Ask, and release the lock, which who started this has taken."""
-        memory, problem = self._memory, _DEFECT
+        problem = _DEFECT
         try:
-            memory.metrics, problem = checked(ask()), ""
+            self._metrics, problem = checked(ask()), ""
         except RemoteError as error:
             problem = str(error)
         finally:
-            memory.problem, memory.asked, memory.begun = problem, time.monotonic(), None
+            self._problem, self._asked, self._begun = problem, time.monotonic(), None
             self._lock.release()
 
 
@@ -227,9 +217,6 @@ def checked(listed: Any) -> list[dict[str, Any]]:
 def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """The rows of a metric, or of all slots and levels of a location."""
     return [row for row in listed if name in (row["name"], str(row["name"]).partition("/")[0])]
-
-
-_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,33 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
+from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
 
-from decoder_service.people import rows
-from decoder_service.people.permissions import SERVICE_ID, Act, Person, Role, require
-from decoder_service.people.provider_roles import Claimed
-from decoder_service.people.rows import (
-    keep_out,
-    load_identities,
-    see_identity,
+from decoder_service.people.permissions import (
+    SERVICE_ID,
+    Act,
+    Claimed,
+    Person,
+    Role,
+    require,
+    usage_of,
 )
-from decoder_service.shell.clock import text_of
-from decoder_service.shell.database import save
+from decoder_service.shell.database import changed, save, visible_row
 from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
-from decoder_service.shell.models import AuditRow, IdentityRow, KeyRow, PersonRow, SessionRow
-from decoder_service.shell.operations import Operations
+from decoder_service.shell.models import (
+    AuditRow,
+    Identified,
+    IdentityRow,
+    KeyRow,
+    PersonRow,
+    SessionRow,
+)
+from decoder_service.shell.operations import DAY_SECONDS, Operations, shown
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
@@ -49,7 +58,6 @@ class NewKey:
     key_id: str
     name: str
     role: Role
-    label: str
     text: str
 
 
@@ -70,14 +78,13 @@ class Access(Operations):
 
     def person_of_session(self, token: str) -> Person:
         """Raises AuthenticationError for a session that is unknown or over."""
-        found = None
+        row = None
         if _TOKEN.fullmatch(token):
             with self.database.reading() as db:
-                found = rows.load_session(db, hash_secret(token), self.now())
-        if found is None:
+                row = db.get(SessionRow, hash_secret(token))
+        if row is None or row.expires <= self.now():
             raise AuthenticationError("the session is over; sign in again at /sign-in")
-        name, role = found.person.name, Role(found.role)
-        return Person(found.person_id, name, role, found.key_id or "", True)
+        return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "", True)
 
     def sign_in(self, key: str) -> tuple[Person, str]:
         """A session for the person of a key: the person, and the token for the browser's cookie.
@@ -103,19 +110,19 @@ class Access(Operations):
         Raises:
             AuthenticationError: an admin keeps this person out.
         """
-        at = self.now()
         with self.database.writing() as db:
             row = db.get(IdentityRow, (issuer, claimed.subject))
             if row is None:
-                row = self._new_identity(db, issuer, claimed, at)
+                row = self._new_identity(db, issuer, claimed)
             if row.revoked is not None:
                 raise AuthenticationError(
                     "an admin of this service keeps you out; "
                     "ask them to let you in again (page Keys)"
                 )
-            see_identity(db, row, claimed.role, at)
-            rows.end_sessions_of_provider(db, row.person_id, claimed.role)
-            person = Person(row.person_id, row.person.name, claimed.role, "", True)
+            row.role, row.seen = claimed.role, self.now()
+            _end_sessions(db, row.person_id, SessionRow.role != claimed.role)
+            owner = db.get_one(PersonRow, row.person_id)
+            person = Person(owner.id, owner.name, claimed.role, "", True)
             return person, self._session(db, person, {"issuer": issuer})
 
     def forget_role(self, issuer: str, subject: str) -> None:
@@ -123,12 +130,12 @@ class Access(Operations):
         with self.database.writing() as db:
             row = db.get(IdentityRow, (issuer, subject))
             if row is not None:
-                see_identity(db, row, row.role, 0.0)
-                rows.end_sessions_of_provider(db, row.person_id)
+                row.seen = 0.0
+                _end_sessions(db, row.person_id)
 
-    def _new_identity(self, db: Session, issuer: str, claimed: Claimed, at: float) -> IdentityRow:
-        person, name = self.new_id(), claimed.name
-        if name in _RESERVED or rows.person_named(db, name) is not None:
+    def _new_identity(self, db: Session, issuer: str, claimed: Claimed) -> IdentityRow:
+        at, person, name = self.now(), self.new_id(), claimed.name
+        if name in _RESERVED or _person_named(db, name) is not None:
             name = f"{name} ({person[:8]})"
         save(db, PersonRow(id=person, name=name, created=at))
         row = IdentityRow(
@@ -152,16 +159,19 @@ class Access(Operations):
             created=at,
             expires=at + self.settings.session_seconds,
         )
-        rows.end_old_sessions(db, at)
+        end_old_sessions(db, at)
         save(db, row)
-        rows.end_oldest_sessions(db, person.id, MAX_SESSIONS)
+        own = select(SessionRow.token_hash).where(SessionRow.person_id == person.id)
+        latest = own.order_by(SessionRow.created.desc(), SessionRow.token_hash).limit(MAX_SESSIONS)
+        older = (SessionRow.person_id == person.id) & SessionRow.token_hash.not_in(latest)
+        db.execute(delete(SessionRow).where(older))
         self.note(db, person, "sign-in", **detail)
         return token
 
     def sign_out(self, person: Person, token: str) -> None:
         """End a person's session."""
         with self.database.writing() as db:
-            rows.end_session(db, hash_secret(token))
+            db.execute(delete(SessionRow).where(SessionRow.token_hash == hash_secret(token)))
             self.note(db, person, "sign-out")
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
@@ -178,7 +188,7 @@ class Access(Operations):
             raise RequestError(f"name {name!a}: give the name of a person")
         at, key_id, secret = self.now(), self.new_id(), make_secret(self.random_bytes)
         with self.database.writing() as db:
-            owner = rows.person_named(db, name)
+            owner = _person_named(db, name)
             if owner is None:
                 owner = self.new_id()
                 save(db, PersonRow(id=owner, name=name, created=at))
@@ -192,7 +202,7 @@ class Access(Operations):
             )
             save(db, row)
             self.note(db, person, "create-key", key=key_id, name=name, role=role.value)
-        return NewKey(key_id, name, role, label, f"rd_{role.value}_{key_id}_{secret}")
+        return NewKey(key_id, name, role, f"rd_{role.value}_{key_id}_{secret}")
 
     def know_service(self, db: Session) -> None:
         """Store the service itself as the person who owns what it starts, once.
@@ -200,15 +210,16 @@ class Access(Operations):
         Raises ConflictError where another process was first.
         """
         if db.get(PersonRow, SERVICE.id) is None:
-            taken = rows.person_named(db, SERVICE.name) is not None
+            taken = _person_named(db, SERVICE.name) is not None
             name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
             save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
-        """The people who sign in through the identity provider. Raises RoleError."""
+        """The people who sign in through the identity provider, by name. Raises RoleError."""
         require(person, Act.ADMINISTER)
+        people = select(IdentityRow).join(PersonRow, PersonRow.id == IdentityRow.person_id)
         with self.database.reading() as db:
-            return load_identities(db)
+            return list(db.scalars(people.order_by(PersonRow.name)))
 
     def keep_out(self, person: Person, person_id: str, out: bool) -> None:
         """Keep a person of the provider out and end their sessions, or let them in again.
@@ -217,54 +228,64 @@ class Access(Operations):
         """
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            if not keep_out(db, person_id, self.now() if out else None):
+            own = select(IdentityRow).where(IdentityRow.person_id == person_id)
+            row = db.scalar(own.with_for_update(of=IdentityRow))  # of two admins one decides
+            if row is None or (row.revoked is not None) == out:
                 raise NotFoundError(
                     f"there is no person {person_id[:40]!a} to whom that applies; "
                     "GET /v1/identities has all"
                 )
+            row.revoked = self.now() if out else None
+            _end_sessions(db, person_id)
             self.note(db, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, db: Session, person_id: str) -> Person | None:
         """A person with the highest role that holds in their absence; None without one."""
-        if person_id == SERVICE.id:
-            return SERVICE
-        return person_of_id(db, person_id, self.now() - self.settings.oidc_role_days * 86_400.0)
+        return person_of_id(db, person_id, self.now() - self.settings.oidc_role_days * DAY_SECONDS)
 
     def check_holds(self, db: Session, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request
         came; for use in a transaction."""
+        row: KeyRow | IdentityRow | None
         if person == COMMAND_LINE:
             return
         if person.key_id:
-            key = db.get(KeyRow, person.key_id)
-            holds = key is not None and key.revoked is None
+            row = db.get(KeyRow, person.key_id)
         else:
-            known = load_identities(db, IdentityRow.person_id == person.id)
-            holds = any(one.revoked is None for one in known)
-        if not holds:
+            row = db.scalar(select(IdentityRow).where(IdentityRow.person_id == person.id))
+        if row is None or row.revoked is not None:
             raise AuthenticationError(_UNKNOWN)
 
     def list_keys(self, person: Person) -> list[KeyRow]:
-        """List all keys, without their secrets. Raises RoleError."""
+        """List all keys without their secrets, oldest first. Raises RoleError."""
         require(person, Act.ADMINISTER)
         with self.database.reading() as db:
-            return rows.load_keys(db)
+            return list(db.scalars(select(KeyRow).order_by(KeyRow.created, KeyRow.key_id)))
 
     def revoke_key(self, person: Person, key_id: str) -> None:
         """Revoke a key for good, and end its sessions. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
-            if not rows.revoke_key(db, key_id, self.now()):
+            row = db.get(KeyRow, key_id, with_for_update={"of": KeyRow})
+            if row is None or row.revoked is not None:
                 raise NotFoundError(
                     f"there is no key {key_id[:40]!a} that holds; GET /v1/keys has all"
                 )
+            row.revoked = self.now()
+            db.execute(delete(SessionRow).where(SessionRow.key_id == key_id))
             self.note(db, person, "revoke-key", key=key_id)
+
+    def usage(self, person: Person) -> dict[str, dict[str, int]]:
+        """What a person has stored, and the limits of the role (`usage_of`). Raises RoleError."""
+        require(person, Act.ANALYSE)
+        with self.database.reading() as db:
+            return usage_of(db, self.settings, person)
 
     def read_audit(self, person: Person, limit: int = 100) -> list[AuditRow]:
         """The latest acts, newest first. Raises RoleError."""
         require(person, Act.ADMINISTER)
         with self.database.reading() as db:
-            return rows.read_audit(db, limit)
+            return list(db.scalars(select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)))
 
     def note(self, db: Session, person: Person, act: str, **detail: Any) -> None:
         """Append an entry to the audit log, in the transaction of the act."""
@@ -282,30 +303,81 @@ class AuditedOperations(Operations):
     access: Access
 
 
+Row = TypeVar("Row", bound=Identified)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources(AuditedOperations, Generic[Row]):
+    """Operations on the rows of a table, of which each person sees some.
+
+    model: of the table.  visible: the rows that a person sees.  act: needs a role that allows it.
+    order: in which they are listed.
+    """
+
+    model: ClassVar[type[Any]]
+    visible: ClassVar[Callable[[Person], ColumnElement[bool]]]
+    act: ClassVar[Act] = Act.ANALYSE
+    order: ClassVar[tuple[Any, ...]]
+
+    def all(
+        self,
+        person: Person,
+        *which: ColumnElement[bool],
+        limit: int | None = 1000,
+        offset: int = 0,
+    ) -> list[Row]:
+        """The rows that a person may see and that match conditions. Raises RoleError."""
+        require(person, self.act)
+        statement = select(self.model).where(type(self).visible(person), *which)
+        with self.database.reading() as db:
+            return list(db.scalars(statement.order_by(*self.order).limit(limit).offset(offset)))
+
+    def get(self, person: Person, row_id: str) -> Row:
+        """A row that the person may see. Raises RoleError, NotFoundError."""
+        require(person, self.act)
+        with self.database.reading() as db:
+            return self.one(db, person, row_id)
+
+    def one(self, db: Session, person: Person, row_id: str) -> Row:
+        """The same in a transaction of the caller, who asks for the role. Raises NotFoundError."""
+        row: Row = visible_row(db, self.model, type(self).visible(person), row_id)
+        return row
+
+
+def _person_named(db: Session, name: str) -> str | None:
+    """The id of a person."""
+    return db.scalar(select(PersonRow.id).where(PersonRow.name == name))
+
+
+def _end_sessions(db: Session, person_id: str, *which: ColumnElement[bool]) -> None:
+    """Delete a person's sessions through the provider."""
+    own = (SessionRow.person_id == person_id, SessionRow.key_id.is_(None))
+    db.execute(delete(SessionRow).where(*own, *which))
+
+
+def end_old_sessions(db: Session, at: float) -> int:
+    """Delete the sessions that are over; how many."""
+    return changed(db, delete(SessionRow).where(SessionRow.expires <= at))
+
+
 def person_of_id(db: Session, person_id: str, since: float) -> Person | None:
     """A person with the highest role of the keys that hold, and of a sign-in since a time.
 
     None without one.
     """
-    held = load_identities(db, IdentityRow.person_id == person_id)
-    roles = {
-        row.role: Person(person_id, row.person.name, Role(row.role))
-        for row in held
-        if row.revoked is None and row.seen >= since
-    }
-    for key in rows.load_keys(db, KeyRow.person_id == person_id):
-        if key.revoked is None:
-            roles[key.role] = Person(person_id, key.person.name, Role(key.role), key.key_id)
+    if person_id == SERVICE.id:
+        return SERVICE
+    signed_in = select(IdentityRow).where(
+        IdentityRow.person_id == person_id, IdentityRow.revoked.is_(None), IdentityRow.seen >= since
+    )
+    keys = select(KeyRow).where(KeyRow.person_id == person_id, KeyRow.revoked.is_(None))
+    roles = {row.role: Person(person_id, row.person.name, Role(row.role))
+             for row in db.scalars(signed_in)}  # fmt: skip
+    for key in db.scalars(keys.order_by(KeyRow.created, KeyRow.key_id)):
+        roles[key.role] = Person(person_id, key.person.name, Role(key.role), key.key_id)
     return next((roles[role] for role in reversed(Role) if role in roles), None)
 
 
 def shown_key(row: KeyRow) -> dict[str, Any]:
     """The public properties of a key, for a list of keys."""
-    return {
-        "key_id": row.key_id,
-        "name": row.person.name,
-        "role": row.role,
-        "label": row.label,
-        "created": text_of(row.created),
-        "revoked": None if row.revoked is None else text_of(row.revoked),
-    }
+    return shown(row, "key_id role label created revoked") | {"name": row.person.name}

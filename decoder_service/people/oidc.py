@@ -10,8 +10,9 @@ import ssl
 import time
 import warnings
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
@@ -22,15 +23,16 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from starlette.requests import Request
 
-from decoder_service.people.provider_roles import Claimed, ProviderRoles
-from decoder_service.shell.errors import AuthenticationError, UnavailableError
-from decoder_service.shell.settings import is_safe_url
+from decoder_service.people.permissions import Claimed, Role
+from decoder_service.shell.errors import AuthenticationError, NoGroupError, UnavailableError
+from decoder_service.shell.settings import ServiceSettings, is_safe_url, secret_text
 from rappor_core.failures import failure_reason
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", AuthlibDeprecationWarning)  # of httpx, for its successor
     from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
+BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 PENDING_SECONDS = 600  # for a person to sign in at the provider
 _KEEP_SECONDS = 3600.0  # what a provider says of itself
 _LEEWAY = 60  # seconds between two clocks
@@ -40,6 +42,9 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
                "EdDSA", "Ed25519")  # fmt: skip  # none with a shared secret, and not "none"
 _FAILED = "the identity provider's answer cannot be taken: {}; sign in again"
+MAX_SUBJECT = 255
+_MAX_NAME = 100
+_NAMES = ("preferred_username", "email", "name")
 
 
 class _TabStates(StarletteIntegration):  # type: ignore[misc]
@@ -61,44 +66,35 @@ class _TabStates(StarletteIntegration):  # type: ignore[misc]
 
 
 class Provider(StarletteOAuth2App):  # type: ignore[misc]
-    """An identity provider. What it says of itself is fetched at the first sign-in and kept for an
-    hour.
-
-    Args:
-        issuer: its address.
-        client_id: name of the service there.
-        secret: None for a public client, which PKCE alone protects.
-        scopes: what is asked for.
-        back: the URL to which browsers return.
-        roles: of the provider's groups.
-    """
+    """The identity provider of the settings. What it says of itself is fetched at the first
+    sign-in and kept for an hour."""
 
     server_metadata: dict[str, Any]
 
-    def __init__(
-        self,
-        issuer: str,
-        client_id: str,
-        secret: str | None,
-        scopes: str,
-        back: str,
-        roles: ProviderRoles,
-    ) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.issuer = settings.oidc_issuer or ""
+        self.host = urlsplit(self.issuer).hostname or self.issuer  # its name for people
+        self.back = (settings.public_url or "").rstrip("/") + BACK
+        groups = {
+            Role.VIEWER: frozenset(settings.oidc_viewers),
+            Role.ANALYST: frozenset(settings.oidc_analysts),
+            Role.ADMIN: frozenset(settings.oidc_admins),
+        }
+        default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
+        self.roles = ProviderRoles(settings.oidc_role_claim, groups, default)
         super().__init__(
             _TabStates("provider"),
             name="provider",
-            client_id=client_id,
-            client_secret=secret,
-            server_metadata_url=issuer.rstrip("/") + "/.well-known/openid-configuration",
+            client_id=settings.oidc_client_id,
+            client_secret=secret_text(settings.oidc_client_secret),  # else PKCE alone protects
+            server_metadata_url=self.issuer.rstrip("/") + "/.well-known/openid-configuration",
             client_kwargs={
-                "scope": scopes,
+                "scope": settings.oidc_scopes,
                 "code_challenge_method": "S256",
                 "timeout": _TIMEOUT,
                 "verify": ssl.create_default_context(),  # once: making one takes long
             },
         )
-        self.issuer, self.back, self.roles = issuer, back, roles
-        self.host = urlsplit(issuer).hostname or issuer  # its name for people
 
     async def begin(self, request: Request, there: str) -> str:
         """Begin a sign-in; return the address to send the browser to. Raises UnavailableError.
@@ -136,7 +132,8 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             if "userinfo" not in token:
                 raise AuthenticationError(_FAILED.format("it has no ID token"))
             claims = token["userinfo"]  # of the ID token
-            if not self.roles.has_groups(claims) and "userinfo_endpoint" in self.server_metadata:
+            lists_groups = _at(claims, self.roles.claim) is not None
+            if not lists_groups and "userinfo_endpoint" in self.server_metadata:
                 found = await self.userinfo(token=token)
                 if found.get("sub") != claims["sub"]:
                     raise AuthenticationError(_FAILED.format("its two answers are of two people"))
@@ -216,3 +213,52 @@ def _named(error: Exception) -> str:
     """An error without what a stranger wrote."""
     code = getattr(error, "claim", None) or getattr(error, "error", None) or type(error).__name__
     return ascii(str(code)[:60])
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRoles:
+    """The roles that the provider's groups have.
+
+    claim: where the provider lists groups; `a.b` is b within a.  groups: by role.  default: of who
+    is in none of them, None to refuse them.
+    """
+
+    claim: str
+    groups: Mapping[Role, frozenset[str]]
+    default: Role | None
+
+    def claimed(self, claims: Mapping[str, Any]) -> Claimed:
+        """The person and role that claims stand for. Raises AuthenticationError, NoGroupError."""
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
+            raise AuthenticationError("the identity provider names no subject")
+        found = _at(claims, self.claim)
+        listed = [found] if isinstance(found, str) else found or ()
+        groups = {one for one in listed if isinstance(one, str)}
+        for role in reversed(Role):
+            if groups & self.groups.get(role, frozenset()):
+                return Claimed(subject, _name(claims, subject), role)
+        if self.default is None:
+            raise NoGroupError(
+                "you are signed in at the identity provider, but in no group that may use this "
+                "service; ask an admin",
+                subject,
+            )
+        return Claimed(subject, _name(claims, subject), self.default)
+
+
+def _at(claims: Mapping[str, Any], path: str) -> Any:
+    """A claim by its name, or within others; a name with dots goes first."""
+    found: Any = claims
+    for part in [path] if path in claims else path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found if isinstance(found, str | list) else None
+
+
+def _name(claims: Mapping[str, Any], subject: str) -> str:
+    """A name to show: printable, without blanks around it."""
+    for claim in _NAMES:
+        text = claims.get(claim)
+        if isinstance(text, str) and text.strip().isprintable() and text.strip():
+            return text.strip()[:_MAX_NAME].strip()
+    return subject if subject.isprintable() else ascii(subject)[1:-1][:_MAX_NAME]

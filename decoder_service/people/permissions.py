@@ -1,4 +1,4 @@
-"""All permissions in one place: roles for acts, and SQL filters for rows.
+"""All permissions in one place: roles for acts, SQL filters for rows, and the limits of roles.
 
 A row that a person may not see is answered as one that is not there.
 """
@@ -8,23 +8,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, false, or_, select, true
+from sqlalchemy import ColumnElement, false, func, or_, select, true
+from sqlalchemy.orm import Session
 
-from decoder_service.lists.rows import SHARED
-from decoder_service.releases.rows import ReleaseState
-from decoder_service.shell.errors import RoleError
+from decoder_service.results.rows import result_bytes_of
+from decoder_service.shell.database import total
+from decoder_service.shell.errors import QuotaError, RoleError
 from decoder_service.shell.models import (
+    LIVE,
+    SHARED,
     AggregateRow,
     JobRow,
     ListRow,
+    ListVersionRow,
+    PersonRow,
     ReleaseRow,
+    ReleaseState,
     ResultRow,
     ScheduleRow,
     aggregate_readers,
     result_readers,
 )
+from decoder_service.shell.settings import ServiceSettings
 
 SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
+_WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
 
 
 class Role(StrEnum):
@@ -144,3 +152,73 @@ def visible_aggregates(person: Person) -> ColumnElement[bool]:
     columns = aggregate_readers.c
     own = select(columns.sha256).where(columns.person_id == person.id)
     return _for_analysts(person, AggregateRow.sha256.in_(own))
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A person as identified by a provider. subject: permanent. name: for people, not unique."""
+
+    subject: str
+    name: str
+    role: Role
+
+
+def max_result_bytes(settings: ServiceSettings, role: Role) -> int:
+    """The most bytes of results that a person of a role may hold."""
+    is_admin = role is Role.ADMIN
+    return settings.max_result_bytes_of_admin if is_admin else settings.max_result_bytes_of_analyst
+
+
+def max_jobs(settings: ServiceSettings, role: Role) -> int:
+    """The most jobs of a person of a role that wait or run."""
+    return settings.max_jobs_of_admin if role is Role.ADMIN else settings.max_jobs_of_analyst
+
+
+def check_room(
+    db: Session, settings: ServiceSettings, person: str, role: Role, *, given: bool = False
+) -> None:
+    """Raises QuotaError where a person's results fill what the role allows: no job may start.
+
+    given: whether a result was just given to the person, and must fit. Until the transaction ends
+    no other one gives that person a result.
+    """
+    if given:
+        owner = select(PersonRow.id).where(PersonRow.id == person)
+        db.execute(owner.with_for_update(key_share=True))  # on PostgreSQL
+    held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
+    if held < most or (given and held == most):
+        return
+    has = f"with this result yours would hold {held:,}" if given else f"your results hold {held:,}"
+    raise QuotaError(f"{has} bytes; a role of {role} may hold {most:,}: {_WAY_OUT}")
+
+
+def count_live(db: Session, owner: str) -> int:
+    """Number of a person's jobs that wait or run."""
+    return total(db, select(func.count()).where(JobRow.owner == owner, JobRow.state.in_(LIVE)))
+
+
+def list_bytes_of(db: Session, owner: str) -> int:
+    """Number of bytes of the versions of a person's lists."""
+    versions = select(func.sum(ListVersionRow.size)).join(
+        ListRow, ListRow.id == ListVersionRow.list_id
+    )
+    return total(db, versions.where(ListRow.owner == owner))
+
+
+def aggregate_bytes_of(db: Session, person: str) -> int:
+    """Number of bytes of the aggregates that a person may read."""
+    sizes = select(func.sum(func.length(AggregateRow.content))).join(aggregate_readers)
+    return total(db, sizes.where(aggregate_readers.c.person_id == person))
+
+
+def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
+    """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`), each
+    with its limit (`most`)."""
+    role, most = person.role, settings.max_stored_bytes_of_person
+    amounts = {
+        "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
+        "list_bytes": (list_bytes_of(db, person.id), most),
+        "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
+        "jobs": (count_live(db, person.id), max_jobs(settings, role)),
+    }
+    return {name: {"held": held, "most": limit} for name, (held, limit) in amounts.items()}

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from decoder.tables.paging import TableQuery, page_of, query_of
-from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.permissions import Act, require
-from decoder_service.releases.api import ReleaseWithdrawal
+from decoder_service.jobs.specs import NewRelease, Note, StrictModel
+from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
-from decoder_service.releases.rows import ReleaseState
-from decoder_service.releases.sources import ACTS
-from decoder_service.shell.errors import FieldError, NotFoundError, RequestError, ServiceError
-from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, PageNumber, Posted, Visit, parsed, redirect
-from decoder_service.shell.web import router as new_router
+from decoder_service.releases.sources import sees_review
+from decoder_service.results.page import FILE_POLICY
+from decoder_service.results.rules import media_type
+from decoder_service.shell.database import matching
+from decoder_service.shell.errors import FieldError, RequestError, ServiceError
+from decoder_service.shell.models import ReleaseRow, ReleaseState
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
+from decoder_service.shell.web import (
+    Form,
+    PageNumber,
+    Posted,
+    Visit,
+    add_form,
+    check_choice,
+    page_router,
+    parsed,
+    redirect,
+)
 
 TEXTS = {"owner": "Publisher", "audience": "Audience"}
 NUMBERS = {  # name: label, default, unit
@@ -31,7 +43,9 @@ NUMBERS = {  # name: label, default, unit
 }
 _SHARES = {"min_low", "rounding"}  # in the file as shares
 PREFIX = "policy_"
-DECISIONS = {act: state for state, act in ACTS.items()}
+pages = page_router()
+api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
+_ONE = "/releases/{release_id}"
 
 
 def policy_of_form(form: Posted) -> str:
@@ -42,10 +56,11 @@ def policy_of_form(form: Posted) -> str:
 
 def toml_of_fields(form: Posted) -> str:
     """A release.toml of what the fields say. Raises FieldError for a number that is none."""
-    lines = [f"{name} = {_quoted(form.text(PREFIX + name))}" for name in TEXTS]
-    lines += [f"{name} = {_number(form, name)}" for name in NUMBERS]
     strata = [part.strip() for part in form.text(PREFIX + "strata").split(",") if part.strip()]
-    return "\n".join([*lines, f"strata = [{', '.join(map(_quoted, strata))}]", ""])
+    texts: dict[str, Any] = {name: form.text(PREFIX + name) for name in TEXTS}
+    lines = [f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in texts.items()]
+    lines += [f"{name} = {_number(form, name)}" for name in NUMBERS]
+    return "\n".join([*lines, f"strata = {json.dumps(strata, ensure_ascii=False)}", ""])
 
 
 def _number(form: Posted, name: str) -> str:
@@ -61,54 +76,31 @@ def _number(form: Posted, name: str) -> str:
     return f"{number:.12g}" if name in _SHARES else str(number)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def default_fields() -> Mapping[str, list[str]]:
-    """The fields of a new form."""
-    return {PREFIX + name: [default] for name, (_, default, _) in NUMBERS.items()}
-
-
-PAGE = 50
-router = new_router()
-
-
-@router.get("/releases")
+@pages.get("/releases")
 def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
-    if state and state not in set(ReleaseState):
-        raise RequestError(f"state {state[:20]!a} is not one of {', '.join(ReleaseState)}")
-    rows = visit.service.releases.all(
-        visit.person,
-        state=ReleaseState(state) if state else None,
-        limit=PAGE + 1,
-        offset=(page - 1) * PAGE,
-    )
-    return visit.render(
-        "releases.html.j2",
-        rows=rows[:PAGE],
-        more=len(rows) > PAGE,
-        page=page,
-        state=state,
-        states=list(ReleaseState),
-    )
+    which = matching(ReleaseRow, state=check_choice("state", state, ReleaseState))
+    rows = visit.rows(visit.service.releases, page, *which)
+    return visit.render("releases.html.j2", **rows, state=state, states=list(ReleaseState))
 
 
-@router.get("/releases/new")
+@pages.get("/releases/new")
 def new(visit: Visit, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
-    given = {"name": [name], "result": [result], "fields": ["1"], **default_fields()}
+    given = {"name": [name], "result": [result], "fields": ["1"]}
+    given |= {PREFIX + name: [default] for name, (_, default, _) in NUMBERS.items()}
     return _form(visit, Posted(given, {}))
 
 
-@router.post("/releases")
-def propose(visit: Visit, form: Form) -> Response:
+@pages.post("/releases")
+def post_proposal(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
     require(visit.person, Act.ANALYSE)
     try:
         if form.text("switch"):
-            return _form(visit, _as_toml(form))
+            texts = {name: value for name, value in form.texts.items() if name != "switch"}
+            texts |= {"fields": [], "policy": [toml_of_fields(form)]}
+            return _form(visit, replace(form, texts=texts))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
@@ -122,7 +114,7 @@ def propose(visit: Visit, form: Form) -> Response:
     return redirect(f"/releases/{row.id}")
 
 
-@router.get("/releases/{release_id}")
+@pages.get("/releases/{release_id}")
 def one(visit: Visit, release_id: str) -> Response:
     """The page of a release: what it changes, for those who may approve it, and its files."""
     view = visit.service.releases.view(visit.person, release_id)
@@ -133,7 +125,7 @@ def one(visit: Visit, release_id: str) -> Response:
         "release.html.j2",
         row=view.row,
         view=view,
-        later=[one for one in view.sources if proposed and one.superseded_by],
+        later=[one for one in view.sources if proposed and one["superseded_by"]],
         gone=proposed and view.review and not view.proposer_holds,
         changes=changes,
         query=query,
@@ -161,20 +153,6 @@ def shown_changes(changes: Changes, query: TableQuery) -> dict[str, Any]:
     }
 
 
-@router.post("/releases/{release_id}/{act}")
-def decide(service: Service, person: Me, release_id: str, act: str, form: Form) -> Response:
-    """Approve a release, once that was confirmed, or reject or withdraw it."""
-    state = DECISIONS.get(act)
-    if state is None:
-        raise NotFoundError(f"a release is not settled by {act[:20]!a}")
-    require(person, Act.ANALYSE)
-    if state is ReleaseState.APPROVED and not form.text("sure"):
-        raise RequestError("tick the box beside Approve: it is settled for good")
-    asked = parsed(ReleaseWithdrawal, {"reason": form.text("reason")})
-    service.releases.decide(person, release_id, state, asked.reason)
-    return redirect(f"/releases/{release_id}")
-
-
 def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Response:
     return visit.render_form(
         "release_form.html.j2",
@@ -187,15 +165,115 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
     )
 
 
-def _as_toml(form: Posted) -> Posted:
-    """The form with its policy as TOML in place of fields. Raises FieldError."""
-    texts = {name: value for name, value in form.texts.items() if name != "switch"}
-    return replace(form, texts=texts | {"fields": [], "policy": [toml_of_fields(form)]})
-
-
 def _strata(text: str) -> dict[str, str]:
     """`region=north, slot=home` as a mapping. Raises RequestError."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
         raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+class ReleaseDecision(StrictModel):
+    """Why a release is approved or rejected."""
+
+    reason: Note
+
+
+class ReleaseWithdrawal(StrictModel):
+    """Why a release is withdrawn, if anything is to be said."""
+
+    reason: Note = ""
+
+
+@api.get("", operation_id="listReleases")
+def list_releases(
+    service: Service, person: Me, paging: Paging, state: ReleaseState | None = None
+) -> dict[str, Any]:
+    """Releases that you may see, newest first: approved ones, your own, all of who approves."""
+    which = matching(ReleaseRow, state=state)
+    rows = service.releases.all(person, *which, **paging)
+    return {"releases": [shown_release(row, person) for row in rows]}
+
+
+@api.post("", operation_id="proposeRelease", status_code=201)
+def propose(service: Service, person: Me, body: NewRelease) -> dict[str, Any]:
+    """Build a release from results of yours, for another person to approve."""
+    return shown_release(service.releases.propose(person, body), person)
+
+
+@api.get("/{release_id}", operation_id="getRelease")
+def get_release(service: Service, person: Me, release_id: str) -> dict[str, Any]:
+    """A release and its files. signed: by the service's key, when it was approved.
+
+    For who proposed or may approve it: what became of its results (`sources`), and whether the
+    proposer still has a key (`proposer_holds`).
+    """
+    view = service.releases.view(person, release_id)
+    public = shown_release(view.row, person, view.stale)
+    if view.review:
+        public["sources"] = view.sources
+        public["proposer_holds"] = view.proposer_holds
+    return public | {"files": [dict(file._mapping) for file in view.files], "signed": view.signed}
+
+
+@api.get("/{release_id}/difference", operation_id="getReleaseDifference")
+def get_difference(service: Service, person: Me, release_id: str) -> dict[str, Any]:
+    """How it differs from the last release of its name that was approved."""
+    found = service.releases.difference(person, release_id)
+    return {"policy": found.policy, "changes": found.rows}
+
+
+@api.get("/{release_id}/files/{name}", operation_id="getReleaseFile")
+def get_file(
+    service: Service, person: Me, release_id: str, name: Annotated[str, Path(max_length=64)]
+) -> Response:
+    """A file of a release, the bytes that its manifest names."""
+    content = service.releases.file(person, release_id, name)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": FILE_POLICY,
+    }
+    return Response(content, media_type=media_type(name), headers=headers)
+
+
+@api.post("/{release_id}/approve", operation_id="approveRelease")
+def approve(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+    """Publish what another person proposed; it is settled for good."""
+    row = service.releases.decide(person, release_id, ReleaseState.APPROVED, body.reason)
+    return shown_release(row, person)
+
+
+@api.post("/{release_id}/reject", operation_id="rejectRelease")
+def reject(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+    """Refuse what another person proposed; it is settled for good."""
+    row = service.releases.decide(person, release_id, ReleaseState.REJECTED, body.reason)
+    return shown_release(row, person)
+
+
+@api.post("/{release_id}/withdraw", operation_id="withdrawRelease")
+def withdraw(
+    service: Service, person: Me, release_id: str, body: ReleaseWithdrawal
+) -> dict[str, Any]:
+    """Take back what you proposed, before it is settled; its files are deleted."""
+    row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, body.reason)
+    return shown_release(row, person)
+
+
+add_form(pages, f"{_ONE}/approve", approve, _ONE, sure="Approve: it is settled for good")
+add_form(pages, f"{_ONE}/reject", reject, _ONE)
+add_form(pages, f"{_ONE}/withdraw", withdraw, _ONE)
+
+
+def shown_release(row: ReleaseRow, person: Person, stale: bool = False) -> dict[str, Any]:
+    """A release as it may be listed; how it came to be, for who proposed or may approve it."""
+    public = shown(row, "id name number state owner audience issued digest created decided")
+    if not sees_review(person, row):
+        return public
+    return {
+        **public,
+        **shown(row, "note reason changes base policy"),
+        "sources": json.loads(row.sources),
+        "stale": stale,
+        "proposer": row.proposed_by.name,
+        "reviewer": None if row.decided_by is None else row.decided_by.name,
+    }

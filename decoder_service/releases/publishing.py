@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +17,7 @@ from decoder_service.shell.errors import RequestError, SettingsError
 from disclosure.errors import PublicationError
 from disclosure.release import (
     Release,
-    ReleasedTable,
+    ReleasePolicy,
     build_release,
     compare_releases,
     key_id,
@@ -30,7 +29,7 @@ from disclosure.release import (
     sign_manifest,
     write_release,
 )
-from disclosure.release.files import MANIFEST, SIGNATURE
+from disclosure.release.files import SIGNATURE
 
 Files = Mapping[str, bytes]  # by name
 
@@ -42,16 +41,6 @@ class SourceTables:
     result_id: str
     files: Files
     strata: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A built release. owner, audience: of its policy. digest: SHA-256 of its manifest."""
-
-    files: Files
-    owner: str
-    audience: str
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +83,7 @@ class ReleasePublisher:
 
     def build(
         self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
-    ) -> Built:
+    ) -> tuple[Files, ReleasePolicy]:
         """Build a release: apply a policy to tables.
 
         Args:
@@ -104,7 +93,7 @@ class ReleasePublisher:
             earlier: files of the releases that the numbers must be consistent with, oldest first.
 
         Returns:
-            The release.
+            The files of the release, and its policy.
 
         Raises:
             RequestError: what the policy does not allow, or a source that cannot be used.
@@ -122,7 +111,7 @@ class ReleasePublisher:
             made = build_release(tables, rules, issued, earlier=before)
             write_release(made, folder / "made", key_id=self.key_id)
             files = {path.name: path.read_bytes() for path in (folder / "made").iterdir()}
-        return Built(files, rules.owner, rules.audience, sha256(files[MANIFEST]).hexdigest())
+        return files, rules
 
     def compare(self, old: Files | None, new: Files) -> Changes:
         """List what a release shows that an older one, or none, does not. Raises RequestError.
@@ -137,20 +126,16 @@ class ReleasePublisher:
 
 
 def _rows(old: Release, new: Release) -> Iterator[dict[str, str]]:
+    none = np.zeros(0)
+    columns: dict[str, Any] = dict.fromkeys(("estimate", "std_error", "low", "high"), none)
     tables = {table.name: table for table in new.tables}
     for one in compare_releases(old, new):
         yield asdict(one)
         if one.change == "new table":
             table = tables[one.table]
-            empty = replace(new, tables=(_without_rows(table),))
-            yield from map(asdict, compare_releases(empty, replace(new, tables=(table,))))
-
-
-def _without_rows(table: ReleasedTable) -> ReleasedTable:
-    none = np.zeros(0)
-    return replace(
-        table, cells=(), kinds=(), symbols=(), estimate=none, std_error=none, low=none, high=none
-    )
+            empty = replace(table, cells=(), kinds=(), symbols=(), **columns)
+            before, after = (replace(new, tables=(each,)) for each in (empty, table))
+            yield from map(asdict, compare_releases(before, after))
 
 
 def _read(releases: Sequence[Files], folder: Path) -> list[Release]:

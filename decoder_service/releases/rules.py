@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from threading import Lock
+from typing import Any
 
-from sqlalchemy import true
+from sqlalchemy import insert, select, true
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from decoder_service.jobs.specs import NewRelease
-from decoder_service.people.access import AuditedOperations
-from decoder_service.people.permissions import Act, Person, require, visible_releases
-from decoder_service.releases import rows
+from decoder_service.people.access import Resources
+from decoder_service.people.permissions import Act, Person, own_results, require, visible_releases
 from decoder_service.releases.publishing import Changes, Files, ReleasePublisher
-from decoder_service.releases.rows import ReleaseState
 from decoder_service.releases.sources import (
     ACTS,
-    SourceState,
     approval_of,
     approved_before,
     check_may_decide,
+    decide,
+    held_by,
     is_stale,
     load_sources,
-    offered_results,
+    published_files,
     sees_review,
     source_states,
     stale,
 )
-from decoder_service.results.rows import RELEASE_FILES, StoredFile
-from decoder_service.shell.database import visible_row
+from decoder_service.results.rows import RELEASE_FILES, load_results
+from decoder_service.shell.database import save, visible_row
 from decoder_service.shell.errors import (
     ConflictError,
     NotFoundError,
@@ -39,12 +41,13 @@ from decoder_service.shell.errors import (
     RequestError,
     UnavailableError,
 )
-from decoder_service.shell.models import ReleaseRow, ResultRow
-from disclosure.release.files import SIGNATURE
+from decoder_service.shell.models import ReleaseRow, ReleaseState, ResultRow, release_metrics
+from disclosure.release.files import MANIFEST, SIGNATURE
 from rappor_core.text import visible
 
 MAX_WAITING = 20  # of a person
 _MAX_POLICY_WORDS = 500
+_DESCRIPTION = "datapackage.json"  # the file that says what columns and symbols mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,9 @@ class ReleaseView:
 
     row: ReleaseRow
     review: bool
-    files: list[StoredFile]
+    files: Sequence[Any]
     stale: bool
-    sources: list[SourceState]
+    sources: list[dict[str, Any]]
     proposer_holds: bool
 
     @property
@@ -70,34 +73,16 @@ class ReleaseView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Releases(AuditedOperations):
+class Releases(Resources[ReleaseRow]):
     """Operations on releases. Each checks the person's role, and shows only what the person may
     see."""
 
+    model = ReleaseRow
+    visible = visible_releases
+    act = Act.READ
+    order = (ReleaseRow.created.desc(), ReleaseRow.id)
     publisher: ReleasePublisher
     building: Lock = field(default_factory=Lock)  # one at a time: it takes seconds and memory
-
-    def all(
-        self,
-        person: Person,
-        *,
-        state: ReleaseState | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[ReleaseRow]:
-        """Releases that one may see, newest first. Raises RoleError, RequestError."""
-        require(person, Act.READ)
-        which = visible_releases(person)
-        if state is not None:
-            which &= ReleaseRow.state == state
-        with self.database.reading() as db:
-            return rows.load_releases(db, which, limit, offset)
-
-    def get(self, person: Person, release_id: str) -> ReleaseRow:
-        """A release that the person may see. Raises RoleError, NotFoundError."""
-        require(person, Act.READ)
-        with self.database.reading() as db:
-            return visible_row(db, ReleaseRow, visible_releases(person), release_id)
 
     def view(self, person: Person, release_id: str) -> ReleaseView:
         """A release with its files and, for those who see the review, what became of it since.
@@ -106,7 +91,7 @@ class Releases(AuditedOperations):
         """
         require(person, Act.READ)
         with self.database.reading() as db:
-            row = visible_row(db, ReleaseRow, visible_releases(person), release_id)
+            row = self.one(db, person, release_id)
             review = sees_review(person, row)
             return ReleaseView(
                 row=row,
@@ -146,16 +131,19 @@ class Releases(AuditedOperations):
                 "who proposed it sees it, and admins"
             )
         with self.database.reading() as db:
-            content = json.loads(rows.load_difference(db, release_id))
-            symbols = rows.load_symbols(db, release_id)
+            stored = select(ReleaseRow.difference).where(ReleaseRow.id == release_id)
+            content = json.loads(zlib.decompress(db.execute(stored).scalar_one()))
+            description = RELEASE_FILES.read(db, release_id, _DESCRIPTION)
+        symbols = json.loads(description).get("symbols", {}) if description else {}  # or withdrawn
         policy = {name: (old, new) for name, (old, new) in content["policy"].items()}
         return Changes(policy, content["changes"], symbols)
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
         """A person's own results of which a release can be made, newest first. Raises RoleError."""
         require(person, Act.ANALYSE)
+        published = ResultRow.kind.in_(published_files()) & (ResultRow.operation == "decode")
         with self.database.reading() as db:
-            return offered_results(db, person, limit)
+            return load_results(db, own_results(person) & published, limit)
 
     def propose(self, person: Person, asked: NewRelease) -> ReleaseRow:
         """Build a release from results of one's own, for another person to approve.
@@ -187,11 +175,11 @@ class Releases(AuditedOperations):
             sources, metrics = load_sources(db, person, asked.sources)
             before = approved_before(db, asked.name, metrics)
         issued = self.clock().date()
-        built = self.publisher.build(sources, asked.policy, issued, before.earlier)
-        changes = self.publisher.compare(before.base_files, built.files)
+        files, policy = self.publisher.build(sources, asked.policy, issued, before.earlier)
+        changes = self.publisher.compare(before.base_files, files)
         content = {"policy": dict(changes.policy), "changes": list(changes.rows)}
         text = json.dumps(content).encode()
-        size = sum(map(len, built.files.values())) + len(text)
+        size = sum(map(len, files.values())) + len(text)
         most = self.settings.max_result_bytes
         if size > most:
             raise QuotaError(f"the release would have {size:,} bytes, above {most:,}")
@@ -201,10 +189,10 @@ class Releases(AuditedOperations):
             number=before.number,
             state=ReleaseState.PROPOSED,
             proposer=person.id,
-            owner=visible(built.owner)[:_MAX_POLICY_WORDS],
-            audience=visible(built.audience)[:_MAX_POLICY_WORDS],
+            owner=visible(policy.owner)[:_MAX_POLICY_WORDS],
+            audience=visible(policy.audience)[:_MAX_POLICY_WORDS],
             issued=issued.isoformat(),
-            digest=built.digest,
+            digest=sha256(files[MANIFEST]).hexdigest(),
             policy=asked.policy,
             sources=json.dumps([one.model_dump(mode="json") for one in asked.sources]),
             note=asked.note,
@@ -215,7 +203,11 @@ class Releases(AuditedOperations):
         )
         with self.database.writing() as db:
             self._check_room(db, person, size)
-            rows.save_release(db, row, built.files, before.numbers)
+            save(db, row)
+            row.stored = RELEASE_FILES.save(db, row.id, files) + len(row.difference)
+            for metric, number in before.numbers.items():
+                place = {"release_id": row.id, "metric": metric, "number": number}
+                db.execute(insert(release_metrics).values(approved=False, **place))
             results = [one.result for one in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}
             self.access.note(db, person, "propose-release", **detail, digest=row.digest)
@@ -235,7 +227,7 @@ class Releases(AuditedOperations):
             raise RequestError("reason '': say why, for the proposer and the audit log")
         with self.database.writing() as db:
             self.access.check_holds(db, person)
-            row = visible_row(db, ReleaseRow, visible_releases(person), release_id)
+            row = self.one(db, person, release_id)
             check_may_decide(person, row, state)
             if state == ReleaseState.APPROVED and is_stale(db, row):
                 raise stale(row)
@@ -244,18 +236,18 @@ class Releases(AuditedOperations):
                 signature = approval_of(db, self.publisher, row)
             at = self.now()
             try:
-                is_done = rows.decide(db, release_id, state, person.id, reason, at)
+                is_done = decide(db, release_id, state, person.id, reason, at)
             except IntegrityError as error:  # another one was approved at the same time
                 raise stale(row) from error
             if not is_done:
                 raise ConflictError("somebody settled it just now", name=row.name)
-            rows.add_files(db, release_id, signature)
+            row.stored += RELEASE_FILES.save(db, release_id, signature)
             detail = {"release": release_id, "reason": reason, "digest": row.digest}
             self.access.note(db, person, f"{ACTS[state]}-release", **detail)
             return visible_row(db, ReleaseRow, true(), release_id)
 
     def _check_room(self, db: Session, person: Person, size: int) -> None:
-        waiting, held = rows.held_by(db, person.id)
+        waiting, held = held_by(db, person.id)
         if waiting >= MAX_WAITING:
             raise QuotaError(f"{waiting} releases of yours wait to be approved; withdraw one")
         most = self.settings.max_stored_bytes_of_person

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder_service.jobs.specs import ReleaseSource
 from decoder_service.people.permissions import Act, Person, own_results, visible_results
-from decoder_service.releases import rows
 from decoder_service.releases.publishing import Files, ReleasePublisher, SourceTables
-from decoder_service.releases.rows import ReleaseState
-from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES, load_results
-from decoder_service.shell.database import visible_row
+from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES
+from decoder_service.shell.database import changed, total, visible_row
 from decoder_service.shell.errors import ConflictError, QuotaError, RequestError, RoleError
-from decoder_service.shell.models import ReleaseRow, ResultRow
+from decoder_service.shell.models import (
+    ReleaseRow,
+    ReleaseState,
+    ResultRow,
+    release_files,
+    release_metrics,
+)
 from disclosure.release.files import MANIFEST
 
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
-
-
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """A result that a release is made of, as it is now.
-
-    strata: what its reports were filtered by.  is_there: whether one may see it; otherwise it was
-    deleted or given up.  superseded_by: a later decoder's result from the same inputs, if one may
-    see it.
-    """
-
-    result: str
-    strata: Mapping[str, str]
-    is_there: bool
-    superseded_by: str | None
+ACTS = {
+    ReleaseState.APPROVED: "approve",
+    ReleaseState.REJECTED: "reject",
+    ReleaseState.WITHDRAWN: "withdraw",
+}
+_IS_APPROVED = ReleaseRow.state == ReleaseState.APPROVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +51,6 @@ class Before:
     numbers: dict[str, int]
 
 
-def offered_results(db: Session, person: Person, limit: int) -> list[ResultRow]:
-    """Results of one's own that a release can be made of, newest first."""
-    which = (
-        own_results(person) & ResultRow.kind.in_(_published()) & (ResultRow.operation == "decode")
-    )
-    return load_results(db, which, limit)
-
-
 def load_sources(
     db: Session, person: Person, asked: Sequence[ReleaseSource]
 ) -> tuple[list[SourceTables], list[str]]:
@@ -70,8 +58,8 @@ def load_sources(
 
     Raises NotFoundError, RequestError, QuotaError.
     """
-    published = _published()
-    found, metrics, left = [], set[str](), MAX_SOURCE_BYTES
+    published = published_files()
+    sources, metrics, left = [], set[str](), MAX_SOURCE_BYTES
     if len({one.result for one in asked}) < len(asked):
         raise RequestError("a result stands there twice")
     for one in asked:
@@ -82,19 +70,18 @@ def load_sources(
                 f"released; a decode of kind {' or '.join(published)} is"
             )
         names = published[row.kind]
-        listed = [file for file in RESULT_FILES.list(db, one.result) if file.name in names]
-        left -= sum(file.size for file in listed)
+        left -= sum(file.size for file in RESULT_FILES.list(db, one.result) if file.name in names)
         if left < 0:
             raise QuotaError(f"the results are larger than {MAX_SOURCE_BYTES:,} bytes together")
-        files = {file.name: RESULT_FILES.read(db, one.result, file.name) or b""
-                 for file in listed}  # fmt: skip
-        found.append(SourceTables(one.result, files, one.strata))
+        sources.append(
+            SourceTables(one.result, RESULT_FILES.all(db, one.result, names), one.strata)
+        )
         metrics.add(row.metric)
-    return found, sorted(metrics)
+    return sources, sorted(metrics)
 
 
-def _published() -> dict[str, tuple[str, ...]]:
-    """The files that a release is made of, by the kinds of metric that have such."""
+def published_files() -> dict[str, tuple[str, ...]]:
+    """The files of results that releases are made of, by the kinds of metric that have such."""
     return {name: files for name in DECODERS if (files := decoder_of(name).published)}
 
 
@@ -105,12 +92,12 @@ def approved_before(db: Session, name: str, metrics: Sequence[str]) -> Before:
     whatever was published stays known. Beside them the last one of the same name, and the numbers
     that the next release has, of its name and of each metric.
     """
-    base, count = rows.last_approved(db, name)
-    numbers = rows.approved_numbers(db, metrics)
+    base, count = last_approved(db, name)
+    numbers = approved_numbers(db, metrics)
     return Before(
-        [files_of(db, one) for one in _chain_of(db, metrics)],
+        [RELEASE_FILES.all(db, one) for one in _chain_of(db, metrics)],
         base,
-        None if base is None else files_of(db, base),
+        None if base is None else RELEASE_FILES.all(db, base),
         count + 1,
         {metric: number + 1 for metric, number in numbers.items()},
     )
@@ -120,45 +107,37 @@ def _chain_of(db: Session, metrics: Sequence[str]) -> list[str]:
     """Approved releases that share a metric with these, or with one that does; oldest first."""
     known = set(metrics)
     while True:
-        found = rows.approved_of(db, known)
-        linked = known.union(*(rows.numbers_of(db, one) for one in found))
+        found = approved_of(db, known)
+        linked = known.union(*(numbers_of(db, one) for one in found))
         if linked == known:
             return found
         known = linked
 
 
-def files_of(db: Session, release_id: str) -> Files:
-    """The stored files of a release; of one that is deleted no bytes."""
-    names = [file.name for file in RELEASE_FILES.list(db, release_id)]
-    return {name: RELEASE_FILES.read(db, release_id, name) or b"" for name in names}
-
-
 def source_states(
     db: Session, person: Person, asked: Sequence[Mapping[str, Any]]
-) -> list[SourceState]:
-    """The results of a release, as its proposal names them, and what became of them since."""
-    seen, found = visible_results(person), []
+) -> list[dict[str, Any]]:
+    """The results of a release, as its proposal names them, and what became of them since.
+
+    is_there: whether one may see it; otherwise it was deleted or given up.  superseded_by: a later
+    decoder's result from the same inputs, if one may see it.
+    """
+    states, seen = [], select(ResultRow.id).where(visible_results(person))
     for one in asked:
-        there = load_results(db, seen & (ResultRow.id == one["result"]), 1)
-        later = load_results(db, seen & (ResultRow.supersedes == one["result"]), 1)
-        newer = later[0].id if later else None
-        found.append(SourceState(one["result"], one["strata"], bool(there), newer))
-    return found
+        there = db.scalar(seen.where(ResultRow.id == one["result"])) is not None
+        later = seen.where(ResultRow.supersedes == one["result"]).order_by(
+            ResultRow.created.desc(), ResultRow.id
+        )
+        states.append({**one, "is_there": there, "superseded_by": db.scalar(later.limit(1))})
+    return states
 
 
 def is_stale(db: Session, row: ReleaseRow) -> bool:
     """Whether another one was approved that a release was not built on."""
-    _, count = rows.last_approved(db, row.name)
-    own = rows.numbers_of(db, row.id)
-    now = rows.approved_numbers(db, own)
+    _, count = last_approved(db, row.name)
+    own = numbers_of(db, row.id)
+    now = approved_numbers(db, own)
     return row.number <= count or any(own[metric] <= now[metric] for metric in own)
-
-
-ACTS = {
-    ReleaseState.APPROVED: "approve",
-    ReleaseState.REJECTED: "reject",
-    ReleaseState.WITHDRAWN: "withdraw",
-}
 
 
 def sees_review(person: Person, row: ReleaseRow) -> bool:
@@ -192,20 +171,10 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
 
     Raises ConflictError for a file that is another one now, or another key.
     """
-    files = files_of(db, row.id)
-    listed = RELEASE_FILES.list(db, row.id)
-    _check_whole(row, files, {one.name: one.sha256 for one in listed})
-    return signature_of(publisher, files[MANIFEST], row.name)
-
-
-def _check_whole(row: ReleaseRow, files: Files, digests: Mapping[str, str]) -> None:
-    """Check that what is approved is what was proposed, byte for byte, before it is signed.
-
-    files: as they are stored.  digests: SHA-256 of each, as they were stored with the proposal.
-
-    Raises ConflictError, naming the first file that is another.
-    """
-    named = _named(files.get(MANIFEST, b""))
+    files = RELEASE_FILES.all(db, row.id)
+    digests = {one.name: one.sha256 for one in RELEASE_FILES.list(db, row.id)}
+    manifest = files.get(MANIFEST, b"")
+    named = _named(manifest)
     for name in sorted({*digests, *named}):
         known = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
         if {sha256(files.get(name, b"")).hexdigest()} != known:
@@ -214,6 +183,16 @@ def _check_whole(row: ReleaseRow, files: Files, digests: Mapping[str, str]) -> N
                 "release, and have it proposed again",
                 name=row.name,
             )
+    key = str(json.loads(manifest).get("key", ""))
+    if key != publisher.key_id:  # the signature would not be of the key that it promises
+        keys = (f"key {one[:16]}" if one else "no key" for one in (key, publisher.key_id))
+        built, here = keys
+        raise ConflictError(
+            f"the release was built for {built}, and this service signs with {here}; reject it, "
+            "and have it proposed again",
+            name=row.name,
+        )
+    return publisher.sign(manifest)
 
 
 def _named(manifest: bytes) -> dict[str, str]:
@@ -225,19 +204,84 @@ def _named(manifest: bytes) -> dict[str, str]:
         return {}
 
 
-def signature_of(publisher: ReleasePublisher, manifest: bytes, name: str) -> Files:
-    """The files that signing adds to an approved release; none without a key.
+def decide(
+    db: Session, release_id: str, state: ReleaseState, person: str, reason: str, at: float
+) -> bool:
+    """Decide a proposed release by one guarded UPDATE; return False if it is not to be decided.
 
-    name: of the release. Raises ConflictError where the manifest names another key than the one
-    that is here now: the signature would not be of the key that it promises.
+    A release is withdrawn by who proposed it, and approved or rejected by anybody else: `person`
+    is the id that all keys and sessions of one person share.  An approval that another one came
+    before violates an index.
     """
-    named = str(json.loads(manifest).get("key", ""))
-    if named != publisher.key_id:
-        keys = named, publisher.key_id
-        built, here = (f"key {one[:16]}" if one else "no key" for one in keys)
-        raise ConflictError(
-            f"the release was built for {built}, and this service signs with {here}; reject it, "
-            "and have it proposed again",
-            name=name,
-        )
-    return publisher.sign(manifest)
+    mine = ReleaseRow.proposer == person
+    allowed = mine if state == ReleaseState.WITHDRAWN else ~mine
+    proposed = ReleaseRow.state == ReleaseState.PROPOSED
+    statement = update(ReleaseRow).where(ReleaseRow.id == release_id, proposed, allowed)
+    values = {"state": state.value, "reviewer": person, "reason": reason, "decided": at}
+    if changed(db, statement.values(values)) != 1:
+        return False
+    if state == ReleaseState.APPROVED:
+        own = release_metrics.c.release_id == release_id
+        db.execute(update(release_metrics).where(own).values(approved=True))
+    elif state == ReleaseState.WITHDRAWN:  # its files take no room; their digests stay
+        _delete_files(db, ReleaseRow.id == release_id)
+    return True
+
+
+def delete_rejected(db: Session, before: float) -> int:
+    """Delete the files of releases that were rejected before a time; how many releases.
+
+    Their rows, and the digests of their files, stay.
+    """
+    old = (ReleaseRow.state == ReleaseState.REJECTED) & (ReleaseRow.decided < before)
+    return _delete_files(db, old & (ReleaseRow.stored > 0))
+
+
+def _delete_files(db: Session, which: ColumnElement[bool]) -> int:
+    own = release_files.c.release_id.in_(select(ReleaseRow.id).where(which))
+    db.execute(update(release_files).where(own).values(content=b""))
+    return changed(db, update(ReleaseRow).where(which).values(stored=0))
+
+
+def last_approved(db: Session, name: str) -> tuple[str | None, int]:
+    """The last approved release of a name, and its number; (None, 0) where there is none."""
+    which = select(ReleaseRow.id, ReleaseRow.number).where(_IS_APPROVED, ReleaseRow.name == name)
+    row = db.execute(which.order_by(ReleaseRow.number.desc()).limit(1)).first()
+    return (None, 0) if row is None else (row[0], row[1])
+
+
+def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
+    """For each metric, the number of approved releases that contain it."""
+    columns, wanted = release_metrics.c, list(metrics)
+    statement = (
+        select(columns.metric, func.max(columns.number))
+        .where(columns.approved, columns.metric.in_(wanted))
+        .group_by(columns.metric)
+    )
+    found = {str(metric): int(number) for metric, number in db.execute(statement)}
+    return {metric: found.get(metric, 0) for metric in wanted}
+
+
+def approved_of(db: Session, metrics: Iterable[str]) -> list[str]:
+    """The approved releases of any of these metrics, of every name, oldest first."""
+    columns = release_metrics.c
+    own = select(columns.release_id).where(columns.approved, columns.metric.in_(list(metrics)))
+    statement = select(ReleaseRow.id).where(ReleaseRow.id.in_(own))
+    ordered = statement.order_by(ReleaseRow.decided, ReleaseRow.created, ReleaseRow.id)
+    return list(db.scalars(ordered))
+
+
+def numbers_of(db: Session, release_id: str) -> dict[str, int]:
+    """For each metric, the number that a release would have among the approved ones."""
+    columns = release_metrics.c
+    statement = select(columns.metric, columns.number).where(columns.release_id == release_id)
+    return {str(metric): int(number) for metric, number in db.execute(statement)}
+
+
+def held_by(db: Session, person: str) -> tuple[int, int]:
+    """Number of a person's proposals that wait, and the bytes of their releases that are not
+    approved."""
+    mine = ReleaseRow.proposer == person
+    proposed = select(func.count()).where(mine, ReleaseRow.state == ReleaseState.PROPOSED)
+    sizes = select(func.sum(ReleaseRow.stored)).where(mine, ~_IS_APPROVED)
+    return total(db, proposed), total(db, sizes)

@@ -12,24 +12,25 @@ from decoder.kinds.location import MAP, MAP_CHANGES
 from decoder.output.density_html import changes_view
 from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import form_fields
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.web import Visit, address
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.web import Visit, address, page_router
 
 MOST_CHOICES = 200
-router = new_router()
+pages = page_router()
 
 
-@router.get("/compare")
+@pages.get("/compare")
 def compare(visit: Visit, before: str = "", after: str = "") -> Response:
     """The page to choose two results, with the job that compares them, or the stored comparison."""
     results = visit.service.results
     choices = [
         row
         for kind in kinds_with("compare")
-        for row in results.all(visit.person, kind=kind, limit=MOST_CHOICES)
-        if row.operation == "decode"
+        for row in results.all(
+            visit.person, *matching(ResultRow, kind=kind, operation="decode"), limit=MOST_CHOICES
+        )
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}
     if not (before and after):
@@ -44,7 +45,7 @@ def compare(visit: Visit, before: str = "", after: str = "") -> Response:
     return visit.render("compare.html.j2", **context, both=(first, second), fields=fields)
 
 
-@router.get("/compare/map.json")
+@pages.get("/compare/map.json")
 def map_data(visit: Visit, result: str) -> Response:
     """The data that the script of a map of changes draws, as JSON."""
     data = _changes(visit, visit.service.results.get(visit.person, result))
@@ -84,7 +85,8 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
             "the two are of different versions of the metric: their reports mean different things, "
             "and a difference may come from the change of the declaration"
         )
-    if _overlap(before, after):
+    days = [one or "" for row in (before, after) for one in (row.first_day, row.last_day)]
+    if not all(days) or (days[0] <= days[3] and days[2] <= days[1]):
         raise RequestError("the two share days, so they are not independent; choose windows apart")
     manifests = [json.loads(one.manifest) for one in (before, after)]
     old, new = (
@@ -98,11 +100,3 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
 
 def _has_maps(row: ResultRow) -> bool:
     return "map" in kind_decoder(row.kind).members
-
-
-def _overlap(first: ResultRow, second: ResultRow) -> bool:
-    """Whether two windows share reports."""
-    days = (first.first_day, first.last_day, second.first_day, second.last_day)
-    if None in days:
-        return True
-    return str(days[0]) <= str(days[3]) and str(days[2]) <= str(days[1])

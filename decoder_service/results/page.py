@@ -2,67 +2,178 @@
 
 from __future__ import annotations
 
-import shlex
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from decoder.kinds.discover import kept_strings
-from decoder.kinds.interface import DECODERS, KindDecoder
+from decoder.kinds.interface import DECODERS
 from decoder.kinds.result import RESULTS, StoredResult
 from decoder.kinds.run import page_parts
+from decoder.options import Operation
 from decoder.tables.paging import query_of
+from decoder.tables.table import csv_of_parquet
 from decoder_service.jobs.checks import kind_decoder
-from decoder_service.jobs.specs import (
-    Choices,
-    CountSource,
-    FlowChoices,
-    JobSpec,
-    MapChoices,
-    foreign_members,
-)
-from decoder_service.lists.contents import file_name
-from decoder_service.lists.rows import ListKind
+from decoder_service.jobs.page import shown_job
+from decoder_service.jobs.rules import LISTS
+from decoder_service.jobs.specs import MetricName, StrictModel
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
-from decoder_service.results.rules import counts_name, may_take_back, shown_manifest
-from decoder_service.shell.clock import text_of
+from decoder_service.results.command import command_of, counts_of
+from decoder_service.results.rules import (
+    counts_name,
+    may_take_back,
+    media_type,
+    shown_manifest,
+    shown_result,
+)
+from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ListVersionRow, ResultRow
-from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, PageNumber, Visit, parsed, redirect
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.operations import text_of
+from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
+from decoder_service.shell.web import (
+    Form,
+    PageNumber,
+    Visit,
+    add_form,
+    check_choice,
+    page_router,
+    parsed,
+    redirect,
+)
 
-PAGE = 50
-MOST_PANELS = 24
-router = new_router()
+api = APIRouter(prefix="/v1/results", tags=["results"], route_class=GuardedRoute)
+# A stored page may run its own script, but as of no site: it reaches neither session nor API.
+FILE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:"
+)
+Format = Literal["json", "csv", "parquet", "geojson"]
+pages = page_router()
 
 
-@router.get("/results")
+class ResultVisibility(StrictModel):
+    """Whether every viewer sees it."""
+
+    released: bool
+
+
+@api.get("", operation_id="listResults")
+def list_results(
+    service: Service,
+    person: Me,
+    paging: Paging,
+    metric: Annotated[MetricName | None, Query()] = None,
+    kind: Annotated[str | None, Query(max_length=32)] = None,
+    operation: Operation | None = None,
+) -> dict[str, Any]:
+    """Results that you may see, newest first."""
+    which = matching(ResultRow, metric=metric, kind=kind, operation=operation)
+    rows = service.results.all(person, *which, **paging)
+    return {"results": [shown_result(row, person) for row in rows]}
+
+
+@api.get("/{result_id}", operation_id="getResult")
+def get_result(service: Service, person: Me, result_id: str) -> dict[str, Any]:
+    """A result: manifest, summary, files, and which one supersedes it."""
+    view = service.results.view(person, result_id)
+    return shown_result(view.row, person) | {
+        "superseded_by": None if view.later is None else view.later.id,
+        "files": [dict(file._mapping) for file in view.files],
+    }
+
+
+@api.get("/{result_id}/data", operation_id="getResultData")
+def get_data(
+    service: Service,
+    person: Me,
+    result_id: str,
+    form: Annotated[Format, Query(alias="format")],
+    exact: bool = False,
+) -> Response:
+    """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
+    row = service.results.get(person, result_id)
+    table = kind_decoder(row.kind).table_of(row.operation)
+    name = RESULTS if form == "json" else f"{table}.{form}"  # as JSON all that was found
+    return get_file(service, person, result_id, name, exact)
+
+
+@api.get("/{result_id}/files/{name}", operation_id="getResultFile")
+def get_file(
+    service: Service,
+    person: Me,
+    result_id: str,
+    name: Annotated[str, Path(max_length=64)],
+    exact: bool = False,
+) -> Response:
+    """A file of a result; a CSV without formulas of spreadsheets, or exact: its stored bytes."""
+    results = service.results
+    if name.endswith(".csv") and not exact:
+        typed = name.removesuffix("csv") + "parquet"
+        if typed in {file.name for file in results.view(person, result_id).files}:
+            return _download(csv_of_parquet(results.file(person, result_id, typed)), name)
+    return _download(results.file(person, result_id, name), name)
+
+
+@api.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
+def get_counts(
+    service: Service,
+    person: Me,
+    result_id: str,
+    sha256: Annotated[str, Path(max_length=64)],
+) -> Response:
+    """An aggregate file that a result of yours was made of, by its digest in `inputs`."""
+    content = service.results.counts(person, result_id, sha256)
+    return _download(content, counts_name(sha256))
+
+
+@api.post("/{result_id}/release", operation_id="releaseResult")
+def release(service: Service, person: Me, result_id: str, body: ResultVisibility) -> dict[str, Any]:
+    """Show a result of yours to every viewer, or take it back."""
+    row = service.results.release(person, result_id, body.released)
+    return shown_result(row, person)
+
+
+@api.delete("/{result_id}", operation_id="giveUpResult")
+def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
+    """Give up a result of yours; it is deleted once nobody holds it, or by an admin."""
+    gone = service.results.give_up(person, result_id)
+    return {"given_up": result_id, "deleted": gone}
+
+
+@api.post("/{result_id}/check", operation_id="checkResult", status_code=202)
+def check(service: Service, person: Me, result_id: str) -> dict[str, Any]:
+    """Queue a job that decodes it again and compares the bytes of its files."""
+    return shown_job(service.jobs.check_again(person, result_id))
+
+
+def _download(content: bytes, name: str) -> Response:
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": FILE_POLICY,
+    }
+    return Response(content, media_type=media_type(name), headers=headers)
+
+
+@pages.get("/results")
 def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
     """Results that one may see, newest first."""
-    if kind and kind not in DECODERS:
-        raise RequestError(f"kind {kind[:20]!a} is not one of {', '.join(DECODERS)}")
-    rows = visit.service.results.all(
-        visit.person,
-        metric=metric or None,
-        kind=kind or None,
-        limit=PAGE + 1,
-        offset=(page - 1) * PAGE,
-    )
+    which = matching(ResultRow, metric=metric, kind=check_choice("kind", kind, DECODERS))
     return visit.render(
         "results.html.j2",
-        rows=rows[:PAGE],
-        more=len(rows) > PAGE,
-        page=page,
+        **visit.rows(visit.service.results, page, *which),
         metric=metric,
         kind=kind,
         kinds=list(DECODERS),
-        usage=_usage(visit),
+        usage=visit.service.access.usage(visit.person)["result_bytes"]
+        if visit.person.may(Act.ANALYSE)
+        else None,
     )
 
 
-@router.get("/results/{result_id}")
+@pages.get("/results/{result_id}")
 def one(visit: Visit, result_id: str) -> Response:
     """A result."""
     results = visit.service.results
@@ -75,7 +186,7 @@ def one(visit: Visit, result_id: str) -> Response:
     )  # fmt: skip
     parts = page_parts(kind, stored, query)
     manifest = shown_manifest(row, visit.person)
-    weights = _list_version(visit, manifest, "weights")
+    lists = {name: _list_version(visit, manifest, name) for name in LISTS}
     return visit.render(
         "result.html.j2",
         kind=kind,
@@ -87,11 +198,10 @@ def one(visit: Visit, result_id: str) -> Response:
         later=found.later,
         own=own,
         may_take_back=may_take_back(visit.person, row),
-        has_list=_list_version(visit, manifest, "candidates") is not None,
-        own_weights=weights,
-        known_flows=_list_version(visit, manifest, "known"),
-        areas=_list_version(visit, manifest, "areas"),
-        late_weights=weights is not None and _is_late(weights, row),
+        lists=lists,
+        late_weights=bool(  # stored when the last day of the counts was over
+            (one := lists["weights"]) and row.last_day and text_of(one.created)[:10] > row.last_day
+        ),
         command=command_of(manifest, row) if own else "",
         counts=counts_of(manifest) if own else [],
         query=query,
@@ -99,32 +209,28 @@ def one(visit: Visit, result_id: str) -> Response:
     )
 
 
-@router.get("/results/{result_id}/map.json")
+@pages.get("/results/{result_id}/map.json")
 def map_data(service: Service, person: Me, result_id: str) -> Response:
     """What the script of a map draws."""
     text = service.results.file(person, result_id, "map.json")
     return Response(text, media_type="application/json")
 
 
-@router.post("/results/{result_id}/check")
-def check(service: Service, person: Me, result_id: str, form: Form) -> Response:
+@pages.post("/results/{result_id}/check")
+def post_check(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Decode again and compare bytes."""
     del form
     return redirect(f"/jobs/{service.jobs.check_again(person, result_id).id}")
 
 
-@router.post("/results/{result_id}/release")
-def release(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Show a result to every viewer, or take it back."""
-    service.results.release(person, result_id, bool(form.text("released")))
-    return redirect(f"/results/{result_id}")
-
-
-@router.post("/results/{result_id}/keep")
+@pages.post("/results/{result_id}/keep")
 def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     """Make a list of those strings of a discovery that a person has read and ticked."""
-    if not service.results.view(person, result_id).own:
+    view = service.results.view(person, result_id)
+    if not view.own:
         raise NotFoundError(f"there is no result {result_id[:40]!a} of yours")
+    if kind_decoder(view.row.kind).command != "discover":
+        raise RequestError(f"a result of kind {view.row.kind} has no strings to keep")
     content = service.results.file(person, result_id, RESULTS)
     values = kept_strings(content, form.all("id"))
     if not values:
@@ -136,20 +242,14 @@ def keep(service: Service, person: Me, result_id: str, form: Form) -> Response:
     return redirect(f"/lists/{made.id}")
 
 
-@router.post("/results/{result_id}/give-up")
-def give_up(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Give up a result, once that was confirmed."""
-    if not form.text("sure"):
-        raise RequestError("tick the box beside Give up: what nobody holds is gone for good")
-    service.results.give_up(person, result_id)
-    return redirect("/results")
-
-
-def _usage(visit: Visit) -> dict[str, int] | None:
-    """Bytes of one's own results; None of who holds none."""
-    if not visit.person.may(Act.ANALYSE):
-        return None
-    return visit.service.usage.of(visit.person)["result_bytes"]
+add_form(pages, "/results/{result_id}/release", release, back="/results/{result_id}")
+add_form(
+    pages,
+    "/results/{result_id}/give-up",
+    give_up,
+    back="/results",
+    sure="Give up: what nobody holds is gone for good",
+)
 
 
 def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVersionRow | None:
@@ -161,137 +261,3 @@ def _list_version(visit: Visit, manifest: dict[str, Any], member: str) -> ListVe
         return visit.service.lists.version(visit.person, given["list"], given["version"])
     except NotFoundError:
         return None
-
-
-def _is_late(weights: ListVersionRow, row: ResultRow) -> bool:
-    """Whether weights were stored when the last day of the counts was over."""
-    return row.last_day is not None and text_of(weights.created)[:10] > row.last_day
-
-
-def command_of(manifest: dict[str, Any], row: ResultRow) -> str:
-    """The command line that makes a result again.
-
-    Empty where this person sees no specification, and for comparisons by choices that
-    `rappor compare` does not have.
-    """
-    if "spec" not in manifest:
-        return ""
-    spec, kind = JobSpec.model_validate(manifest["spec"]), kind_decoder(row.kind)
-    if spec.operation == "compare" and _compares_by_choices(spec):
-        return ""
-    shas = manifest.get("inputs", {}).get("aggregates", [])
-    groups = [shas[number] if number < len(shas) else [] for number in range(len(spec.sources))]
-    if spec.operation == "compare":
-        counts = ["rappor", "compare", row.metric]
-        for option, source, names in zip(
-            ("--before", "--after"), spec.sources, groups, strict=True
-        ):
-            counts += [word for one in _windows(source, names) for word in (option, one)]
-        if any(source.collector for source in spec.sources):
-            counts += ["--collector", "$COLLECTOR"]
-    else:
-        is_argument = kind.command != "decode"  # of discover only where a collector is asked
-        counts = ["rappor", kind.command]
-        if is_argument and ("crowd" not in kind.members or spec.source.collector):
-            counts.append(row.metric)
-        counts += _source(spec.source, groups[0], named=not is_argument)
-    words = [*counts, *_options(spec, kind), "-o", "result"]
-    # The variable of the collector's address is left to the shell.
-    return shlex.join(words).replace("'$COLLECTOR'", '"$COLLECTOR"')
-
-
-def _compares_by_choices(spec: JobSpec) -> bool:
-    """Whether a comparison chooses how maps or flows are made."""
-    asked = spec.map
-    if not any(source.collector for source in spec.sources):
-        asked = asked.model_copy(update={"split": MapChoices().split})  # a file is a window
-    given = asked, spec.flows, spec.areas, spec.known
-    return given != (MapChoices(), FlowChoices(), None, None)
-
-
-def _options(spec: JobSpec, kind: KindDecoder) -> list[str]:
-    """The options of the command that differ from what it does without them."""
-    options, given, words = spec.options, spec.candidates, list[str]()
-    usual = Choices()
-    plain = kind.command == "decode" or spec.operation == "compare"
-    if given.list:
-        words += ["--candidates", file_name(ListKind.CANDIDATES, given.list, given.version)]
-    elif given.numbers or given.dates:
-        words += ["--candidates", ":".join(map(str, given.numbers or given.dates or ()))]
-    if "candidates" in kind.members:
-        words += ["--method", options.method, "--correction", options.correction]
-    words += ["--alpha", exact(options.alpha)]
-    settings = {"level": exact(options.level)}
-    if options.repeats is not None:
-        settings["repeats"] = exact(options.repeats)
-    if not plain:
-        words += [word for name, value in settings.items() for word in (f"--{name}", value)]
-        settings = {}
-    elif options.largest_p != usual.largest_p:
-        settings["largest_p"] = exact(options.largest_p)
-    if options.without_cohorts:
-        settings["without_cohorts"] = ",".join(map(str, options.without_cohorts))
-    if spec.weights is not None:
-        settings["weights"] = file_name(ListKind.WEIGHTS, spec.weights.list, spec.weights.version)
-    words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    if spec.operation == "series":
-        words += ["--each", spec.each.value]
-    foreign = foreign_members(kind)
-    if "map" not in foreign and spec.operation == "decode":
-        words += _map_options(spec)
-    if "crowd" not in foreign:
-        words += ["--crowd", str(spec.crowd)]
-    if spec.known is not None:
-        words += ["--prior", file_name(ListKind.FLOWS, spec.known.list, spec.known.version)]
-    if spec.flows != FlowChoices():
-        words += ["--min-km", exact(spec.flows.min_km), "--top", str(spec.flows.top)]
-    return words
-
-
-def _map_options(spec: JobSpec) -> list[str]:
-    choices = spec.map
-    words = ["--method", choices.method, "--every-window"]
-    if spec.source.collector:  # a file is a window of its own
-        words += ["--by", choices.split.value]
-    words += [word for slot in choices.slots for word in ("--slot", slot)]
-    if spec.areas is not None:
-        words += ["--areas", file_name(ListKind.AREAS, spec.areas.list, spec.areas.version)]
-    return words
-
-
-def exact(number: float) -> str:
-    """A text that is read as the same number."""
-    return repr(number).removesuffix(".0")
-
-
-def _windows(source: CountSource, shas: list[str]) -> list[str]:
-    """A window of a comparison as its command takes it: files, or days."""
-    window = source.collector
-    if window is None:
-        return list(source.files or map(counts_name, source.aggregates or shas))
-    return [f"{window.first}:{window.last}"]
-
-
-def counts_of(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """The aggregate files that the command names, each with the digest of its counts."""
-    if "spec" not in manifest:
-        return []
-    spec = JobSpec.model_validate(manifest["spec"])
-    groups = manifest.get("inputs", {}).get("aggregates", [])
-    found: dict[str, str] = {}
-    for source, shas in zip(spec.sources, groups, strict=False):
-        if source.collector is None:
-            found |= zip(source.files or map(counts_name, shas), shas, strict=False)
-    return list(found.items())
-
-
-def _source(source: CountSource, shas: list[str], *, named: bool) -> list[str]:
-    """The options that name the counts of a source. named: with the metric of a collector."""
-    window = source.collector
-    if window is None:
-        files = source.files or list(map(counts_name, source.aggregates or shas))
-        return [word for name in files for word in ("--aggregate", name)]
-    words = ["--collector", "$COLLECTOR", *(["--metric", window.metric] if named else [])]
-    for option, day in (("--from", window.first), ("--to", window.last)):
-        words += [option, day.isoformat()] if day else []
-    return words

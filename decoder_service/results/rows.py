@@ -6,18 +6,17 @@ A result is inserted once; only its visibility changes.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, delete, func, insert, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
-from decoder_service.shell.database import changed, insert_once, save
+from decoder_service.shell.database import changed, insert_once, save, total
 from decoder_service.shell.models import (
     JobRow,
-    PersonRow,
     ResultRow,
     release_files,
     result_files,
@@ -25,17 +24,12 @@ from decoder_service.shell.models import (
 )
 
 _AT_ONCE = 500  # ids in one statement
+_LEVEL = 6  # of zlib; the same input gives the same bytes
 
 
 def result_of_key(db: Session, key: str) -> ResultRow | None:
     """The one result of a key."""
     return db.scalar(select(ResultRow).where(ResultRow.key == key))
-
-
-def latest_of_inputs(db: Session, input_digest: str) -> str | None:
-    """The newest result from the same inputs, whatever its version."""
-    same = select(ResultRow.id).where(ResultRow.input_digest == input_digest)
-    return db.scalar(same.order_by(ResultRow.created.desc(), ResultRow.id).limit(1))
 
 
 def save_result(db: Session, row: ResultRow, files: Mapping[str, bytes]) -> None:
@@ -52,15 +46,8 @@ def let_read(db: Session, result_id: str, person: str) -> None:
 
 def result_bytes_of(db: Session, person: str) -> int:
     """Number of bytes of the results that a person holds, those shared with others too."""
-    size = select(func.coalesce(func.sum(ResultRow.stored), 0)).join(result_readers)
-    return int(db.execute(size.where(result_readers.c.person_id == person)).scalar_one())
-
-
-def hold_still(db: Session, person: str) -> None:
-    """Block other transactions from adding to a person's results until this one ends
-    (PostgreSQL)."""
-    row = select(PersonRow.id).where(PersonRow.id == person)
-    db.execute(row.with_for_update(key_share=True))
+    sizes = select(func.sum(ResultRow.stored)).join(result_readers)
+    return total(db, sizes.where(result_readers.c.person_id == person))
 
 
 def give_up(db: Session, result_id: str, person: str) -> bool:
@@ -70,28 +57,11 @@ def give_up(db: Session, result_id: str, person: str) -> bool:
     return changed(db, delete(result_readers).where(which)) == 1
 
 
-def give_up_all(db: Session, result_id: str) -> None:
-    """Take a result from everybody."""
-    db.execute(delete(result_readers).where(result_readers.c.result_id == result_id))
-
-
-def delete_old_results(db: Session, before: float) -> int:
-    """Delete results that were made before a time and are not released; how many.
+def delete_unheld(db: Session, result_id: str | None = None) -> int:
+    """Delete the results that nobody holds any more, or one of them; return their number.
 
     Those that a live job decodes again stay; jobs that are over keep their rows.
     """
-    return delete_results(db, ResultRow.created < before)
-
-
-def delete_superseded(db: Session, before: float) -> int:
-    """Delete the results that a later version had superseded before a time; return their number."""
-    later = aliased(ResultRow)
-    newer = select(later.supersedes).where(later.supersedes.is_not(None), later.created < before)
-    return delete_results(db, ResultRow.id.in_(newer))
-
-
-def delete_unheld(db: Session, result_id: str | None = None) -> int:
-    """Delete the results that nobody holds any more, or one of them; return their number."""
     which = ~select(1).where(result_readers.c.result_id == ResultRow.id).exists()
     return delete_results(db, which if result_id is None else which & (ResultRow.id == result_id))
 
@@ -113,24 +83,10 @@ def delete_results(db: Session, which: ColumnElement[bool]) -> int:
     return len(ids)
 
 
-def load_results(
-    db: Session, which: ColumnElement[bool], limit: int, offset: int = 0
-) -> list[ResultRow]:
+def load_results(db: Session, which: ColumnElement[bool], limit: int) -> list[ResultRow]:
     """Load results, newest first."""
     newest = select(ResultRow).where(which).order_by(ResultRow.created.desc(), ResultRow.id)
-    return list(db.scalars(newest.limit(limit).offset(offset)))
-
-
-_LEVEL = 6  # of zlib; the same input gives the same bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file without its content. sha256, size: of its bytes before compression."""
-
-    name: str
-    sha256: str
-    size: int
+    return list(db.scalars(newest.limit(limit)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +112,22 @@ class FileTable:
             db.execute(insert(self.table), rows)
         return sum(len(row["content"]) for row in rows)
 
-    def list(self, db: Session, owner: str) -> list[StoredFile]:
-        """The files of a result or release, by name."""
+    def list(self, db: Session, owner: str) -> Sequence[Any]:
+        """Name, SHA-256 and size before compression of the files of a result or release."""
         columns = self.table.c
         own = select(columns.name, columns.sha256, columns.size).where(columns[self.owner] == owner)
-        return [StoredFile(*row) for row in db.execute(own.order_by(columns.name))]
+        return db.execute(own.order_by(columns.name)).all()
+
+    def all(
+        self, db: Session, owner: str, names: Collection[str] | None = None
+    ) -> dict[str, bytes]:
+        """The files of a result or release, or those with some names; deleted ones are empty."""
+        columns = self.table.c
+        own = select(columns.name, columns.content).where(columns[self.owner] == owner)
+        if names is not None:
+            own = own.where(columns.name.in_(names))
+        files = db.execute(own.order_by(columns.name))
+        return {name: zlib.decompress(content) if content else b"" for name, content in files}
 
     def read(self, db: Session, owner: str, name: str) -> bytes | None:
         """The bytes of a file; None where there is none, or they were deleted."""

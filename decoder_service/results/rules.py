@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, true
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from decoder.kinds.result import RESULTS
-from decoder_service.aggregates.rows import load_aggregate_content
 from decoder_service.jobs.checks import kind_decoder
-from decoder_service.people.access import AuditedOperations
+from decoder_service.lists.rules import load_aggregate_content
+from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
-from decoder_service.results import rows
-from decoder_service.results.rows import RESULT_FILES, StoredFile
-from decoder_service.shell.clock import text_of
+from decoder_service.results.rows import RESULT_FILES, delete_unheld, give_up, load_results
 from decoder_service.shell.database import visible_row
 from decoder_service.shell.errors import NotFoundError, RequestError, RoleError
-from decoder_service.shell.models import ResultRow
+from decoder_service.shell.models import ResultRow, result_readers
+from decoder_service.shell.operations import shown
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -41,52 +40,29 @@ class ResultView:
 
     row: ResultRow
     own: bool
-    files: list[StoredFile]
+    files: Sequence[Any]
     later: ResultRow | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Results(AuditedOperations):
+class Results(Resources[ResultRow]):
     """What people may do with results. Each call asks for the role, and sees what it may."""
 
-    def all(
-        self,
-        person: Person,
-        *,
-        metric: str | None = None,
-        kind: str | None = None,
-        operation: str | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[ResultRow]:
-        """Results that one may see, newest first. Raises RoleError, RequestError."""
-        require(person, Act.READ)
-        which: ColumnElement[bool] = true()
-        if metric is not None:
-            which = which & (ResultRow.metric == metric)
-        if kind is not None:
-            which = which & (ResultRow.kind == kind)
-        if operation is not None:
-            which = which & (ResultRow.operation == operation)
-        with self.database.reading() as db:
-            return rows.load_results(db, visible_results(person) & which, limit, offset)
-
-    def get(self, person: Person, result_id: str) -> ResultRow:
-        """A result. Raises RoleError, NotFoundError."""
-        require(person, Act.READ)
-        with self.database.reading() as db:
-            return visible_row(db, ResultRow, visible_results(person), result_id)
+    model = ResultRow
+    visible = visible_results
+    act = Act.READ
+    order = (ResultRow.created.desc(), ResultRow.id)
 
     def view(self, person: Person, result_id: str) -> ResultView:
         """A result with its files, by name; the whole list of candidates only where it is one's
         own result. Raises as `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
-            row = visible_row(db, ResultRow, visible_results(person), result_id)
+            row = self.one(db, person, result_id)
             own = self._is_own(db, person, result_id)
             files = RESULT_FILES.list(db, result_id)
             superseding = visible_results(person) & (ResultRow.supersedes == result_id)
-            later = rows.load_results(db, superseding, 1)
+            later = load_results(db, superseding, 1)
         return ResultView(
             row=row,
             own=own,
@@ -96,7 +72,7 @@ class Results(AuditedOperations):
 
     def _is_own(self, db: Session, person: Person, result_id: str) -> bool:
         which = own_results(person) & (ResultRow.id == result_id)
-        return bool(rows.load_results(db, which, 1))
+        return bool(load_results(db, which, 1))
 
     def file(self, person: Person, result_id: str, name: str) -> bytes:
         """The bytes of a file; the read is audited. Raises as `get`."""
@@ -170,10 +146,10 @@ class Results(AuditedOperations):
             row = visible_row(db, ResultRow, own_results(person), result_id)
             if row.released:
                 raise RequestError("the result is released: take it back first")
-            if not rows.give_up(db, result_id, person.id):
-                rows.give_up_all(db, result_id)
+            if not give_up(db, result_id, person.id):
+                db.execute(delete(result_readers).where(result_readers.c.result_id == result_id))
             self.access.note(db, person, "give-up-result", result=result_id)
-            return bool(rows.delete_unheld(db, result_id))
+            return bool(delete_unheld(db, result_id))
 
 
 def may_take_back(person: Person, row: ResultRow) -> bool:
@@ -191,12 +167,6 @@ def counts_name(sha: str) -> str:
     return f"{sha[:16]}.json"
 
 
-def main_file(row: ResultRow, form: str) -> str:
-    """The file of a result's main table in a format; as JSON all that was found."""
-    name = kind_decoder(row.kind).table_of(row.operation)
-    return RESULTS if form == "json" else f"{name}.{form}"
-
-
 def media_type(name: str) -> str:
     """The media type of a file, by the ending of its name."""
     return MEDIA_TYPES.get(name.rpartition(".")[2], "application/octet-stream")
@@ -204,21 +174,9 @@ def media_type(name: str) -> str:
 
 def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
     """A result as it may be listed."""
-    return {
-        "id": row.id,
-        "operation": row.operation,
-        "kind": row.kind,
-        "metric": row.metric,
-        "params_id": row.params_id,
-        "first_day": row.first_day,
-        "last_day": row.last_day,
-        "version": row.version,
-        "supersedes": row.supersedes,
-        "released": row.released,
-        "created": text_of(row.created),
-        "summary": json.loads(row.summary),
-        "manifest": shown_manifest(row, person),
-    }
+    names = "id operation kind metric params_id first_day last_day version supersedes released"
+    public = shown(row, f"{names} created")
+    return public | {"summary": json.loads(row.summary), "manifest": shown_manifest(row, person)}
 
 
 def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:

@@ -6,41 +6,137 @@ import json
 from collections import Counter
 from typing import Any
 
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.kinds.interface import kinds_with
-from decoder_service.alarms.events import shown_event
+from decoder_service.alarms.page import RULES, alarm_of_form, rules_in_words
+from decoder_service.alarms.rules import shown_event
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
     form_fields,
+    list_of_form,
     parsed_in_labels,
     percent_of_share,
-    weights_of_form,
 )
 from decoder_service.jobs.page import chosen, said
+from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.page import lists_by_kind, with_names
 from decoder_service.people.permissions import Act, require
-from decoder_service.schedules.choices import Every, NewSchedule, ScheduleChoices
-from decoder_service.schedules.rules import spec_of_schedule
+from decoder_service.schedules.rules import (
+    Every,
+    NewSchedule,
+    ScheduleChoices,
+    shown_schedule,
+    spec_of_schedule,
+)
 from decoder_service.schedules.series import Family, SeriesView
-from decoder_service.schedules.view import RULES, alarm_of_form, found_values, rules_in_words
+from decoder_service.schedules.status import ScheduleStatus, shown_status
 from decoder_service.shell.errors import QuotaError, RequestError, ServiceError
-from decoder_service.shell.models import ScheduleRow
-from decoder_service.shell.requests import Me, Service
-from decoder_service.shell.web import Form, Posted, Visit, redirect
-from decoder_service.shell.web import router as new_router
+from decoder_service.shell.models import ScheduleRow, WindowRow
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import GuardedRoute, Me, Service
+from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
 
+api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 MOST_EVENTS = 50
-router = new_router()
+pages = page_router()
+_ONE = "/schedules/{schedule_id}"
+MOST_FOUND = 100  # values of a series on the page
 
 
-@router.get("/schedules")
+class Enabled(StrictModel):
+    """Whether a schedule is switched on."""
+
+    enabled: bool
+
+
+@api.post("", operation_id="createSchedule", status_code=201)
+def create(service: Service, person: Me, body: NewSchedule) -> dict[str, Any]:
+    """Decode every sealed day, week or month of a metric.
+
+    `status` says whether anything is in its way, such as a collector that cannot be reached.
+    """
+    return _checked(service, service.schedules.create(person, body))
+
+
+@api.get("", operation_id="listSchedules")
+def list_schedules(service: Service, person: Me) -> dict[str, Any]:
+    """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
+    rows = service.schedules.all(person, limit=None)
+    pairs = zip(rows, service.statuses.of_rows(rows), strict=True)
+    return {"schedules": [_shown_with(row, one) for row, one in pairs]}
+
+
+@api.get("/{schedule_id}", operation_id="getSchedule")
+def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
+    """A schedule, its windows, its state and the reason for it: `status`."""
+    row = service.schedules.get(person, schedule_id)
+    windows = [shown_window(one) for one in service.schedules.windows(person, schedule_id)]
+    return _shown_with(row, service.statuses.of_rows([row])[0]) | {"windows": windows}
+
+
+@api.get("/{schedule_id}/series", operation_id="getScheduleSeries")
+def get_series(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
+    """The values found over the windows of a schedule, at its level, which is also put in words."""
+    return {
+        "series": [
+            {
+                "params_id": one.windows[0].params_id,
+                "level": one.level,
+                "windows": [shown_window(window) for window in one.windows],
+                "rows": one.rows,
+                "values_left_out": one.left_out,
+            }
+            for one in service.schedules.series(person, schedule_id)
+        ]
+    }
+
+
+@api.put("/{schedule_id}", operation_id="editSchedule")
+def edit(service: Service, person: Me, schedule_id: str, body: ScheduleChoices) -> dict[str, Any]:
+    """Change a schedule; metric and length of a window stay.
+
+    With other options or other lists all windows are decoded again.
+    """
+    return _checked(service, service.schedules.edit(person, schedule_id, body))
+
+
+@api.post("/{schedule_id}/enable", operation_id="enableSchedule")
+def enable(service: Service, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
+    """Switch a schedule on or off."""
+    return _checked(service, service.schedules.enable(person, schedule_id, body.enabled))
+
+
+@api.delete("/{schedule_id}", operation_id="deleteSchedule")
+def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
+    """Delete a schedule with its alarms; its results stay."""
+    service.schedules.delete(person, schedule_id)
+    return {"deleted": schedule_id}
+
+
+def _checked(service: Service, row: ScheduleRow) -> dict[str, Any]:
+    """A schedule that was made or changed, which is checked at once."""
+    return _shown_with(row, service.statuses.check(row))
+
+
+def _shown_with(row: ScheduleRow, status: ScheduleStatus) -> dict[str, Any]:
+    return shown_schedule(row) | {"status": shown_status(status)}
+
+
+def shown_window(row: WindowRow) -> dict[str, Any]:
+    """A window of a schedule."""
+    counts = "digest params_id first_day last_day num_reports"
+    return shown(row, f"{counts} state tries job_id result_id")
+
+
+@pages.get("/schedules")
 def index(visit: Visit) -> Response:
     """The page of one's own schedules; for an admin of all."""
     schedules = visit.service.schedules
-    known = schedules.all(visit.person)
+    known = schedules.all(visit.person, limit=None)
     statuses = visit.service.statuses.of_rows(known)
     rows = [
         (row, Counter(one.state for one in schedules.windows(visit.person, row.id)), status)
@@ -50,30 +146,21 @@ def index(visit: Visit) -> Response:
     return visit.render("schedules.html.j2", rows=rows, has_collector=has)
 
 
-@router.get("/schedules/new")
+@pages.get("/schedules/new")
 def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") -> Response:
     """The page with the form for a new schedule."""
     require(visit.person, Act.ANALYSE)
-    return _form(
-        visit,
-        None,
-        Posted(
-            {"metric": [metric], "operation": [operation or "decode"], "every": [every or "week"]},
-            {},
-        ),
-    )
+    given = {"metric": metric, "operation": operation or "decode", "every": every or "week"}
+    return _form(visit, None, Posted({name: [text] for name, text in given.items()}, {}))
 
 
-@router.post("/schedules")
-def create(visit: Visit, form: Form) -> Response:
+@pages.post("/schedules")
+def post_schedule(visit: Visit, form: Form) -> Response:
     """Make a schedule; what is wrong is said above the form, which keeps what was typed."""
     try:
-        given = _choices(form) | {
-            "metric": form.text("metric"),
-            "every": form.text("every"),
-            "operation": form.text("operation", "decode"),
-        }
-        asked = parsed_in_labels(NewSchedule, given)
+        given = {name: form.text(name) for name in ("metric", "every")}
+        given["operation"] = form.text("operation", "decode")
+        asked = parsed_in_labels(NewSchedule, _choices(form) | given)
         row = visit.service.schedules.create(visit.person, asked)
     except ServiceError as error:
         return _form(visit, None, form, error)
@@ -81,27 +168,28 @@ def create(visit: Visit, form: Form) -> Response:
     return redirect(f"/schedules/{row.id}")
 
 
-@router.get("/schedules/{schedule_id}")
+@pages.get("/schedules/{schedule_id}")
 def one(visit: Visit, schedule_id: str) -> Response:
     """The page of a schedule: its windows, findings and alarms."""
     return _shown(visit, schedule_id)
 
 
-@router.get("/schedules/{schedule_id}/edit")
-def edit(visit: Visit, schedule_id: str) -> Response:
+@pages.get("/schedules/{schedule_id}/edit")
+def edit_page(visit: Visit, schedule_id: str) -> Response:
     """The page with the filled form of a schedule."""
     row = visit.service.schedules.get(visit.person, schedule_id)
-    return _form(visit, row, _filled(row))
+    fields = form_fields(spec_of_schedule(row).model_dump(mode="json"))
+    fields += [("name", row.name), ("family", row.family), ("first_day", row.first_day or "")]
+    return _form(visit, row, Posted({name: [text] for name, text in fields}, {}))
 
 
-@router.post("/schedules/{schedule_id}/edit")
+@pages.post("/schedules/{schedule_id}/edit")
 def change(visit: Visit, schedule_id: str, form: Form) -> Response:
     """Change a schedule."""
     schedules = visit.service.schedules
     row = schedules.get(visit.person, schedule_id)
     try:
-        given = _choices(form, row)
-        asked = parsed_in_labels(ScheduleChoices, given)
+        asked = parsed_in_labels(ScheduleChoices, _choices(form, row))
         row = schedules.edit(visit.person, row.id, asked)
     except ServiceError as error:
         return _form(visit, row, form, error)
@@ -109,25 +197,8 @@ def change(visit: Visit, schedule_id: str, form: Form) -> Response:
     return redirect(f"/schedules/{row.id}")
 
 
-@router.post("/schedules/{schedule_id}/enable")
-def enable(service: Service, person: Me, schedule_id: str, form: Form) -> Response:
-    """Pause a schedule, or let it go on."""
-    row = service.schedules.enable(person, schedule_id, bool(form.text("enabled")))
-    service.statuses.check(row)
-    return redirect(f"/schedules/{schedule_id}")
-
-
-@router.post("/schedules/{schedule_id}/delete")
-def delete(service: Service, person: Me, schedule_id: str, form: Form) -> Response:
-    """Delete a schedule, once that was confirmed."""
-    if not form.text("sure"):
-        raise RequestError("tick the box beside Delete: windows and alarms go, results stay")
-    service.schedules.delete(person, schedule_id)
-    return redirect("/schedules")
-
-
-@router.post("/schedules/{schedule_id}/alarms")
-def create_alarm(visit: Visit, schedule_id: str, form: Form) -> Response:
+@pages.post("/schedules/{schedule_id}/alarms")
+def post_alarm(visit: Visit, schedule_id: str, form: Form) -> Response:
     """Set an alarm. One that is refused keeps its form."""
     try:
         visit.service.alarms.create(visit.person, schedule_id, alarm_of_form(form))
@@ -136,15 +207,14 @@ def create_alarm(visit: Visit, schedule_id: str, form: Form) -> Response:
     return redirect(f"/schedules/{schedule_id}")
 
 
-@router.post("/schedules/{schedule_id}/alarms/{alarm_id}/delete")
-def delete_alarm(
-    service: Service, person: Me, schedule_id: str, alarm_id: str, form: Form
-) -> Response:
-    """Delete an alarm with its messages, once that was confirmed."""
-    if not form.text("sure"):
-        raise RequestError("tick the box beside Delete: the events of the alarm go with it")
-    service.alarms.delete(person, schedule_id, alarm_id)
-    return redirect(f"/schedules/{schedule_id}")
+add_form(pages, f"{_ONE}/enable", enable, back=_ONE)
+add_form(
+    pages,
+    f"{_ONE}/delete",
+    delete,
+    back="/schedules",
+    sure="Delete: windows and alarms go, results stay",
+)
 
 
 def _shown(
@@ -153,7 +223,11 @@ def _shown(
     """The page of a schedule. form, error: of an alarm that was refused, which stays filled."""
     service = visit.service
     row = service.schedules.get(visit.person, schedule_id)
-    series, uncorrected = _series(visit, schedule_id)
+    series, uncorrected = list[SeriesView](), ""
+    try:
+        series = service.schedules.series(visit.person, schedule_id)
+    except QuotaError as too_many:  # tests to be corrected together
+        uncorrected = str(too_many)
     alarms = service.alarms.all(visit.person, schedule_id)
     events = service.alarms.events(visit.person, schedule_id, MOST_EVENTS)
     spec = with_names(said(row.spec), service.lists.all(visit.person))
@@ -162,7 +236,7 @@ def _shown(
         "schedule.html.j2",
         error,
         row=row,
-        schedule_status=service.statuses.of_row(row),
+        schedule_status=service.statuses.of_rows([row])[0],
         chosen=chosen(
             {name: spec[name] for name in ("candidates", "weights", "options") if name in spec}
         ),
@@ -177,35 +251,19 @@ def _shown(
     )
 
 
-def _series(visit: Visit, schedule_id: str) -> tuple[list[SeriesView], str]:
-    """What was found; or why that cannot be said of so many tests."""
-    try:
-        return visit.service.schedules.series(visit.person, schedule_id), ""
-    except QuotaError as error:
-        return [], str(error)
-
-
 def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
     """What the form says, and of a schedule that is changed what its fields do not show."""
-    options = json.loads(row.spec)["options"] if row else {}
-    shown = choices_of_form(form)
+    options = spec_of_schedule(row).options.model_dump(mode="json") if row else {}
     if not form.text("repeats"):
         options.pop("repeats", None)
-    given: dict[str, Any] = {
+    return {
         "name": form.text("name"),
         "candidates": candidates_of_form(form),
-        "weights": weights_of_form(form),
-        "options": options | shown,
+        "weights": list_of_form(form, "weights"),
+        "options": options | choices_of_form(form),
         "family": form.text("family", Family.WINDOW),
+        "first_day": form.text("first_day") or None,
     }
-    return given | ({"first_day": form.text("first_day")} if form.text("first_day") else {})
-
-
-def _filled(row: ScheduleRow) -> Posted:
-    """The form of a schedule that is there."""
-    fields = form_fields(spec_of_schedule(row).model_dump(mode="json"))
-    fields += [("name", row.name), ("family", row.family), ("first_day", row.first_day or "")]
-    return Posted({name: [text] for name, text in fields}, {})
 
 
 def _form(
@@ -213,15 +271,15 @@ def _form(
 ) -> Response:
     service = visit.service
     lists = service.lists.all(visit.person)
-    listed = [view for view in service.metrics.all(visit.person).metrics if view.listed]
-    names = {view.name for view in listed if _kind(view.listed) in kinds_with("series")}
+    kinds = {view.name: str(view.listed.get("definition", {}).get("kind", ""))
+             for view in service.metrics.all(visit.person).metrics}  # fmt: skip
     return visit.render_form(
         "schedule_form.html.j2",
         error,
         row=row,
         given=given,
         percent_of_share=percent_of_share,
-        metrics=sorted(names),
+        metrics=sorted(name for name, kind in kinds.items() if kind in kinds_with("series")),
         **lists_by_kind(lists),
         every=list(Every),
         corrections=CORRECTIONS,
@@ -230,5 +288,12 @@ def _form(
     )
 
 
-def _kind(listed: Any) -> str:
-    return str((listed or {}).get("definition", {}).get("kind", ""))
+def found_values(series: SeriesView) -> list[tuple[str, int, dict[str, Any]]]:
+    """The detected values, most windows first: in how many of them, and the row of the last."""
+    by_value: dict[str, list[dict[str, Any]]] = {}
+    for row in series.rows:
+        if row["detected"]:
+            by_value.setdefault(row["value"], []).append(row)
+    found = [(value, len(rows), max(rows, key=lambda one: one["first_day"]))
+             for value, rows in by_value.items()]  # fmt: skip
+    return sorted(found, key=lambda one: (-one[1], -(one[2]["estimate"] or 0.0)))[:MOST_FOUND]

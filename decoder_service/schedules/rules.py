@@ -1,13 +1,15 @@
-"""Rules for people's schedules: make, change, look at, delete."""
+"""People's schedules: make, change, look at, delete; and statements on their windows."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import date, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Literal
 
-from sqlalchemy import true
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from decoder.kinds.interface import has_candidates, kinds_with
@@ -15,28 +17,100 @@ from decoder.options import Operation
 from decoder.sources.windows import Each
 from decoder_service.jobs.checks import Known, check_job, check_spec, metric_versions
 from decoder_service.jobs.known_counts import counts_of_version
-from decoder_service.jobs.list_versions import ResolvedSpec
-from decoder_service.jobs.rules import Jobs
-from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec, digest
+from decoder_service.jobs.rules import Jobs, ResolvedSpec
+from decoder_service.jobs.specs import (
+    CandidateSpec,
+    Choices,
+    CountSource,
+    JobSpec,
+    ListSpec,
+    MetricName,
+    Name,
+    StrictModel,
+    WindowSpec,
+    digest,
+)
 from decoder_service.metrics.rules import Metrics
-from decoder_service.people.access import MAX_NAME, AuditedOperations
+from decoder_service.people.access import MAX_NAME, Resources
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
-from decoder_service.schedules import rows
-from decoder_service.schedules.choices import NewSchedule, ScheduleChoices
-from decoder_service.schedules.rows import load_windows
 from decoder_service.schedules.series import Family, SeriesView, groups_of, view_of
-from decoder_service.shell.database import save, visible_row
+from decoder_service.shell.database import changed, save, total
 from decoder_service.shell.errors import ConflictError, QuotaError, RequestError
-from decoder_service.shell.models import ScheduleRow, WindowRow
+from decoder_service.shell.models import (
+    AlarmRow,
+    EventRow,
+    ScheduleRow,
+    StatusRow,
+    WindowRow,
+    WindowState,
+    schedule_values,
+)
+from decoder_service.shell.operations import shown
 
 MAX_SCHEDULES = 200  # of a person
+DAY = timedelta(days=1)
+_AT_ONCE = 500
+
+
+class Every(StrEnum):
+    """Length of the windows of a schedule; weeks are Monday to Sunday."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+def period_start(every: Every, day: date) -> date:
+    """The first day of the period that a day is in."""
+    if every is Every.WEEK:
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if every is Every.MONTH else day
+
+
+def period_end(every: Every, day: date) -> date:
+    """The last day of the period that a day is in."""
+    if every is Every.WEEK:
+        return day + timedelta(days=6 - day.weekday())
+    if every is Every.MONTH:
+        return (day.replace(day=28) + timedelta(days=4)).replace(day=1) - DAY
+    return day
+
+
+class ScheduleChoices(StrictModel):
+    """The properties of a schedule that may be changed later.
+
+    candidates, weights: with a list and no version, each new version decodes all windows again.
+    options: of each decoding; `alpha` is the level of the family.  family: over what it holds.
+    first_day: nothing before it is decoded.
+    """
+
+    name: Name
+    candidates: CandidateSpec = CandidateSpec()
+    weights: ListSpec | None = None
+    options: Choices = Choices()
+    family: Family = Family.WINDOW
+    first_day: date | None = None
+
+
+class NewSchedule(ScheduleChoices):
+    """The request for a schedule: a metric, decoded in every sealed window.
+
+    operation: `decode` each window for good, or make a `series` of the last ones anew.
+    """
+
+    metric: MetricName
+    every: Every
+    operation: Literal["decode", "series"] = "decode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedules(AuditedOperations):
+class Schedules(Resources[ScheduleRow]):
     """Operations on schedules. Each checks the person's role, and shows only what the person may
     see."""
 
+    model = ScheduleRow
+    visible = visible_schedules
+    order = (ScheduleRow.name, ScheduleRow.id)
     jobs: Jobs
     metrics: Metrics
 
@@ -52,22 +126,13 @@ class Schedules(AuditedOperations):
         """
         require(person, Act.ANALYSE)
         spec = self._spec(asked, asked.metric, asked.every, asked.operation)
+        row = self._new(asked.name, person.id, asked.metric, asked.every, spec)
+        row.family, row.first_day = asked.family, _iso(asked.first_day)
         counts = self._known(asked.metric)  # asks the collector, which no transaction waits for
-        row = ScheduleRow(
-            id=self.new_id(),
-            name=asked.name,
-            owner=person.id,
-            metric=asked.metric,
-            every=asked.every,
-            spec=spec.to_json(),
-            enabled=True,
-            created=self.now(),
-            family=asked.family,
-            first_day=None if asked.first_day is None else asked.first_day.isoformat(),
-        )
+        own = select(func.count()).where(ScheduleRow.owner == person.id)
         with self.database.writing() as db:
             self._check(db, person, row, counts)
-            if len(rows.load_schedules(db, ScheduleRow.owner == person.id)) >= MAX_SCHEDULES:
+            if total(db, own) >= MAX_SCHEDULES:
                 raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
             save(db, row)
             self.access.note(db, person, "create-schedule", schedule=row.id)
@@ -86,11 +151,22 @@ class Schedules(AuditedOperations):
             with db.no_autoflush:  # it is stored when it has passed the checks
                 row.name = asked.name
                 row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
-                row.family = asked.family
-                row.first_day = None if asked.first_day is None else asked.first_day.isoformat()
+                row.family, row.first_day = asked.family, _iso(asked.first_day)
                 self._check(db, person, row, counts)
             self.access.note(db, person, "edit-schedule", schedule=schedule_id)
         return row
+
+    def _new(self, name: str, owner: str, metric: str, every: str, spec: JobSpec) -> ScheduleRow:
+        return ScheduleRow(
+            id=self.new_id(),
+            name=name,
+            owner=owner,
+            metric=metric,
+            every=every,
+            spec=spec.to_json(),
+            enabled=True,
+            created=self.now(),
+        )
 
     def _spec(
         self, asked: ScheduleChoices, metric: str, every: str, operation: Operation
@@ -129,25 +205,9 @@ class Schedules(AuditedOperations):
                 )
         check_job(spec, [counts])
         self.jobs.resolve(db, person, spec)
-        same = (
-            (ScheduleRow.owner == row.owner)
-            & (ScheduleRow.name == row.name)
-            & (ScheduleRow.id != row.id)
-        )
-        if rows.load_schedules(db, same):
+        same = (ScheduleRow.owner == row.owner, ScheduleRow.name == row.name)
+        if db.scalar(select(ScheduleRow.id).where(*same, ScheduleRow.id != row.id)):
             raise RequestError(f"there is a schedule {row.name!a} of this person already")
-
-    def all(self, person: Person) -> list[ScheduleRow]:
-        """A person's own schedules, for an admin all, by name. Raises RoleError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return rows.load_schedules(db, visible_schedules(person))
-
-    def get(self, person: Person, schedule_id: str) -> ScheduleRow:
-        """A schedule that the person may see. Raises RoleError, NotFoundError."""
-        require(person, Act.ANALYSE)
-        with self.database.reading() as db:
-            return self.one(db, person, schedule_id)
 
     def windows(self, person: Person, schedule_id: str) -> list[WindowRow]:
         """The windows of a schedule, oldest first. Raises as `get`."""
@@ -165,17 +225,18 @@ class Schedules(AuditedOperations):
             return row
 
     def delete(self, person: Person, schedule_id: str) -> None:
-        """Delete a schedule with its alarms; its results stay. Raises as `get`."""
+        """Delete a schedule with its windows and alarms; its results stay. Raises as `get`."""
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
             if self.one(db, person, schedule_id).owner == SERVICE_ID:
                 raise RequestError("the service makes this schedule again; pause it")
-            rows.delete_schedule(db, schedule_id)
+            own = select(AlarmRow.id).where(AlarmRow.schedule_id == schedule_id)
+            db.execute(delete(EventRow).where(EventRow.alarm_id.in_(own)))
+            for table in (AlarmRow, StatusRow, WindowRow):
+                db.execute(delete(table).where(table.schedule_id == schedule_id))
+            db.execute(delete(schedule_values).where(schedule_values.c.schedule_id == schedule_id))
+            db.execute(delete(ScheduleRow).where(ScheduleRow.id == schedule_id))
             self.access.note(db, person, "delete-schedule", schedule=schedule_id)
-
-    def one(self, db: Session, person: Person, schedule_id: str) -> ScheduleRow:
-        """A schedule, within a transaction of the caller. Raises NotFoundError."""
-        return visible_row(db, ScheduleRow, visible_schedules(person), schedule_id)
 
     def series(self, person: Person, schedule_id: str) -> list[SeriesView]:
         """The findings of a schedule, by version of the metric and of the list; the read is
@@ -184,15 +245,15 @@ class Schedules(AuditedOperations):
         Raises as `get`, and QuotaError for more tests than can be corrected together.
         """
         row = self.get(person, schedule_id)
+        spec = spec_of_schedule(row)
         with self.database.reading() as db:
             groups = groups_of(load_windows(db, schedule_id))
-            family, options = Family(row.family), spec_of_schedule(row).options
-            if spec_of_schedule(row).operation == "series":
+            if spec.operation == "series":
                 groups = []  # the tests are those of its result
-            found = [view_of(db, family, options, windows) for windows in groups]
+            views = [view_of(db, Family(row.family), spec.options, one) for one in groups]
         with self.database.writing() as db:
             self.access.note(db, person, "read-schedule", schedule=schedule_id)
-        return found
+        return views
 
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
         """Make the default schedules: the series by day of each metric whose values are declared.
@@ -200,36 +261,30 @@ class Schedules(AuditedOperations):
         listed: versions of metrics, as the collector lists them.
         """
         wanted = {str(version["name"]) for version in listed if _has_default(version)}
-        own = ScheduleRow.owner == SERVICE_ID
+        own = select(ScheduleRow.metric).where(ScheduleRow.owner == SERVICE_ID)
         with self.database.reading() as db:
-            missing = wanted - {row.metric for row in rows.load_schedules(db, own)}
+            missing = wanted - set(db.scalars(own))
         if not missing:
             return
         try:
             with self.database.writing() as db:
                 self.access.know_service(db)
                 for metric in sorted(missing):
-                    save(db, self._default(metric))
+                    source = CountSource(collector=WindowSpec(metric=metric))
+                    spec = JobSpec(operation="series", source=source)
+                    name = f"{metric[: MAX_NAME - 7]} by day"
+                    save(db, self._new(name, SERVICE_ID, metric, Each.DAY, spec))
         except ConflictError:  # another process was first
             return
 
-    def _default(self, metric: str) -> ScheduleRow:
-        source = CountSource(collector=WindowSpec(metric=metric))
-        return ScheduleRow(
-            id=self.new_id(),
-            name=f"{metric[: MAX_NAME - 7]} by day",
-            owner=SERVICE_ID,
-            metric=metric,
-            every=Each.DAY,
-            spec=JobSpec(operation="series", source=source).to_json(),
-            enabled=True,
-            created=self.now(),
-        )
-
     def every_enabled(self) -> list[ScheduleRow]:
-        """The schedules of all people that are switched on."""
+        """The schedules of all people that are switched on, by name."""
         with self.database.reading() as db:
-            return rows.load_schedules(db, true() & ScheduleRow.enabled.is_(True))
+            return load_schedules(db, ScheduleRow.enabled.is_(True))
+
+
+def _iso(day: date | None) -> str | None:
+    return None if day is None else day.isoformat()
 
 
 def _has_default(version: Mapping[str, Any]) -> bool:
@@ -248,24 +303,72 @@ def spec_of_schedule(row: ScheduleRow) -> JobSpec:
 def spec_digest_of(resolved: ResolvedSpec) -> str:
     """SHA-256, in hex, of the options and lists by which a schedule decodes its windows."""
     spec = resolved.spec
-    shown = spec.model_dump(mode="json", include={"options"})
+    options = spec.model_dump(mode="json", include={"options"})
     given = spec.candidates.model_dump(mode="json", include={"numbers", "dates"})
-    return digest(shown, given, *resolved.digests)
+    return digest(options, given, *resolved.digests)
 
 
 def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
     """The properties of a schedule that its owner sees."""
-    spec = json.loads(row.spec)
-    return {
-        "id": row.id,
-        "name": row.name,
-        "metric": row.metric,
-        "every": row.every,
-        "operation": spec["operation"],
-        "family": row.family,
-        "first_day": row.first_day,
-        "enabled": row.enabled,
-        "candidates": spec["candidates"],
-        "weights": spec.get("weights"),
-        "options": spec["options"],
-    }
+    asked = {"operation", "candidates", "weights", "options"}
+    spec = spec_of_schedule(row).model_dump(mode="json", include=asked)
+    return shown(row, "id name metric every family first_day enabled") | spec
+
+
+def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]:
+    """The schedules that match a condition, by name."""
+    by_name = select(ScheduleRow).where(which).order_by(ScheduleRow.name, ScheduleRow.id)
+    return list(db.scalars(by_name))
+
+
+def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
+    """Load all windows of a schedule, oldest first."""
+    own = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
+    order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
+    return list(db.scalars(own.order_by(*order)))
+
+
+def _is_window(row: WindowRow) -> ColumnElement[bool]:
+    return (
+        (WindowRow.schedule_id == row.schedule_id)
+        & (WindowRow.digest == row.digest)
+        & (WindowRow.params_id == row.params_id)
+        & (WindowRow.first_day == row.first_day)
+    )
+
+
+def delete_window(db: Session, row: WindowRow) -> bool:
+    """Delete a window that is as it was read; False where another process changed it."""
+    same = _is_window(row) & (WindowRow.last_day == row.last_day)
+    return changed(db, delete(WindowRow).where(same)) == 1
+
+
+def end_window(
+    db: Session, row: WindowRow, state: WindowState, result_id: str | None = None
+) -> bool:
+    """End a window that waits; False where another process has done so."""
+    waits = _is_window(row) & (WindowRow.state == WindowState.WAITING)
+    ended = update(WindowRow).where(waits).values(state=state, result_id=result_id)
+    return changed(db, ended) == 1
+
+
+def try_again(db: Session, row: WindowRow, job_id: str) -> bool:
+    """Give a window that waits another job; False where another process has done so."""
+    waits = _is_window(row) & (WindowRow.tries == row.tries)
+    again = update(WindowRow).where(waits).values(tries=row.tries + 1, job_id=job_id)
+    return changed(db, again) == 1
+
+
+def add_values(db: Session, schedule_id: str, params_id: str, values: Collection[str]) -> list[str]:
+    """Store values as seen; return those that were not seen before, in their order."""
+    new = {sha256(value.encode("utf-8", "surrogatepass")).hexdigest(): value for value in values}
+    columns, names = schedule_values.c, list(new)
+    own = (columns.schedule_id == schedule_id) & (columns.params_id == params_id)
+    for start in range(0, len(names), _AT_ONCE):
+        part = columns.value_sha256.in_(names[start : start + _AT_ONCE])
+        for seen in db.scalars(select(columns.value_sha256).where(own, part)):
+            del new[seen]
+    if new:
+        common = {"schedule_id": schedule_id, "params_id": params_id}
+        db.execute(insert(schedule_values), [common | {"value_sha256": name} for name in new])
+    return list(new.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,12 +20,14 @@ from sqlalchemy.orm import Session
 from decoder.inference.multiple_testing import decide
 from decoder.typing import Flags, Floats
 from decoder_service.jobs.specs import Choices, JobSpec
-from decoder_service.results.rows import RESULT_FILES, load_results
-from decoder_service.schedules.rows import WindowState
+from decoder_service.results.rows import RESULT_FILES
 from decoder_service.shell.errors import QuotaError
-from decoder_service.shell.models import ResultRow, WindowRow
+from decoder_service.shell.models import ResultRow, WindowRow, WindowState
 
 MOST_VALUES = 1000  # of a series that is shown
+MOST_TESTS = 20_000_000
+_FILES = ("candidates.parquet", "results.json")
+_NUMBERS = ("estimate", "std_error", "p_value", "p_adjusted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,13 @@ def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
 
 def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
     """Load the tests of the windows whose results exist."""
-    found = {}
+    tests = {}
     for one in windows:
-        if one.state != WindowState.DONE or one.result_id is None:
-            continue
-        candidates = RESULT_FILES.read(db, one.result_id, "candidates.parquet")
-        results = RESULT_FILES.read(db, one.result_id, "results.json")
-        if candidates is not None and results is not None:
-            found[one] = read_tests(candidates, results)
-    return found
+        if one.state == WindowState.DONE and one.result_id is not None:
+            files = RESULT_FILES.all(db, one.result_id, _FILES)
+            if len(files) == len(_FILES):
+                tests[one] = read_tests(*(files[name] for name in _FILES))
+    return tests
 
 
 def view_of(db: Session, family: Family, options: Choices, windows: list[WindowRow]) -> SeriesView:
@@ -64,7 +64,11 @@ def view_of(db: Session, family: Family, options: Choices, windows: list[WindowR
 
     options: of the schedule now; those of a result count where there is one.  Raises QuotaError.
     """
-    options = _options_of(db, windows) or options
+    results = [one.result_id for one in windows if one.result_id is not None]
+    result = db.get(ResultRow, results[-1]) if results else None
+    spec = json.loads(result.manifest).get("spec") if result else None
+    if spec is not None:
+        options = JobSpec.model_validate(spec).options
     read = load_tests(db, windows)
     tests = dict(zip(read, decided(list(read.values()), family, options.alpha), strict=True))
     held = [one.values[i] for one in tests.values() for i in np.flatnonzero(one.detected)]
@@ -75,31 +79,19 @@ def view_of(db: Session, family: Family, options: Choices, windows: list[WindowR
     return SeriesView(windows, found, level, len(names) - len(shown))
 
 
-def _options_of(db: Session, windows: list[WindowRow]) -> Choices | None:
-    """The options that the windows were decoded with: a schedule may have others by now."""
-    known = [one.result_id for one in windows if one.result_id is not None]
-    found = load_results(db, ResultRow.id.in_(known[-1:]), 1)
-    spec = json.loads(found[0].manifest).get("spec") if found else None
-    return None if spec is None else JobSpec.model_validate(spec).options
-
-
 def _rows(window: WindowRow, tests: WindowTests, shown: set[str]) -> list[dict[str, Any]]:
-    columns = ("estimate", "std_error", "p_value", "p_adjusted")
-    return [
-        {"value": value, "first_day": window.first_day, "last_day": window.last_day}
-        | {name: _finite(getattr(tests, name)[i]) for name in columns}
-        | {"detected": bool(tests.detected[i]), "result_id": window.result_id}
-        for i, value in enumerate(tests.values)
-        if value in shown
-    ]
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
-
-
-MOST_TESTS = 20_000_000
-_COLUMNS = ["value", "estimate", "std_error", "p_value", "p_adjusted", "detected", "same_bits_as"]
+    rows = []
+    for i, value in enumerate(tests.values):
+        if value in shown:
+            numbers = {name: float(getattr(tests, name)[i]) for name in _NUMBERS}
+            row: dict[str, Any] = {
+                "value": value,
+                "first_day": window.first_day,
+                "last_day": window.last_day,
+            }
+            row |= {name: one if np.isfinite(one) else None for name, one in numbers.items()}
+            rows.append(row | {"detected": bool(tests.detected[i]), "result_id": window.result_id})
+    return rows
 
 
 class Family(StrEnum):
@@ -127,12 +119,11 @@ class WindowTests:
 
 def read_tests(candidates: bytes, results: bytes) -> WindowTests:
     """The tests of a result. candidates: candidates.parquet.  results: results.json."""
-    table = parquet.read_table(io.BytesIO(candidates), columns=_COLUMNS)
+    table = parquet.read_table(
+        io.BytesIO(candidates), columns=["value", *_NUMBERS, "detected", "same_bits_as"]
+    )
     table = table.filter(table["same_bits_as"].is_null())
-    numbers = {
-        name: np.asarray(table[name].to_numpy(), dtype=np.float64)
-        for name in ("estimate", "std_error", "p_value", "p_adjusted")
-    }
+    numbers = {name: np.asarray(table[name].to_numpy(), dtype=np.float64) for name in _NUMBERS}
     scores = json.loads(results)["diagnostics"]["cohort_z"]
     return WindowTests(
         values=tuple(table["value"].to_pylist()),
@@ -153,13 +144,10 @@ def decided(windows: Sequence[WindowTests], family: Family, alpha: float) -> lis
         )
     decision = decide(p, np.zeros_like(p), "bh", alpha)
     ends = np.cumsum([len(one.p_value) for one in windows])[:-1]
-    parts = zip(np.split(decision.detected, ends), np.split(decision.adjusted, ends), strict=True)
-    return [
-        WindowTests(
-            one.values, one.estimate, one.std_error, one.p_value, adjusted, found, one.cohort_z
-        )
-        for one, (found, adjusted) in zip(windows, parts, strict=True)
-    ]
+    parts = zip(
+        windows, np.split(decision.detected, ends), np.split(decision.adjusted, ends), strict=True
+    )
+    return [replace(one, detected=found, p_adjusted=adjusted) for one, found, adjusted in parts]
 
 
 def level_in_words(family: Family, options: Choices, windows: int, tests: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any
@@ -14,15 +14,23 @@ from sqlalchemy.orm import Session
 from decoder.errors import RemoteError
 from decoder_service.jobs.checks import unknown_metric
 from decoder_service.jobs.known_counts import days_held
-from decoder_service.jobs.list_versions import resolve_lists
+from decoder_service.jobs.rules import resolve_lists
 from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
-from decoder_service.schedules.choices import DAY, Every, period_end, period_start
-from decoder_service.schedules.rows import load_schedules, load_windows, save_status
-from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.shell.clock import text_of
+from decoder_service.schedules.rules import (
+    DAY,
+    Every,
+    Schedules,
+    load_schedules,
+    load_windows,
+    period_end,
+    period_start,
+    spec_digest_of,
+    spec_of_schedule,
+)
+from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, ServiceError
 from decoder_service.shell.models import ScheduleRow, StatusRow, WindowRow
-from decoder_service.shell.operations import Operations
+from decoder_service.shell.operations import Operations, shown, text_of
 from rappor_core.errors import RapporError
 
 NO_OWNER = (
@@ -65,25 +73,22 @@ class ScheduleStatuses(Operations):
     schedules: Schedules
     metrics: Metrics
 
-    def of_row(self, row: ScheduleRow) -> ScheduleStatus:
-        """The state of a schedule: as stored, but for what the database itself says now."""
-        with self.database.reading() as db:
-            return self._current(db, row, db.get(StatusRow, row.id))
-
     def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of several schedules, in their order."""
+        """The states of schedules: as stored, but for what the database itself says now."""
         with self.database.reading() as db:
-            stored = {one.schedule_id: one for one in db.scalars(select(StatusRow))}
+            own = select(StatusRow).where(StatusRow.schedule_id.in_([row.id for row in rows]))
+            stored = {one.schedule_id: one for one in db.scalars(own)}
             return [self._current(db, row, stored.get(row.id)) for row in rows]
 
     def _current(self, db: Session, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
-        since, checked = (stored.since, stored.checked) if stored else (None, None)
+        checked = stored.checked if stored else None
         if not row.enabled:
             why = "a person paused it: no window is queued until it goes on"
             return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
-        asked = self._asked(db, row)
-        if isinstance(asked, ScheduleStatus):
-            return replace(asked, checked=checked)
+        try:
+            self._asked(db, row)
+        except ServiceError as error:
+            return ScheduleStatus(ScheduleState.BLOCKED, str(error), None, checked)
         if stored is None:
             return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
         if self.now() - stored.checked > FORGOTTEN_SECONDS:
@@ -93,24 +98,28 @@ class ScheduleStatuses(Operations):
                 f"{stored.state}: {stored.reason}"
             )
             return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
-        return ScheduleStatus(ScheduleState(stored.state), stored.reason, since, checked)
+        return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
 
     def check(self, row: ScheduleRow) -> ScheduleStatus:
         """Work out a schedule's state from what the collector says now, and store it."""
         if row.enabled:
-            self.store([(row, self._checked(row))])
-        return self.of_row(row)
+            try:
+                status = self._checked(row)
+            except (RemoteError, ServiceError) as error:
+                status = self.failed(error)
+            self.store([(row, status)])
+        return self.of_rows([row])[0]
 
     def _checked(self, row: ScheduleRow) -> ScheduleStatus:
         if self.settings.collector is None:
-            return ScheduleStatus(ScheduleState.BLOCKED, NO_COLLECTOR)
+            raise RemoteError(NO_COLLECTOR)
         versions, others, unreached = self.metrics.versions_of(row.metric)
         if unreached:
-            return self.failed(RemoteError(unreached))
+            raise RemoteError(unreached)
         return self._by(row, versions, others)
 
     def by_list(self, row: ScheduleRow, listed: Listed) -> ScheduleStatus:
-        """Work out a schedule's state from what the collector lists."""
+        """Work out a schedule's state from what the collector lists. Raises ServiceError."""
         versions = [one for one in listed if one["name"] == row.metric]
         return self._by(row, versions, sorted({str(one["name"]) for one in listed}))
 
@@ -126,38 +135,43 @@ class ScheduleStatuses(Operations):
         return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
 
     def store(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
-        """Store what a check found, of schedules that are still what was checked."""
+        """Store what a check found, of schedules that are still what was checked. While the state
+        is the same, so is `since`."""
         at = self.now()
         try:
             with self.database.writing() as db:
                 known = load_schedules(db, true())
                 for row, one in found:
-                    if row in known:
-                        save_status(db, row.id, one.state, one.reason, at)
+                    if row not in known:
+                        continue
+                    stored = db.get(StatusRow, row.id)
+                    if stored is None:
+                        save(db, StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
+                                           since=at, checked=at))  # fmt: skip
+                        continue
+                    if stored.state != one.state:
+                        stored.since = at
+                    stored.state, stored.reason, stored.checked = one.state, one.reason, at
         except ConflictError:  # another process stored them just now, or deleted one
             return
 
     def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> ScheduleStatus:
         if not versions:
             way_out = "; an operator declares it there, or delete this schedule"
-            return ScheduleStatus(
-                ScheduleState.BLOCKED, unknown_metric(row.metric, others) + way_out
-            )
+            raise ServiceError(unknown_metric(row.metric, others) + way_out)
         with self.database.reading() as db:
-            asked = self._asked(db, row)
-            windows = load_windows(db, row.id)
-        return asked if isinstance(asked, ScheduleStatus) else _waits(row, versions, windows, asked)
+            return _waits(row, versions, load_windows(db, row.id), self._asked(db, row))
 
-    def _asked(self, db: Session, row: ScheduleRow) -> str | ScheduleStatus:
-        """The digest of what is asked of a window; or that its owner or a list is gone."""
+    def _asked(self, db: Session, row: ScheduleRow) -> str:
+        """The digest of what is asked of a window. Raises ServiceError: its owner or a list is
+        gone."""
         owner = self.schedules.access.person_of_id(db, row.owner)
         if owner is None:
-            return ScheduleStatus(ScheduleState.BLOCKED, NO_OWNER)
+            raise ServiceError(NO_OWNER)
         try:
-            spec = spec_of_schedule(row)
-            return spec_digest_of(resolve_lists(db, owner, spec))
+            return spec_digest_of(resolve_lists(db, owner, spec_of_schedule(row)))
         except ServiceError as error:
-            return ScheduleStatus(ScheduleState.BLOCKED, f"{error}; change the schedule")
+            raise ServiceError(f"{error}; change the schedule") from None
 
 
 def _waits(
@@ -178,9 +192,12 @@ def _waits(
         )
     key = (spec_digest, version["params_id"])
     mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
-    first, last = _next_window(row, str(served["first_day"]), max(mine, default=""))
+    every, first = Every(row.every), first_window_day(row, str(served["first_day"]))
+    if mine:
+        first = date.fromisoformat(max(mine)) + DAY
+    last = period_end(every, first)
     if not mine and spec_of_schedule(row).operation == "series":
-        last = period_end(Every(row.every), last + DAY)  # it begins with two windows
+        last = period_end(every, last + DAY)  # it begins with two windows
     if last.isoformat() <= str(served["last_day"]):
         return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
     return ScheduleStatus(
@@ -192,17 +209,10 @@ def _waits(
 
 def shown_status(status: ScheduleStatus) -> dict[str, str | None]:
     """A schedule's state as API and command line show it."""
-    times = {"since": status.since, "checked": status.checked}
-    moments = {name: None if at is None else text_of(at) for name, at in times.items()}
-    return {"state": status.state.value, "reason": status.reason, **moments}
+    return shown(status, "state reason since checked")
 
 
-def _next_window(row: ScheduleRow, served_from: str, known_to: str) -> tuple[date, date]:
-    """The window after those that are known, or the first one."""
-    every = Every(row.every)
-    if known_to:
-        first = date.fromisoformat(known_to) + DAY
-    else:
-        first = period_start(every, date.fromisoformat(served_from))
-        first = max(first, date.fromisoformat(row.first_day)) if row.first_day else first
-    return first, period_end(every, first)
+def first_window_day(row: ScheduleRow, served_from: str) -> date:
+    """The first day of the first window of a schedule. served_from: the first day of all."""
+    first = period_start(Every(row.every), date.fromisoformat(served_from))
+    return max(first, date.fromisoformat(row.first_day)) if row.first_day else first

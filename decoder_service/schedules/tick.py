@@ -6,44 +6,55 @@ and its key is unique; a window is ended by one guarded UPDATE, with the events 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
-from decoder_service.aggregates.rows import save_aggregate
-from decoder_service.aggregates.rules import described
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.jobs.checks import unknown_metric
-from decoder_service.jobs.rows import LIVE, JobState
 from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
+from decoder_service.lists.rules import described, save_aggregate
 from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.rows import (
-    WindowState,
+from decoder_service.schedules.rules import (
+    DAY,
+    Every,
+    Schedules,
     delete_window,
     end_window,
     load_schedules,
     load_windows,
+    period_end,
+    period_start,
+    spec_digest_of,
+    spec_of_schedule,
     try_again,
 )
-from decoder_service.schedules.rules import Schedules, spec_digest_of, spec_of_schedule
-from decoder_service.schedules.sealed_windows import sealed_windows, series_window
 from decoder_service.schedules.series import groups_of
-from decoder_service.schedules.status import NO_OWNER, ScheduleStatus, ScheduleStatuses
+from decoder_service.schedules.status import (
+    NO_OWNER,
+    ScheduleStatus,
+    ScheduleStatuses,
+    first_window_day,
+)
 from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
-from decoder_service.shell.models import JobRow, ScheduleRow, WindowRow
+from decoder_service.shell.models import LIVE, JobRow, JobState, ScheduleRow, WindowRow, WindowState
 from decoder_service.shell.operations import Operations
 from rappor_core.aggregate import Aggregate
 
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
+SERIES_DAYS = 90  # of a series, at most
+_WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+Days = tuple[date, date]  # first and last
 
 
 @dataclass(slots=True)
@@ -70,14 +81,22 @@ class ScheduleRunner(Operations):
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
         ticked = TickResult()
-        listed, unreached = self._listed()
+        listed: list[dict[str, Any]] = []
+        unreached: RemoteError | None = None
+        try:
+            if self.collector is None:
+                raise RemoteError(NO_COLLECTOR)
+            listed = self.collector.metrics()
+        except RemoteError as error:
+            unreached = error
         self.schedules.add_defaults(listed)
         found: list[tuple[ScheduleRow, ScheduleStatus]] = []
         for schedule in self.schedules.every_enabled():
             try:
                 if unreached is not None:
                     raise unreached
-                self._queue(schedule, listed, ticked)
+                for queued in self._queue(schedule, listed):
+                    ticked.queued += queued  # also those before an error
                 found.append((schedule, self.statuses.by_list(schedule, listed)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
@@ -86,17 +105,12 @@ class ScheduleRunner(Operations):
                 found.append((schedule, self.statuses.failed(error)))
             ticked.ended += self._end_windows(schedule)
         self.statuses.store(found)
-        self._look_at_refusals(ticked)
+        if self.collector is not None:
+            try:
+                self.window_events.check_refusals(self.collector)
+            except RemoteError as error:
+                ticked.problems["refusals"] = str(error)
         return ticked
-
-    def _listed(self) -> tuple[list[dict[str, object]], RemoteError | None]:
-        """The metrics of the collector, or why there are none."""
-        if self.collector is None:
-            return [], RemoteError(NO_COLLECTOR)
-        try:
-            return self.collector.metrics(), None
-        except RemoteError as error:
-            return [], error
 
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)
@@ -104,157 +118,136 @@ class ScheduleRunner(Operations):
             raise ServiceError(NO_OWNER)
         return person
 
-    def _queue(
-        self, schedule: ScheduleRow, listed: list[dict[str, object]], ticked: TickResult
-    ) -> None:
+    def _queue(self, schedule: ScheduleRow, listed: list[dict[str, Any]]) -> Iterator[bool]:
+        """Queue the windows of a schedule that are sealed; yield of each whether it was queued."""
         assert self.collector is not None  # noqa: S101 (its list was read)
-        spec = spec_of_schedule(schedule)
         with self.database.reading() as db:
             person = self._owner(db, schedule)
-            resolved = self.jobs.resolve(db, person, spec)
+            resolved = self.jobs.resolve(db, person, spec_of_schedule(schedule))
             known = load_windows(db, schedule.id)
-        spec_digest, room = spec_digest_of(resolved), MOST_WINDOWS
+        spec_digest, tried = spec_digest_of(resolved), 0
         names = {str(row["name"]) for row in listed}
         if schedule.metric not in names:
             raise RequestError(unknown_metric(schedule.metric, sorted(names)))
         for row in listed:
-            served = row.get("served")
-            if row["name"] != schedule.metric or not isinstance(served, dict):
+            served, params_id = row.get("served"), str(row["params_id"])
+            if row["name"] != schedule.metric or not served:
                 continue
-            done = {
-                one.first_day: one
-                for one in known
-                if (one.digest, one.params_id) == (spec_digest, row["params_id"])
-            }
-            if spec.operation == "series":
+            key = (schedule.id, spec_digest, params_id)
+            done = {one.first_day: one for one in known
+                    if (one.schedule_id, one.digest, one.params_id) == key}  # fmt: skip
+            if resolved.spec.operation == "series":
                 if row["state"] == "current":
-                    window = series_window(schedule, served, spec_digest, row["params_id"])
-                    ticked.queued += self._insert_series(
-                        schedule, person, resolved.spec, window, list(done.values())
+                    days = series_days(schedule, served)
+                    yield self._queue_series(
+                        schedule, person, resolved.spec, days, key, list(done.values())
                     )
                 continue
-            for window, aggregate in sealed_windows(
-                self.collector, schedule, row, spec_digest, done
-            ):
-                ticked.queued += self._insert(schedule, person, resolved.spec, window, aggregate)
-                room -= 1
-                if not room:
+            for days, counts in sealed_windows(self.collector, schedule, served, params_id, done):
+                window = _window(key, days, counts.num_reports if counts else None)
+                yield self._insert(schedule, person, window, resolved.spec, counts)
+                tried += 1
+                if tried == MOST_WINDOWS:
                     return
+
+    def _queue_series(
+        self,
+        schedule: ScheduleRow,
+        person: Person,
+        spec: JobSpec,
+        days: Days,
+        key: tuple[str, str, str],
+        before: list[WindowRow],
+    ) -> bool:
+        """Queue the window of a series in place of the one before, if that has ended and days are
+        new. The result of the one before is shown until there is another."""
+        (first, last), ends = days, [one.last_day for one in before]
+        waits = any(one.state == WindowState.WAITING for one in before)
+        if first >= last or waits or last.isoformat() in ends:
+            return False
+        source = CountSource(collector=WindowSpec(metric=schedule.metric, first=first, last=last))
+        result = next((one.result_id for one in before if one.result_id), None)
+        window = replace(_window(key, days, 0), result_id=result)
+        with_days = spec.model_copy(update={"source": source})
+        return self._insert(schedule, person, window, with_days, before=before)
 
     def _insert(
         self,
         schedule: ScheduleRow,
         person: Person,
-        spec: JobSpec,
         window: WindowRow,
-        aggregate: Aggregate | None,
-    ) -> int:
-        """Insert a window with its job; 0 where another process was first, or a person.
-
-        schedule: as it was when its windows were looked for; it may be paused, changed or gone.
-        """
-        try:
-            with self.database.writing() as db:
-                own = ScheduleRow.id == schedule.id
-                if load_schedules(db, own) != [schedule]:
-                    return 0
-                job = None
-                if aggregate is not None:
-                    row = described(aggregate.to_json(), self.now())
-                    save_aggregate(db, row, person.id)
-                    source = {"source": CountSource(aggregates=[row.sha256])}
-                    with_counts = spec.model_copy(update=source)
-                    job = self.jobs.submit_in(db, person, with_counts).id
-                save(db, replace(window, job_id=job))
-        except ConflictError:
-            return 0
-        return 0 if aggregate is None else 1
-
-    def _insert_series(
-        self,
-        schedule: ScheduleRow,
-        person: Person,
         spec: JobSpec,
-        window: WindowRow,
-        before: Sequence[WindowRow],
-    ) -> int:
-        """Put the window of a series in place of the one before, which ended earlier, with a job;
-        return 0 where nothing is new.
+        counts: Aggregate | None = None,
+        before: Sequence[WindowRow] = (),
+    ) -> bool:
+        """Insert a window, with a job unless it is empty; whether one was queued.
 
-        The result of the one before is shown until there is another.
+        Not where another process was first, or a person paused, changed or deleted the schedule.
+
+        counts: of the window, where the job is not to ask the collector.  before: the windows that
+        it replaces.
         """
-        if window.first_day >= window.last_day:
-            return 0
-        if any(one.state == WindowState.WAITING or one.last_day == window.last_day
-               for one in before):  # fmt: skip
-            return 0
-        first, last = (date.fromisoformat(day) for day in (window.first_day, window.last_day))
-        source = CountSource(collector=WindowSpec(metric=schedule.metric, first=first, last=last))
         try:
             with self.database.writing() as db:
                 if load_schedules(db, ScheduleRow.id == schedule.id) != [schedule]:
-                    return 0
+                    return False
                 if not all(delete_window(db, one) for one in before):
-                    return 0
-                job = self.jobs.submit_in(db, person, spec.model_copy(update={"source": source}))
-                shown = next((one.result_id for one in before if one.result_id), None)
-                save(db, replace(window, job_id=job.id, result_id=shown))
+                    return False
+                if counts is not None:
+                    row = described(counts.to_json(), self.now())
+                    save_aggregate(db, row, person.id)
+                    source = {"source": CountSource(aggregates=[row.sha256])}
+                    spec = spec.model_copy(update=source)
+                if window.state != WindowState.EMPTY:
+                    window = replace(window, job_id=self.jobs.submit_in(db, person, spec).id)
+                save(db, window)
         except ConflictError:
-            return 0
-        return 1
+            return False
+        return window.state != WindowState.EMPTY
 
     def _end_windows(self, schedule: ScheduleRow) -> int:
-        """End the windows whose jobs are over, the oldest first; return how many."""
+        """End the windows whose jobs are over, the oldest first; return how many.
+
+        One whose job still waits or runs holds up those of its specification after it, which are
+        compared with it; one whose job failed and is tried again after a pause does not.
+        """
+        ended = 0
         with self.database.reading() as db:
             groups = groups_of(load_windows(db, schedule.id))
-        return sum(self._end_group(schedule, windows) for windows in groups)
-
-    def _end_group(self, schedule: ScheduleRow, windows: list[WindowRow]) -> int:
-        """End windows of one specification, oldest first; return how many.
-
-        One whose job still waits or runs holds up those after it, which are compared with it; one
-        whose job failed and is tried again after a pause does not.
-        """
-        before: list[WindowRow] = []
-        ended, waits = 0, False
-        for window in windows:
-            if window.state == WindowState.WAITING:
-                job = self._job(window)
-                if job is not None and job.state in LIVE:
-                    waits = True
-                elif not waits and not (job is not None and self._again(schedule, window, job)):
-                    window = self._end_one(schedule, before, window, job)
-                    ended += 1
-            before.append(window)
+        for windows in groups:
+            before: list[WindowRow] = []
+            waits = False
+            for window in windows:
+                if window.state == WindowState.WAITING:
+                    with self.database.reading() as db:
+                        job = db.get(JobRow, window.job_id or "")
+                    if job is not None and job.state in LIVE:
+                        waits = True
+                    elif not waits and not (job and self._again(schedule, window, job)):
+                        window = self._end(schedule, before, window, job)
+                        ended += 1
+                before.append(window)
         return ended
 
-    def _job(self, window: WindowRow) -> JobRow | None:
-        with self.database.reading() as db:
-            return db.get(JobRow, window.job_id or "")
-
-    def _end_one(
+    def _end(
         self, schedule: ScheduleRow, before: list[WindowRow], window: WindowRow, job: JobRow | None
     ) -> WindowRow:
         """End a window whose job is over; return the window as it is then."""
-        if job is not None and job.state == JobState.DONE and job.result_id is not None:
-            if spec_of_schedule(schedule).operation == "series":
-                return self._end_series(schedule, window, job.result_id)
-            return self.window_events.complete(schedule, before, window, job.result_id)
-        state = WindowState.FAILED
-        if job is not None and job.state == JobState.CANCELLED:
-            state = WindowState.CANCELLED
+        result = job.result_id if job and job.state == JobState.DONE else None
+        is_series = spec_of_schedule(schedule).operation == "series"
+        if result is not None and not is_series:
+            return self.window_events.complete(schedule, before, window, result)
+        state, shown = WindowState.DONE, result or window.result_id
+        if result is None:
+            cancelled = job is not None and job.state == JobState.CANCELLED
+            state = WindowState.CANCELLED if cancelled else WindowState.FAILED
         with self.database.writing() as db:
-            if end_window(db, window, state, window.result_id):
-                self.window_events.store_failed(db, schedule, window, state)
-        return replace(window, state=state)
-
-    def _end_series(self, schedule: ScheduleRow, window: WindowRow, result_id: str) -> WindowRow:
-        """End the window of a series, whose result replaces the one before."""
-        with self.database.writing() as db:
-            ended = end_window(db, window, WindowState.DONE, result_id)
-            if ended and window.result_id not in (None, result_id):
-                give_up(db, str(window.result_id), schedule.owner)
-        return replace(window, state=WindowState.DONE, result_id=result_id)
+            if end_window(db, window, state, shown):
+                if result is None:
+                    self.window_events.store_failed(db, schedule, window, state)
+                elif window.result_id not in (None, result):  # of the series before
+                    give_up(db, str(window.result_id), schedule.owner)
+        return replace(window, state=state, result_id=shown)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
         """Queue a job that failed again, after a pause; False for one that is over for good."""
@@ -278,12 +271,81 @@ class ScheduleRunner(Operations):
             return True  # a list that is gone, or a quota: it is tried again by a later tick
         return True
 
-    def _look_at_refusals(self, ticked: TickResult) -> None:
-        if self.collector is None or not self.window_events.wants_refusals():
-            return
-        try:
-            accepted, refused = self.collector.counters()
-        except RemoteError as error:
-            ticked.problems["refusals"] = str(error)
-            return
-        self.window_events.store_refusals(accepted, refused)
+
+def series_days(schedule: ScheduleRow, served: Mapping[str, str]) -> Days:
+    """The days of a series: at most `SERIES_DAYS`, up to the end of the last sealed period."""
+    every, last = Every(schedule.every), date.fromisoformat(served["last_day"])
+    if period_end(every, last) != last:
+        last = period_start(every, last) - DAY
+    begin = max(served["first_day"], schedule.first_day or "")
+    first = max(date.fromisoformat(begin), last - timedelta(days=SERIES_DAYS - 1))
+    return period_start(every, first), last
+
+
+def sealed_windows(
+    collector: RemoteCollector,
+    schedule: ScheduleRow,
+    served: Mapping[str, str],
+    params_id: str,
+    known: Mapping[str, WindowRow],
+) -> Iterator[tuple[Days, Aggregate | None]]:
+    """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
+    without reports.
+
+    Days that the collector merged stay together: the window before their end is made longer.
+    Raises RemoteError.
+    """
+    every, through = Every(schedule.every), date.fromisoformat(served["last_day"])
+    first = first_window_day(schedule, served["first_day"])
+    last = period_end(every, first)
+    while last <= through:
+        stored = known.get(first.isoformat())
+        if stored is not None:
+            last = date.fromisoformat(stored.last_day)
+        else:
+            try:
+                counts = collector.aggregate(schedule.metric, params_id, first, last)
+            except RemoteError as refusal:
+                blocks = _merged_days(refusal)
+                if blocks and blocks[0][0] < first:  # the days before belong to no window
+                    first = blocks[0][1] + DAY
+                    last = max(last, period_end(every, first))
+                    continue
+                if blocks and blocks[-1][1] > last:
+                    last = period_end(every, blocks[-1][1])
+                    continue
+                if refusal.problem.get("reason") in _WAIT:  # or holds too little to be served
+                    return
+                if refusal.problem.get("reason") != "no_reports":
+                    raise
+                counts = None
+            yield (first, last), counts
+        first = last + DAY
+        last = period_end(every, first)
+
+
+def _merged_days(refusal: RemoteError) -> list[Days]:
+    """First and last day of the merged days that a window would cut, oldest first."""
+    if refusal.problem.get("reason") != "window_cuts_block":
+        return []
+    blocks = refusal.problem.get("blocks", [])
+    return [(date.fromisoformat(first), date.fromisoformat(last)) for first, last in blocks]
+
+
+def _window(key: tuple[str, str, str], days: Days, reports: int | None) -> WindowRow:
+    """A window that is not stored yet.
+
+    key: of the schedule, what it asks for, and the metric.  reports: of its counts; None: it has
+    none.
+    """
+    schedule_id, spec_digest, params_id = key
+    first, last = (day.isoformat() for day in days)
+    return WindowRow(
+        schedule_id=schedule_id,
+        digest=spec_digest,
+        params_id=params_id,
+        first_day=first,
+        last_day=last,
+        num_reports=reports or 0,
+        state=WindowState.EMPTY if reports is None else WindowState.WAITING,
+    )

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from hashlib import sha256
 
 from fastapi import FastAPI, Request
@@ -14,16 +15,24 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from decoder_service.alarms import page as alarms
+from decoder_service.jobs import page as jobs
+from decoder_service.lists import page as lists
+from decoder_service.metrics import chart_page as charts
+from decoder_service.metrics import page as metrics
+from decoder_service.people import page as people
 from decoder_service.people.oidc import PENDING_SECONDS
+from decoder_service.releases import page as releases
 from decoder_service.releases.publishing import ReleasePublisher
-from decoder_service.shell.clock import Clock, utc_now
+from decoder_service.results import compare_page
+from decoder_service.results import page as results
+from decoder_service.schedules import page as schedules
+from decoder_service.shell import health, web
 from decoder_service.shell.errors import StorageError
-from decoder_service.shell.features import add_features
-from decoder_service.shell.guard import UPLOADS
-from decoder_service.shell.problems import RULES
-from decoder_service.shell.requests import origin_of
+from decoder_service.shell.operations import Clock, utc_now
+from decoder_service.shell.requests import RULES, UPLOADS, include, origin_of
 from decoder_service.shell.service import DecoderService, make_service
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.shell.web import unknown_page, wants_page
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems
@@ -31,6 +40,10 @@ from rappor_server.readiness import Readiness
 from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
 
+_FEATURES = (
+    web, people, jobs, results, compare_page, releases, lists, schedules, alarms, metrics, charts,
+    health,
+)  # fmt: skip
 API_VERSION = "1"
 SIGN_IN_COOKIE = "rappor_decoder_sign_in"
 _HOUSE_SECONDS = 1.0
@@ -67,7 +80,10 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         service.try_to_read, service.try_to_write, lambda: service.database.is_failing
     )
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
-    add_features(app)
+    for feature in _FEATURES:
+        for name in ("api", "admin", "pages"):
+            if hasattr(feature, name):
+                include(app, getattr(feature, name))
     _add_error_handlers(app, log)
     if settings.oidc_issuer is not None:
         _add_sign_in_cookie(app, settings)
@@ -78,8 +94,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
 
 def _add_sign_in_cookie(app: FastAPI, settings: ServiceSettings) -> None:
     """The cookie of browsers that are signing in at the provider, which every process reads."""
-    secret = settings.oidc_client_secret
-    text = f"{settings.database} {secret.get_secret_value() if secret else ''}"
+    text = f"{settings.database} {secret_text(settings.oidc_client_secret) or ''}"
     is_https = app.state.public_origin.startswith("https://")
     app.add_middleware(
         SessionMiddleware,
@@ -97,9 +112,11 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(prepare, service.database)
-        chores = [asyncio.create_task(_keep_house(service, log))]
-        if service.settings.tick_seconds:
-            chores.append(asyncio.create_task(_run_schedules(service, log)))
+        seconds = service.settings.tick_seconds
+        steps = [_repeat(service.keep_house, "housekeeping_failed", _HOUSE_SECONDS, log)]
+        if seconds:
+            steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
+        chores = [asyncio.create_task(one) for one in steps]
         log.info("started", database=service.database.engine.dialect.name)
         try:
             yield
@@ -112,34 +129,27 @@ def _lifespan(
     return lifespan
 
 
-async def _keep_house(service: DecoderService, log: Log) -> None:
-    """End or queue again jobs of dead workers, so that no state is untrue where no worker lives."""
+async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log) -> None:
+    """Do a chore again and again. event: what the log calls a failure of the database."""
     while True:
-        await asyncio.sleep(_HOUSE_SECONDS)
         try:
-            await run_in_threadpool(service.keep_house)
+            await run_in_threadpool(step)
         except StorageError as error:
-            log.warning("housekeeping_failed", reason=str(error))
-        except Exception as error:  # a defect must not leave jobs of dead workers for good
+            log.warning(event, reason=str(error))
+        except Exception as error:  # a defect must not end a chore for good
             log.crash(error)
+        await asyncio.sleep(seconds)
 
 
-async def _run_schedules(service: DecoderService, log: Log) -> None:
+def _tick(service: DecoderService, log: Log) -> None:
     """Look after schedules and alarms, and delete what nothing needs."""
-    while True:
-        try:
-            result = await run_in_threadpool(service.tick)
-            await run_in_threadpool(service.delete_unneeded_results)
-            await run_in_threadpool(service.delete_unused_aggregates)
-            if result.queued or result.ended:
-                log.info("ticked", queued=result.queued, ended=result.ended)
-            for schedule, why in result.problems.items():
-                log.warning("schedule_stands", schedule=schedule, reason=why)
-        except StorageError as error:
-            log.warning("tick_failed", reason=str(error))
-        except Exception as error:  # a defect must not end the schedules for good
-            log.crash(error)
-        await asyncio.sleep(service.settings.tick_seconds)
+    result = service.tick()
+    service.delete_unneeded_results()
+    service.delete_unused_aggregates()
+    if result.queued or result.ended:
+        log.info("ticked", queued=result.queued, ended=result.ended)
+    for schedule, why in result.problems.items():
+        log.warning("schedule_stands", schedule=schedule, reason=why)
 
 
 def _add_error_handlers(app: FastAPI, log: Log) -> None:

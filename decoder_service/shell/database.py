@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Engine,
+    Select,
     Table,
     UpdateBase,
     insert,
@@ -20,10 +21,11 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.exc import StaleDataError
 
 from decoder_service.shell.models import Base, Identified
 from rappor_server import database
-from rappor_server.errors import NotFoundError, SettingsError
+from rappor_server.errors import ConflictError, NotFoundError, SettingsError
 from rappor_server.program import Program
 
 Row = TypeVar("Row", bound=Identified)
@@ -78,10 +80,16 @@ class ServiceDatabase(database.Database):
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """A transaction that writes, at the latest where the block ends. Raises as `change`."""
+        """A transaction that writes, at the latest where the block ends.
+
+        Raises as `change`, and ConflictError where another one deleted a changed row meanwhile.
+        """
         with self.change() as connection, _session(connection) as db:
-            yield db
-            db.flush()
+            try:
+                yield db
+                db.flush()
+            except StaleDataError as error:
+                raise ConflictError("another process was first: a row is gone") from error
 
 
 def _session(connection: Connection) -> Session:
@@ -113,9 +121,19 @@ def visible_row(db: Session, model: type[Row], visible: ColumnElement[bool], row
     return row
 
 
+def matching(model: type[Base], **wanted: str | None) -> list[ColumnElement[bool]]:
+    """The conditions that columns have these values; none for a value that is empty."""
+    return [getattr(model, name) == value for name, value in wanted.items() if value]
+
+
 def changed(db: Session, statement: UpdateBase) -> int:
     """How many rows an UPDATE or DELETE has changed: none where its guard did not hold."""
     return cast("CursorResult[Any]", db.execute(statement)).rowcount
+
+
+def total(db: Session, statement: Select[Any]) -> int:
+    """The sum or number that a statement selects; 0 of no rows."""
+    return int(db.execute(statement).scalar() or 0)
 
 
 def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any) -> None:

@@ -22,39 +22,19 @@ RapporError
 
 from __future__ import annotations
 
-from rappor_server.errors import (
-    AuthenticationError,
-    BodyTimeoutError,
-    BodyTooLargeError,
-    ConflictError,
-    DiskFullError,
-    NotFoundError,
-    RequestError,
-    SchemaError,
-    SettingsError,
-    StorageError,
-)
-from rappor_server.errors import ServerError as ServiceError
+from rappor_server.errors import AuthenticationError as AuthenticationError
+from rappor_server.errors import BodyTimeoutError as BodyTimeoutError
+from rappor_server.errors import BodyTooLargeError as BodyTooLargeError
+from rappor_server.errors import ConflictError as ConflictError
+from rappor_server.errors import DiskFullError as DiskFullError
+from rappor_server.errors import NotFoundError as NotFoundError
+from rappor_server.errors import RequestError as RequestError
+from rappor_server.errors import SchemaError as SchemaError
+from rappor_server.errors import ServerError
+from rappor_server.errors import SettingsError as SettingsError
+from rappor_server.errors import StorageError as StorageError
 
-__all__ = [
-    "AuthenticationError",
-    "BodyTimeoutError",
-    "BodyTooLargeError",
-    "ConflictError",
-    "DiskFullError",
-    "FieldError",
-    "NoGroupError",
-    "NotFoundError",
-    "OriginError",
-    "QuotaError",
-    "RequestError",
-    "RoleError",
-    "SchemaError",
-    "ServiceError",
-    "SettingsError",
-    "StorageError",
-    "UnavailableError",
-]
+ServiceError = ServerError
 
 
 class QuotaError(RequestError):

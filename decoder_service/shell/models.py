@@ -5,6 +5,7 @@ Ids of rows are 16 random hexadecimal digits. Contents are stored by the SHA-256
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from sqlalchemy import (
@@ -24,9 +25,67 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
+
+class JobState(StrEnum):
+    """The states of a job. The first three are live."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"  # all attempts were used up by workers that died
+
+
+LIVE = (JobState.QUEUED, JobState.RUNNING, JobState.CANCELLING)
+HELD = (JobState.RUNNING, JobState.CANCELLING)
+OVER = (JobState.DONE, JobState.FAILED, JobState.CANCELLED, JobState.ABANDONED)
+
+
+class ListKind(StrEnum):
+    """What a list holds. candidates: a value a line.  weights: CSV of `value,weight`.  flows: CSV
+    of `origin,destination,count`, a known matrix.  areas: GeoJSON of named polygons."""
+
+    CANDIDATES = "candidates"
+    WEIGHTS = "weights"
+    FLOWS = "flows"
+    AREAS = "areas"
+
+
+class ReleaseState(StrEnum):
+    """The states of a release. All but the first are final."""
+
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    WITHDRAWN = "withdrawn"
+
+
+class WindowState(StrEnum):
+    """The states of a window. `waiting`: its job is not over."""
+
+    EMPTY = "empty"  # no reports
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class EventState(StrEnum):
+    """The states of an alarm's message."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"  # after all tries
+
+
+SHARED, PRIVATE = "shared", "private"  # visibility of a list
 Id = Annotated[str, mapped_column(String(16))]
 OwnId = Annotated[str, mapped_column(String(16), primary_key=True)]
 Person = Annotated[str, mapped_column(String(16), ForeignKey("people.id"))]
+ScheduleId = Annotated[str, mapped_column(String(16), ForeignKey("schedules.id"))]
+ResultId = Annotated[str, mapped_column(String(16), ForeignKey("results.id"))]
 Sha256 = Annotated[str, mapped_column(String(64))]
 Day = Annotated[str, mapped_column(String(10))]
 Word = Annotated[str, mapped_column(String(16))]
@@ -49,6 +108,19 @@ def _of_person(column: str) -> Any:
     )
 
 
+def _files(name: str, owner: str, owners: str) -> Table:
+    """A table of files. owner: the column of ids.  owners: the table that they are of."""
+    return Table(
+        name,
+        Base.metadata,
+        Column(owner, String(16), ForeignKey(f"{owners}.id"), primary_key=True),
+        Column("name", String(64), primary_key=True),
+        Column("sha256", String(64), nullable=False),
+        Column("size", Integer, nullable=False),  # bytes, before compression
+        Column("content", LargeBinary, nullable=False),  # zlib
+    )
+
+
 class Identified(Base):
     """What the mapped classes of `visible_row` share."""
 
@@ -57,12 +129,11 @@ class Identified(Base):
     id: Mapped[OwnId]
 
 
-class PersonRow(Base):
+class PersonRow(Identified):
     """A person, who has keys or signs in through a provider."""
 
     __tablename__ = "people"
 
-    id: Mapped[OwnId]
     name: Mapped[str] = mapped_column(String(200), unique=True)
     created: Mapped[float]
 
@@ -242,15 +313,7 @@ class ResultRow(Identified):
     stored: Mapped[int] = mapped_column(BigInteger, server_default="0", default=0)
 
 
-result_files = Table(
-    "result_files",
-    Base.metadata,
-    Column("result_id", String(16), ForeignKey("results.id"), primary_key=True),
-    Column("name", String(64), primary_key=True),
-    Column("sha256", String(64), nullable=False),
-    Column("size", Integer, nullable=False),  # bytes, before compression
-    Column("content", LargeBinary, nullable=False),  # zlib
-)
+result_files = _files("result_files", "result_id", "results")
 
 result_readers = Table(
     "result_readers",
@@ -301,9 +364,8 @@ class JobRow(Identified):
     reason: Mapped[str] = mapped_column(default="")
     started: Mapped[float | None] = mapped_column(default=None)  # of the last attempt
     ended: Mapped[float | None] = mapped_column(default=None)
-    result_id: Mapped[str | None] = mapped_column(String(16), ForeignKey("results.id"),
-                                                  default=None)  # fmt: skip
-    checks: Mapped[str | None] = mapped_column(String(16), ForeignKey("results.id"), default=None)
+    result_id: Mapped[ResultId | None] = mapped_column(default=None)
+    checks: Mapped[ResultId | None] = mapped_column(default=None)
     check_key: Mapped[Id] = mapped_column(default="")
     person: Mapped[PersonRow] = _of_person("JobRow.owner")
 
@@ -353,8 +415,7 @@ class WindowRow(Base):
 
     __tablename__ = "schedule_windows"
 
-    schedule_id: Mapped[str] = mapped_column(String(16), ForeignKey("schedules.id"),
-                                             primary_key=True)  # fmt: skip
+    schedule_id: Mapped[ScheduleId] = mapped_column(primary_key=True)
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     params_id: Mapped[str] = mapped_column(String(64), primary_key=True)
     first_day: Mapped[str] = mapped_column(String(10), primary_key=True)
@@ -392,21 +453,19 @@ class StatusRow(Base):
 
     __tablename__ = "schedule_statuses"
 
-    schedule_id: Mapped[str] = mapped_column(String(16), ForeignKey("schedules.id"),
-                                             primary_key=True)  # fmt: skip
+    schedule_id: Mapped[ScheduleId] = mapped_column(primary_key=True)
     state: Mapped[Word]
     reason: Mapped[str]
     since: Mapped[float]
     checked: Mapped[float]
 
 
-class AlarmRow(Base):
+class AlarmRow(Identified):
     """An alarm of a schedule. target: a name of the setting `alarm_urls`.  rules: JSON."""
 
     __tablename__ = "alarms"
 
-    id: Mapped[OwnId]
-    schedule_id: Mapped[str] = mapped_column(String(16), ForeignKey("schedules.id"), index=True)
+    schedule_id: Mapped[ScheduleId] = mapped_column(index=True)
     name: Mapped[Name]
     target: Mapped[str] = mapped_column(String(1000))
     rules: Mapped[str]
@@ -414,7 +473,7 @@ class AlarmRow(Base):
     created: Mapped[float]
 
 
-class EventRow(Base):
+class EventRow(Identified):
     """The message of an alarm about one cause, inserted with the change that it comes from.
 
     body: JSON.  state: waiting, sent, failed.  due: time of the next try.  tries: number that were
@@ -427,7 +486,6 @@ class EventRow(Base):
         Index("alarm_events_due", "state", "due"),
     )
 
-    id: Mapped[OwnId]
     alarm_id: Mapped[str] = mapped_column(String(16), ForeignKey("alarms.id"))
     cause: Mapped[Name]
     body: Mapped[str]
@@ -486,15 +544,7 @@ class ReleaseRow(Identified):
     decided_by: Mapped[PersonRow | None] = _of_person("ReleaseRow.reviewer")
 
 
-release_files = Table(
-    "release_files",
-    Base.metadata,
-    Column("release_id", String(16), ForeignKey("releases.id"), primary_key=True),
-    Column("name", String(64), primary_key=True),
-    Column("sha256", String(64), nullable=False),
-    Column("size", Integer, nullable=False),  # bytes, before compression
-    Column("content", LargeBinary, nullable=False),  # zlib
-)
+release_files = _files("release_files", "release_id", "releases")
 
 # A release is built on all approved ones of its metrics: `number` counts those of a metric, and
 # of two that were built on the same ones only one can be approved.

@@ -7,18 +7,53 @@ session must come from the service's own pages: its `Origin` is compared.
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from decoder_service.people.permissions import Person
+from decoder.errors import DecodeError, RemoteError
+from decoder_service.people.permissions import Act, Person, require
+from decoder_service.shell import errors
 from decoder_service.shell.errors import AuthenticationError, OriginError, SettingsError
 from decoder_service.shell.service import DecoderService
+from rappor_core.errors import AggregateError, WireFormatError
+from rappor_server.problems import SHARED_RULES, ProblemRule, rule_of
+from rappor_server.request_bounds import BodyBounds, BoundedReceive
 
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN_BODY_BYTES = 16 << 10  # of a route that asks for no key
+_KEY = Depends(HTTPBearer(scheme_name="key", auto_error=False))  # for the OpenAPI document
+UPLOADS = 2  # files that arrive or are read at once; others wait, with their senders
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Offset = Annotated[int, Query(ge=0, le=10**9)]
+DISK_FULL = (
+    "the disk of the service's database is full, so that nothing can be changed, deleted, or read "
+    "with an entry in the audit log; an operator makes room there (moves backups away, or enlarges "
+    "the disk), and then what is not needed can be deleted"
+)
+_CONFLICT = "something was changed at the same time; look at it and try again"
+RULES = (
+    ProblemRule(errors.QuotaError, 429, "quota"),
+    ProblemRule(errors.RoleError, 403, "wrong-role"),
+    ProblemRule(errors.OriginError, 403, "wrong-origin"),
+    ProblemRule(errors.ConflictError, 409, "conflict", _CONFLICT),
+    ProblemRule(errors.UnavailableError, 503, "unavailable"),
+    ProblemRule(errors.DiskFullError, 503, "storage-unavailable", DISK_FULL),
+    ProblemRule(RemoteError, 503, "collector-unavailable"),
+    ProblemRule(WireFormatError, 422, "bad-aggregate"),
+    ProblemRule(AggregateError, 422, "bad-aggregate"),
+    ProblemRule(DecodeError, 422, "bad-request"),
+    *SHARED_RULES,
+)
 
 
 def service_of(request: Request) -> DecoderService:
@@ -68,9 +103,8 @@ def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
         return
     if origin != own_origin(request):
         raise OriginError(
-            f"this write does not come from a page of {own_origin(request)}; "
-            "do it there, or send a "
-            "key (behind a proxy an operator sets public_url)"
+            f"this write does not come from a page of {own_origin(request)}; do it there, or send "
+            "a key (behind a proxy an operator sets public_url)"
         )
 
 
@@ -132,12 +166,13 @@ def sign_in(request: Request, response: Response, key: str) -> Person:
     return person
 
 
-def set_session(request: Request, response: Response, token: str) -> None:
-    """Put a session into the browser's cookie."""
+def set_session(request: Request, response: Response, token: str, seconds: int = -1) -> None:
+    """Put a session into the browser's cookie. seconds: of its life; those of the settings if
+    negative."""
     response.set_cookie(
         cookie_name(request),
         token,
-        max_age=int(service_of(request).settings.session_seconds),
+        max_age=service_of(request).settings.session_seconds if seconds < 0 else seconds,
         path="/",
         secure=is_https(request),
         httponly=True,
@@ -148,10 +183,77 @@ def set_session(request: Request, response: Response, token: str) -> None:
 def sign_out(request: Request, response: Response) -> None:
     """End a browser's session and delete its cookie. Raises as `current_person`."""
     person = current_person(request)
-    name = cookie_name(request)
-    token = request.cookies.get(name)
+    token = request.cookies.get(cookie_name(request))
     if token is not None:  # of a key beside it, too: its cookie is taken, so it must end
         service_of(request).access.sign_out(person, token)
-    response.delete_cookie(
-        name, path="/", secure=is_https(request), httponly=True, samesite="strict"
-    )
+    set_session(request, response, "", seconds=0)
+
+
+def without_key(endpoint: Endpoint) -> Endpoint:
+    """Mark the function of a route that anyone may call; it takes OPEN_BODY_BYTES."""
+    cast(Any, endpoint).is_open = True
+    return endpoint
+
+
+def takes_file(endpoint: Endpoint) -> Endpoint:
+    """Mark the function of a route to which analysts send files; it takes `max_upload_bytes`."""
+    cast(Any, endpoint).takes_file = True
+    return endpoint
+
+
+class GuardedRoute(APIRoute):
+    """A route that checks the sender and the size bound before it reads a body."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.is_open = getattr(endpoint, "is_open", False)
+        options["dependencies"] = [] if self.is_open else [_KEY]
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Handler:
+        """The handler, behind the checks."""
+        handler = super().get_route_handler()
+        anyone = self.is_open
+        takes_file = getattr(self.endpoint, "takes_file", False)
+
+        async def guarded(request: Request) -> Response:
+            settings = service_of(request).settings
+            # The fields of a form without files are read slowly, and get less.
+            kind = request.headers.get("content-type", "").lower()
+            has_file = takes_file and "urlencoded" not in kind
+            most = settings.max_upload_bytes if has_file else settings.max_body_bytes
+            if anyone:
+                most = min(most, OPEN_BODY_BYTES)
+            bounds = BodyBounds(most, settings.body_seconds)
+            bounds.check_stated(request.scope)
+            if not anyone:
+                person = await run_in_threadpool(current_person, request)
+                if takes_file:
+                    require(person, Act.ANALYSE)
+                request.state.person = person
+            bounded = Request(request.scope, BoundedReceive(request.receive, bounds))
+            if most <= settings.max_body_bytes:
+                return await handler(bounded)
+            async with request.app.state.uploads:  # its file is in memory until it is stored
+                return await handler(bounded)
+
+        return guarded
+
+
+def include(app: FastAPI, router: APIRouter) -> None:
+    """Put routes on an app. Raises TypeError for one that is not guarded."""
+    for route in router.routes:
+        if not isinstance(route, GuardedRoute):
+            raise TypeError(f"{route!r} is not guarded; make its router with GuardedRoute")
+    app.include_router(router)
+
+
+def _paging(limit: Limit = 100, offset: Offset = 0) -> dict[str, int]:
+    return {"limit": limit, "offset": offset}
+
+
+Paging = Annotated[dict[str, int], Depends(_paging)]  # of a list of rows
+
+
+def status_of(error: Exception) -> int:
+    """The status code of the answer to an error."""
+    return rule_of(error, RULES).status

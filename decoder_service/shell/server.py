@@ -7,22 +7,21 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import connection as pipes
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 import truststore
 import uvicorn
 from fastapi import FastAPI
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.database import ServiceDatabase, check_is_there, make_engine
-from decoder_service.shell.errors import ServiceError, SettingsError
+from decoder_service.shell.database import SERVICE, ServiceDatabase, check_is_there, make_engine
+from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.worker.folders import lock_file
 from decoder_service.worker.process_limits import check_platform, die_with_parent
 from decoder_service.worker.worker import Worker
+from rappor_server.database import alone_on_sqlite
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
 from rappor_server.serving import Server, announce, listening, running, server_config
@@ -57,18 +56,20 @@ def work(settings: ServiceSettings) -> None:
     """
     check_platform("no worker starts here")
     check_is_there(settings.database)
+    _warn_of_key(settings, make_log(settings.log_level))
+    with _only_worker(settings):
+        _run_worker(settings)
+
+
+def _run_worker(settings: ServiceSettings) -> None:
     log = make_log(settings.log_level)
-    prepare_database(settings, _OF_WORKER)
-    if multiprocessing.parent_process() is None:  # the web has said it of a worker beside it
-        _warn_of_key(settings, log)
+    database = _prepared(settings, _OF_WORKER)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
-    database = _database(settings)
     try:
-        with _only_worker(database):
-            _set_up_process()
-            Worker(database, settings, log).run(stopping.is_set)
+        _set_up_process()
+        Worker(database, settings, log).run(stopping.is_set)
     finally:
         database.close()
 
@@ -86,23 +87,10 @@ def drain_at_hangup() -> None:
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
-@contextmanager
-def _only_worker(database: ServiceDatabase) -> Iterator[None]:
-    """Raises SettingsError if an SQLite database has a worker already."""
-    if database.is_postgresql:
-        yield
-        return
-    try:
-        lock = lock_file(Path(f"{database.engine.url.database}.worker"), wait=False)
-    except OSError:
-        raise SettingsError(
-            "another worker runs on this SQLite database, which takes one; move to PostgreSQL for "
-            "more, or set job_slots"
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(lock)
+def _only_worker(settings: ServiceSettings) -> AbstractContextManager[None]:
+    """One worker uses an SQLite database. Raises SettingsError."""
+    more = ", or set job_slots: more for that worker, or 0 for a web server alone"
+    return alone_on_sqlite(settings.database, SERVICE, "worker", more)
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
@@ -119,50 +107,49 @@ def _prepare_to_serve(settings: ServiceSettings) -> None:
     if settings.job_slots:
         check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
     of_worker = _OF_WORKER if settings.job_slots else 0
-    prepare_database(settings, settings.database_connections + of_worker)
+    _prepared(settings, settings.database_connections + of_worker).close()
 
 
-def prepare_database(settings: ServiceSettings, connections: int) -> None:
+def _prepared(settings: ServiceSettings, connections: int) -> ServiceDatabase:
     """Create the tables in an empty database, check any other.
 
     connections: how many of PostgreSQL are taken at once.
 
     Raises SettingsError, SchemaError, StorageError.
     """
-    database = _database(settings)
+    engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
+    database = ServiceDatabase(engine)
     try:
         who = "the service and its worker take"
         check_connections(database, connections, who, "database_connections")
         prepare(database)
-    finally:
+    except BaseException:
         database.close()
-
-
-def _database(settings: ServiceSettings) -> ServiceDatabase:
-    engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
-    return ServiceDatabase(engine)
+        raise
+    return database
 
 
 def _work_beside(settings: ServiceSettings) -> None:
-    """The process of a worker that the web started; it ends with the web."""
+    """The process of a worker that the web started; it ends with the web, which has the lock."""
     die_with_parent()
-    work(settings)
+    _run_worker(settings)
 
 
 @contextmanager
 def _with_worker(settings: ServiceSettings) -> Iterator[None]:
-    """A worker in a process of its own; one that dies is started again."""
+    """A worker in a process of its own; one that dies is started again. Raises SettingsError."""
     if not settings.job_slots:
         yield
         return
     stopping = threading.Event()
     keeper = threading.Thread(target=_keep_worker, args=(settings, stopping), name="keeper")
-    keeper.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        keeper.join()
+    with _only_worker(settings):
+        keeper.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            keeper.join()
 
 
 def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:

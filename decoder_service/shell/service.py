@@ -7,40 +7,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import delete, select, text
+from sqlalchemy.orm import aliased
 
-from decoder_service.aggregates.rows import delete_unused_aggregates
-from decoder_service.aggregates.rules import Aggregates
+from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.rules import Alarms, check_url
+from decoder_service.alarms.rules import Alarms
 from decoder_service.jobs.claims import live_workers, take_over
-from decoder_service.jobs.rows import delete_old_jobs
 from decoder_service.jobs.rules import Jobs
-from decoder_service.lists.rules import Lists
+from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggregates
 from decoder_service.metrics.rules import Metrics, RemoteCollector
-from decoder_service.people.access import Access, AuditedOperations
+from decoder_service.people.access import Access, AuditedOperations, end_old_sessions
 from decoder_service.people.oidc import Provider
-from decoder_service.people.permissions import Role
-from decoder_service.people.provider_roles import ProviderRoles
-from decoder_service.people.quotas import Usage
-from decoder_service.people.rows import end_old_sessions
 from decoder_service.releases.publishing import ReleasePublisher
-from decoder_service.releases.rows import delete_rejected
 from decoder_service.releases.rules import Releases
-from decoder_service.results.rows import delete_old_results, delete_superseded, delete_unheld
+from decoder_service.releases.sources import delete_rejected
+from decoder_service.results.rows import delete_results, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.status import ScheduleStatuses
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
-from decoder_service.shell.clock import Clock, utc_now
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import UnavailableError
-from decoder_service.shell.models import WorkerRow, list_contents
-from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, list_contents
+from decoder_service.shell.operations import DAY_SECONDS, Clock, utc_now
+from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.uploads import Reader
-
-_DAY = 86_400.0
-BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +49,6 @@ class DecoderService(AuditedOperations):
     statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
-    usage: Usage
     provider: Provider | None
 
     def check_ready(self) -> list[WorkerRow]:
@@ -94,27 +85,29 @@ class DecoderService(AuditedOperations):
         with self.database.writing() as db:
             take_over(db)
             end_old_sessions(db, at)
-            delete_old_jobs(db, at - self.settings.keep_jobs_days * _DAY)
-            delete_rejected(db, at - self.settings.keep_rejected_days * _DAY)
-            if self.settings.keep_results_days is not None:
-                delete_old_results(db, at - self.settings.keep_results_days * _DAY)
+            old = JobRow.ended < at - self.settings.keep_jobs_days * DAY_SECONDS
+            db.execute(delete(JobRow).where(JobRow.state.in_(OVER), old))
+            delete_rejected(db, at - self.settings.keep_rejected_days * DAY_SECONDS)
+            if (days := self.settings.keep_results_days) is not None:
+                delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
     def delete_unneeded_results(self) -> int:
         """Delete results that nobody holds, and old superseded ones; how many.
 
         Raises StorageError.
         """
-        days = self.settings.keep_superseded_days
+        later = aliased(ResultRow)
+        newer = select(later.supersedes).where(later.supersedes.is_not(None))
         with self.database.writing() as db:
             deleted = delete_unheld(db)
-            if days is not None:
-                before = self.now() - days * _DAY
-                deleted += delete_superseded(db, before)
+            if (days := self.settings.keep_superseded_days) is not None:
+                old = newer.where(later.created < self.now() - days * DAY_SECONDS)
+                deleted += delete_results(db, ResultRow.id.in_(old))
         return deleted
 
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
-        before = self.now() - self.settings.keep_aggregates_days * _DAY
+        before = self.now() - self.settings.keep_aggregates_days * DAY_SECONDS
         with self.database.writing() as db:
             return delete_unused_aggregates(db, before)
 
@@ -135,7 +128,7 @@ def make_service(
 
     publisher: makes and signs releases; None: one that signs nothing.
 
-    Raises SettingsError for a database that is none.
+    Raises SettingsError for a database or an alarm's target that is none.
     """
     engine = make_engine(
         settings.database,
@@ -151,7 +144,12 @@ def make_service(
     access = Access(**basis)
     audited = basis | {"access": access}
     reader = Reader(settings.job_memory_bytes)
-    collector = _collector(settings)
+    urls = {name: url.get_secret_value() for name, url in settings.alarm_urls.items()}
+    for name, url in urls.items():
+        check_url(name, url)
+    collector = None
+    if settings.collector is not None:
+        collector = RemoteCollector(settings.collector, secret_text(settings.collector_key) or "")
     metrics = Metrics(basis["database"], collector.metrics if collector else None)
     jobs = Jobs(**audited, metrics=metrics)
     schedules = Schedules(**audited, jobs=jobs, metrics=metrics)
@@ -166,7 +164,7 @@ def make_service(
         metrics=metrics,
         schedules=schedules,
         statuses=statuses,
-        alarms=Alarms(**audited, schedules=schedules, urls=_alarm_urls(settings)),
+        alarms=Alarms(**audited, schedules=schedules, urls=urls),
         ticker=ScheduleRunner(
             **basis,
             schedules=schedules,
@@ -175,43 +173,5 @@ def make_service(
             collector=collector,
             statuses=statuses,
         ),
-        usage=Usage(**basis),
-        provider=_provider(settings),
+        provider=Provider(settings) if settings.oidc_issuer else None,
     )
-
-
-def _collector(settings: ServiceSettings) -> RemoteCollector | None:
-    """The collector of the settings."""
-    if settings.collector is None:
-        return None
-    key = settings.collector_key
-    return RemoteCollector(settings.collector, key.get_secret_value() if key else "")
-
-
-def _provider(settings: ServiceSettings) -> Provider | None:
-    """Where people sign in, in addition to keys."""
-    if settings.oidc_issuer is None:
-        return None
-    groups = {
-        Role.VIEWER: frozenset(settings.oidc_viewers),
-        Role.ANALYST: frozenset(settings.oidc_analysts),
-        Role.ADMIN: frozenset(settings.oidc_admins),
-    }
-    default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
-    secret = settings.oidc_client_secret
-    return Provider(
-        settings.oidc_issuer,
-        settings.oidc_client_id,
-        None if secret is None else secret.get_secret_value(),
-        settings.oidc_scopes,
-        (settings.public_url or "").rstrip("/") + BACK,
-        ProviderRoles(settings.oidc_role_claim, groups, default),
-    )
-
-
-def _alarm_urls(settings: ServiceSettings) -> dict[str, str]:
-    """Where alarms go. Raises SettingsError for a URL that Apprise cannot use."""
-    urls = {name: url.get_secret_value() for name, url in settings.alarm_urls.items()}
-    for name, url in urls.items():
-        check_url(name, url)
-    return urls

@@ -147,3 +147,8 @@ def is_safe_url(text: str) -> bool:
 def load_settings(**chosen: Any) -> ServiceSettings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
     return read_settings(ServiceSettings, _ENVIRONMENT, chosen)
+
+
+def secret_text(secret: SecretStr | None) -> str | None:
+    """The text of a setting that is a secret."""
+    return None if secret is None else secret.get_secret_value()

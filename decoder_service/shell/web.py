@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -19,9 +21,16 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
-from decoder.output.jinja import page_environment
+from decoder.output.jinja import (
+    SCRIPTS,
+    flow_stylesheet,
+    map_stylesheet,
+    page_environment,
+    script,
+    stylesheet,
+)
+from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
-from decoder_service.shell.clock import text_of
 from decoder_service.shell.errors import (
     AuthenticationError,
     ConflictError,
@@ -32,14 +41,23 @@ from decoder_service.shell.errors import (
     ServiceError,
     StorageError,
 )
-from decoder_service.shell.guard import GuardedRoute, Handler
-from decoder_service.shell.problems import DISK_FULL, status_of
-from decoder_service.shell.requests import Me, Service, current_person
+from decoder_service.shell.operations import text_of
+from decoder_service.shell.requests import (
+    DISK_FULL,
+    GuardedRoute,
+    Handler,
+    Me,
+    Service,
+    current_person,
+    status_of,
+    without_key,
+)
 from decoder_service.shell.service import DecoderService
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
 from rappor_server.validation import first_problem
 
+PAGE = 50  # rows of a list on a page
 ASSETS = "/static/"
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; object-src 'none'; "
@@ -50,6 +68,7 @@ _MENDABLE = frozenset({404, 409, 422, 429, 503})  # statuses of a form that is s
 _RETRY = "The service cannot reach its database. Try again in a moment."
 
 Known = TypeVar("Known", bound=BaseModel)
+OWN_SCRIPTS = ("chart.js", "job.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +104,6 @@ async def posted(request: Request) -> Posted:
 
 
 PageNumber = Annotated[int, Query(ge=1, le=10_000_000)]
-
-
 Form = Annotated[Posted, Depends(posted)]
 
 
@@ -103,7 +120,9 @@ class PageRoute(GuardedRoute):
             except AuthenticationError:
                 return redirect("/sign-in", next=back_to(request))
             except RequestValidationError as error:
-                shown: Exception = RequestError(_first_error(error))
+                first = error.errors()[0]
+                field = ".".join(map(str, first["loc"][1:]))
+                shown: Exception = RequestError(f"{field}: {first['msg']}")
             except (RapporError, HTTPException) as error:
                 shown = error
             return error_page(request, shown, await run_in_threadpool(_whoever, request, shown))
@@ -111,7 +130,7 @@ class PageRoute(GuardedRoute):
         return caught
 
 
-def router() -> APIRouter:
+def page_router() -> APIRouter:
     """A router of pages, none of which is in the API's description."""
     return APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -120,11 +139,9 @@ def render(
     request: Request, name: str, person: Person | None = None, status: int = 200, **context: Any
 ) -> HTMLResponse:
     """A page of `templates/`. person: who is signed in."""
-    text = (
-        environment()
-        .get_template(name)
-        .render(path=request.url.path, person=person, may=_may(person), **context)
-    )
+    may = {act.value: person is not None and person.may(act) for act in Act}
+    template = environment().get_template(name)
+    text = template.render(path=request.url.path, person=person, may=may, **context)
     return HTMLResponse(text, status, headers=HEADERS)
 
 
@@ -150,6 +167,25 @@ class PageVisit:
         wrong = error.field if isinstance(error, FieldError) else ""
         return self.render(name, status, problem=str(error), wrong=wrong, **context)
 
+    def rows(self, resources: Resources[Any], page: int, *which: Any) -> dict[str, Any]:
+        """The rows of a page of a long list, and whether there are more."""
+        found = resources.all(self.person, *which, limit=PAGE + 1, offset=(page - 1) * PAGE)
+        return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
+
+
+def check_choice(what: str, text: str, choices: Iterable[str]) -> str:
+    """A choice of a form or an address, which may be empty. Raises RequestError for another."""
+    known = list(choices)
+    if text and text not in known:
+        raise RequestError(f"{what} {text[:20]!a} is not one of {', '.join(known)}")
+    return text
+
+
+def check_sure(form: Posted, why: str) -> None:
+    """Raises RequestError unless an act that cannot be taken back was confirmed in its form."""
+    if not form.text("sure"):
+        raise RequestError(f"tick the box beside {why}")
+
 
 def _visit(request: Request, service: Service, person: Me) -> PageVisit:
     return PageVisit(request, service, person)
@@ -161,17 +197,10 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
-    found.filters |= {
-        "visible": visible,
-        "moment": moment,
-        "size": size_text,
-        "from_json": json.loads,
-    }
-    found.globals |= {
-        "address": address,
-        "default_alpha": str(DEFAULT_ALPHA),
-        "default_level": str(DEFAULT_LEVEL),
-    }
+    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
+    found.filters["from_json"] = json.loads
+    levels = {"default_alpha": str(DEFAULT_ALPHA), "default_level": str(DEFAULT_LEVEL)}
+    found.globals |= {"address": address, **levels}
     return found
 
 
@@ -180,10 +209,6 @@ def _features() -> tuple[str, ...]:
     """The packages of the service that have templates."""
     some = sorted(files("decoder_service").iterdir(), key=lambda one: one.name)
     return tuple(f"decoder_service.{one.name}" for one in some if (one / "templates").is_dir())
-
-
-def _may(person: Person | None) -> dict[str, bool]:
-    return {act.value: person is not None and person.may(act) for act in Act}
 
 
 def moment(seconds: float | None) -> str:
@@ -252,11 +277,6 @@ def _is_unreachable(error: Exception) -> bool:
     return isinstance(error, StorageError) and not isinstance(error, ConflictError)
 
 
-def _first_error(error: RequestValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}"
-
-
 def parsed(model: type[Known], given: dict[str, Any]) -> Known:
     """Validate a form by one of the service's models. Raises RequestError in words."""
     try:
@@ -264,3 +284,66 @@ def parsed(model: type[Known], given: dict[str, Any]) -> Known:
     except ValidationError as error:
         name, message = first_problem(error, {})
         raise RequestError(f"{name}: {message}" if name else message) from None
+
+
+def add_form(
+    pages: APIRouter, path: str, act: Callable[..., Any], back: str, sure: str = ""
+) -> None:
+    """Let a form of a page do what a route of the API does.
+
+    Args:
+        pages: gets the route of the form.
+        path: of that route, with the parameters of the API's.
+        act: the function of the API's route; its body has texts and flags.
+        back: the page to show then.
+        sure: the box that confirms the act, and why it is there; "" for an act without one.
+    """
+    body = get_type_hints(act).get("body")
+
+    def post(request: Request, service: Service, person: Me, form: Form) -> Response:
+        if sure:
+            check_sure(form, sure)
+        given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
+        if body is not None:
+            texts = {name: form.text(name) for name in body.model_fields}
+            flags = {name: bool(text) for name, text in texts.items()
+                     if body.model_fields[name].annotation is bool}  # fmt: skip
+            given["body"] = parsed(body, texts | flags)
+        act(**given)
+        return redirect(back.format(**request.path_params))
+
+    pages.add_api_route(path, post, methods=["POST"])
+
+
+pages = page_router()
+
+
+@pages.get(ASSETS + "{name}")
+@without_key
+def asset(request: Request, name: str) -> Response:
+    """A file of the pages."""
+    text, kind = _text(name), "text/css" if name.endswith(".css") else "text/javascript"
+    tag = f'"{sha256(text.encode()).hexdigest()[:16]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(text, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+@pages.get("/favicon.ico")
+@without_key
+def favicon() -> Response:
+    """Answer that there is no icon."""
+    return Response(status_code=204)
+
+
+def _text(name: str) -> str:
+    own = files("decoder_service.shell").joinpath("static")
+    if name == "page.css":
+        mine = own.joinpath("service.css").read_text(encoding="utf-8")
+        return stylesheet() + map_stylesheet() + flow_stylesheet() + mine
+    if name in SCRIPTS:
+        return script(name)
+    if name in OWN_SCRIPTS:
+        return own.joinpath(name).read_text(encoding="utf-8")
+    raise HTTPException(404, f"there is no file {name[:60]!a}")

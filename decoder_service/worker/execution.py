@@ -1,4 +1,4 @@
-"""Doing a job: counts, then the decoder of the metric's kind, then files and what is said of them.
+"""Doing a job in a process of its own: limits, counts, the decoder of the metric's kind, files.
 
 Nothing in the files depends on the clock, the machine or the folder: decoded again by the same
 version they have the same bytes.
@@ -6,9 +6,14 @@ version they have the same bytes.
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +26,14 @@ from decoder.kinds.run import decode_counts, kind_of, write_result
 from decoder.options import CandidateChoice, FlowOptions, MapOptions
 from decoder.progress import Note, Progress
 from decoder.sources.aggregates import window_of
+from decoder.sources.collector_client import KEY_VARIABLE
 from decoder.sources.windows import windows_of_files
-from decoder_service.jobs.specs import JobSpec, WindowSpec, check_members, digest
+from decoder_service.jobs.specs import JobSpec, check_members, digest
+from decoder_service.worker.process_limits import die_with_parent, end_with_pipe, limit_resources
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+
+_TELL_SECONDS = 0.2  # between two messages of one stage
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,8 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     check_members(spec, kind, name)
     metric = first.metric.partition("/")[0] if "map" in kind.members else first.metric
     shas = _keep_aggregates(task, groups)
-    input_digest = digest(_meaning(spec, kind), shas, *_digests(task).values())
+    lists = {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
+    input_digest = digest(_meaning(spec, kind), shas, *lists.values())
     if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
     question = _question(task)
@@ -130,7 +141,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     write_result(result, kind, spec.operation, task.folder / "out", progress)
     manifest = {
         "spec": spec.model_dump(mode="json"),
-        "inputs": {"aggregates": shas, **_digests(task)},
+        "inputs": {"aggregates": shas, **lists},
         "notes": notes,
     }
     days = [(one.first_day, one.last_day) for group in groups for one in group]
@@ -159,11 +170,6 @@ def _question(task: Task) -> Question:
     )
 
 
-def _digests(task: Task) -> dict[str, str | None]:
-    """Those of a job's lists; of the rarer lists where there are any."""
-    return {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
-
-
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
     """What of a specification changes a result, beside the bytes of counts and lists."""
     members = kind.members & {"map", "crowd", "flows"}
@@ -188,24 +194,19 @@ def read_counts(
     Raises:
         RapporError: what a file or the collector refuse.
     """
-    found: list[list[Aggregate]] = []
+    groups: list[list[Aggregate]] = []
+    is_series = spec.operation == "series"
     for source, paths in zip(spec.sources, files, strict=True):
+        window = source.collector
         if paths is not None:
             counts = list(map(read_aggregate_file, paths))
-            found.append(
-                windows_of_files(counts, spec.each) if spec.operation == "series" else counts
-            )
-        elif collector is None or source.collector is None:
+            groups.append(windows_of_files(counts, spec.each) if is_series else counts)
+        elif collector is None or window is None:
             raise DecodeError("no collector is set up here; an operator sets `collector`")
-        else:
-            found.append(_fetch(spec, source.collector, collector, note))
-    return tuple(map(tuple, found))
-
-
-def _fetch(spec: JobSpec, window: WindowSpec, collector: str, note: Note) -> list[Aggregate]:
-    """The counts of a window of a collector; of a location those of all its slots and levels."""
-    source = window_of(collector, window.metric, window.first, window.last, spec.map.split)
-    return source.windows(spec.each, note) if spec.operation == "series" else source.read(note)
+        else:  # of a location all slots and levels
+            days = window_of(collector, window.metric, window.first, window.last, spec.map.split)
+            groups.append(days.windows(spec.each, note) if is_series else days.read(note))
+    return tuple(map(tuple, groups))
 
 
 def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
@@ -219,3 +220,57 @@ def _keep_aggregates(task: Task, groups: Groups) -> list[list[str]]:
         for sha, text in zip(shas[-1], texts, strict=True):
             (folder / sha).write_bytes(text)
     return shas
+
+
+def run(task: Task, pipe: Connection, life: Connection) -> None:
+    """The main function of a job's process: do the job and send its outcome.
+
+    pipe: messages of `decoder_service.worker.execution`, and the answer to Keyed.
+    life: its other end is held by the worker; this process ends with it.
+    """
+    die_with_parent()
+    end_with_pipe(life)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # of a terminal or systemd to all
+        signal.signal(number, signal.SIG_IGN)  # the worker decides
+    os.environ.pop(KEY_VARIABLE, None)
+    if task.collector_key:
+        os.environ[KEY_VARIABLE] = task.collector_key
+    limit_resources(task.memory, task.file_size)
+    with suppress(BrokenPipeError):  # the worker is gone, and this process follows it
+        pipe.send(_outcome(task, pipe))
+
+
+def _outcome(task: Task, pipe: Connection) -> TaskFinished | Failed | None:
+    told, at = "", 0.0  # the stage that was sent last, and when
+
+    def proceed(keyed: Keyed) -> bool:
+        pipe.send(keyed)
+        return bool(pipe.recv())
+
+    def progress(stage: str, done: int, total: int) -> None:
+        """Send progress, not more often than can be read."""
+        nonlocal told, at
+        now = time.monotonic()
+        if stage != told or done >= total or now - at >= _TELL_SECONDS:
+            told, at = stage, now
+            pipe.send(JobProgress(stage, done, total))
+
+    try:
+        return execute(task, progress, proceed)
+    except MemoryError:
+        return Failed(
+            f"it needed more memory than the {task.memory / (1 << 30):.2g} GiB that a job may "
+            "take; use a shorter list, coarser cells or full_fit = false"
+        )
+    except RapporError as error:
+        text = str(error)  # which names files, but not where they are on this machine
+        for folder in {
+            task.folder,
+            *(path.parent for paths in task.counts for path in paths or ()),
+        }:
+            text = text.replace(f"{folder}{os.sep}", "")
+        return Failed(text)
+    except OSError as error:
+        return Failed(f"a file could not be read or written: {error.strerror or error}")
+    except Exception as error:
+        return Failed(f"the decoder failed ({type(error).__name__}); this is a defect")

@@ -27,4 +27,4 @@ if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):
 
 import decoder.kinds.location
 import decoder.kinds.values  # noqa: F401
-import decoder_service.worker.child  # noqa: F401
+import decoder_service.worker.execution  # noqa: F401

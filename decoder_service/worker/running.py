@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
+import tempfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decoder_service.jobs.claims import Hold
 from decoder_service.shell.models import JobRow
-from decoder_service.worker.child import run
-from decoder_service.worker.execution import Failed, JobProgress, Keyed, Task, TaskFinished
-from decoder_service.worker.folders import JobFolder
+from decoder_service.worker.execution import Failed, JobProgress, Keyed, Task, TaskFinished, run
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
@@ -26,6 +29,8 @@ _LOST = {  # by the exit code
     "shorter list, coarser cells or full_fit = false",
 }
 End = TaskFinished | Failed | None
+PREFIX = "rappor-job-"
+_LOCK = "lock"
 
 
 class ForkingError(Exception):
@@ -149,3 +154,56 @@ def why(error: Exception, log: Log) -> str:
         return f"a file could not be read or written: {error.strerror or 'unknown reason'}"
     log.crash(error)
     return f"the worker failed ({type(error).__name__}); this is a defect"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """The folder of a job. `lock`: descriptor of its locked file; no child process has it."""
+
+    path: Path
+    lock: int
+
+    def delete(self) -> None:
+        """Delete the folder, then release its lock."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self.lock)
+
+
+def make_folder(work: Path, job_id: str) -> JobFolder:
+    """Make the folder of a job, which its owner alone can read. Raises OSError."""
+    while True:  # until one is locked before another worker deletes it as left over
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{job_id}-", dir=work))
+        with suppress(FileNotFoundError):
+            lock = lock_file(path / _LOCK)
+            try:
+                if os.path.samestat(os.fstat(lock), (path / _LOCK).stat()):
+                    return JobFolder(path, lock)
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)
+
+
+def delete_left_folders(work: Path) -> None:
+    """Delete the folders whose workers are gone."""
+    for path in work.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # another user's, or deleted meanwhile
+            found = path.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                JobFolder(path, lock_file(path / _LOCK, wait=False)).delete()
+
+
+def lock_file(path: Path, *, wait: bool = True) -> int:
+    """Open a file and lock it until its descriptor is closed, or the process ends.
+
+    Returns the descriptor. Raises OSError where another has it and this one does not wait.
+    """
+    import fcntl
+
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        os.close(file)
+        raise
+    return file

@@ -7,30 +7,28 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.errors import DecodeError
-from decoder_service.aggregates.rows import load_aggregate_content, save_aggregate
-from decoder_service.aggregates.rules import described
-from decoder_service.jobs.list_versions import LISTS
-from decoder_service.jobs.specs import CandidateSpec, CountSource, JobSpec, ListSpec, canonical
-from decoder_service.lists.rows import load_content
+from decoder_service.jobs.rules import LISTS
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, canonical
+from decoder_service.lists.contents import FILES
+from decoder_service.lists.rules import (
+    described,
+    load_aggregate_content,
+    load_content,
+    save_aggregate,
+)
 from decoder_service.people.access import person_of_id
-from decoder_service.people.permissions import Role
-from decoder_service.people.quotas import check_held
-from decoder_service.results.rows import RESULT_FILES, latest_of_inputs, let_read, save_result
+from decoder_service.people.permissions import Role, check_room
+from decoder_service.results.rows import RESULT_FILES, let_read, save_result
 from decoder_service.shell.database import now
 from decoder_service.shell.models import JobRow, ListVersionRow, ResultRow
-from decoder_service.shell.settings import ServiceSettings
-from decoder_service.shell.versions import decoder_version
+from decoder_service.shell.operations import DAY_SECONDS, decoder_version
+from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.execution import Keyed, ListFile, Task, TaskFinished
 
-_FILES = {  # of the lists that a job reads
-    "candidates": "candidates.txt",
-    "weights": "weights.csv",
-    "known": "known.csv",
-    "areas": "areas.geojson",
-}
 _GONE = "a list of this job was deleted; start it again with another"
 
 
@@ -39,71 +37,51 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
 
     Raises DecodeError where a list or an aggregate is not there any more.
     """
-    spec = JobSpec.model_validate_json(job.spec)
+    spec, counts = JobSpec.model_validate_json(job.spec), list[tuple[Path, ...] | None]()
     checked = None if job.checks is None else db.get(ResultRow, job.checks)
-    if checked is not None:  # from the very bytes that the result was made from
-        inputs = json.loads(checked.manifest)["inputs"]
-        counts: list[tuple[Path, ...] | None] = [
-            _write_counts(db, shas, folder) for shas in inputs["aggregates"]
-        ]
-        named = {name: inputs.get(name) for name in LISTS}
-    else:
-        counts = [_counts(db, source, folder, settings) for source in spec.sources]
-        named = {name: _list_digest(db, getattr(spec, name)) for name in LISTS}
-    key = settings.collector_key
+    # Decoded again is from the very bytes that the result was made from.
+    inputs = None if checked is None else json.loads(checked.manifest)["inputs"]
+    for number, source in enumerate(spec.sources):
+        shas = source.aggregates if inputs is None else inputs["aggregates"][number]
+        if shas:
+            paths = []
+            for sha in shas:
+                content, why = load_aggregate_content(db, sha), f"aggregate {sha} was deleted"
+                paths.append(_written(folder / f"{sha}.json", content, why))
+            counts.append(tuple(paths))
+        elif source.collector is not None:
+            counts.append(None)
+        elif settings.aggregate_folder is None:
+            raise DecodeError("this worker has no folder of aggregates; set aggregate_folder")
+        else:
+            counts.append(tuple(settings.aggregate_folder / name for name in source.files))
+    lists = {}
+    for name, kind in LISTS.items():
+        wanted: CandidateSpec | ListSpec | None = getattr(spec, name)
+        sha = None if inputs is None else inputs.get(name)
+        if inputs is None and wanted is not None and wanted.list is not None:
+            version = db.get(ListVersionRow, (wanted.list, wanted.version))
+            sha = version.sha256 if version else ""
+        if sha is not None:
+            path = folder / f"{name}.{FILES[kind].suffix}"
+            lists[name] = ListFile(_written(path, load_content(db, sha), _GONE), sha)
     return Task(
         spec=spec,
         counts=tuple(counts),
-        lists={
-            name: ListFile(_write_list(db, sha, folder / _FILES[name]), sha)
-            for name, sha in named.items()
-            if sha is not None
-        },
+        lists=lists,
         folder=folder,
         version=decoder_version(),
         collector=settings.collector,
-        collector_key=key.get_secret_value() if key else None,
+        collector_key=secret_text(settings.collector_key),
         memory=settings.job_memory_bytes,
         file_size=settings.max_result_bytes,
     )
 
 
-def _counts(
-    db: Session, source: CountSource, folder: Path, settings: ServiceSettings
-) -> tuple[Path, ...] | None:
-    if source.collector is not None:
-        return None
-    if source.aggregates:
-        return _write_counts(db, source.aggregates, folder)
-    if settings.aggregate_folder is None:
-        raise DecodeError("this worker has no folder of aggregates; set aggregate_folder")
-    return tuple(settings.aggregate_folder / name for name in source.files)
-
-
-def _write_counts(db: Session, shas: list[str], folder: Path) -> tuple[Path, ...]:
-    paths = []
-    for sha in shas:
-        content = load_aggregate_content(db, sha)
-        if content is None:
-            raise DecodeError(f"aggregate {sha} was deleted")
-        paths.append(folder / f"{sha}.json")
-        paths[-1].write_bytes(content)
-    return tuple(paths)
-
-
-def _list_digest(db: Session, wanted: CandidateSpec | ListSpec | None) -> str | None:
-    if wanted is None or wanted.list is None:
-        return None
-    version = db.get(ListVersionRow, (wanted.list, wanted.version))
-    if version is None:
-        raise DecodeError(_GONE)
-    return version.sha256
-
-
-def _write_list(db: Session, sha: str, path: Path) -> Path:
-    content = load_content(db, sha)
+def _written(path: Path, content: bytes | None, why: str) -> Path:
+    """A file with this content. Raises DecodeError where there is none."""
     if content is None:
-        raise DecodeError(_GONE)
+        raise DecodeError(why)
     path.write_bytes(content)
     return path
 
@@ -123,11 +101,12 @@ def store_result(
     """
     files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
     version = decoder_version()
+    same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
     row = ResultRow(
         id=random_bytes(8).hex(),
         key=keyed.key,
         input_digest=keyed.input_digest,
-        supersedes=latest_of_inputs(db, keyed.input_digest),
+        supersedes=db.scalar(same.order_by(ResultRow.created.desc(), ResultRow.id).limit(1)),
         operation=job.operation,
         kind=finished.kind,
         metric=keyed.metric,
@@ -151,10 +130,9 @@ def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) ->
     """Let the owner of a job hold an existing result; return its id. Raises QuotaError where it
     is too much."""
     let_read(db, result_id, job.owner)
-    since = now(db) - settings.oidc_role_days * 86_400.0
-    owner = person_of_id(db, job.owner, since)
+    owner = person_of_id(db, job.owner, now(db) - settings.oidc_role_days * DAY_SECONDS)
     role = Role.ANALYST if owner is None else owner.role
-    check_held(db, settings, job.owner, role)
+    check_room(db, settings, job.owner, role, given=True)
     return result_id
 
 

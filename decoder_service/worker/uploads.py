@@ -11,8 +11,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
@@ -41,14 +40,6 @@ MOST_WAITING = 16  # large files that are read or wait: each has a thread of the
 Read = TypeVar("Read")
 
 
-def _at_once() -> BoundedSemaphore:
-    return BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
-
-
-def _places() -> BoundedSemaphore:
-    return BoundedSemaphore(MOST_WAITING)
-
-
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads uploaded files within bounds.
@@ -59,8 +50,10 @@ class Reader:
 
     memory: int = 2 << 30
     seconds: int = SECONDS
-    at_once: BoundedSemaphore = field(default_factory=_at_once)
-    places: BoundedSemaphore = field(default_factory=_places)
+    at_once: BoundedSemaphore = field(
+        default_factory=lambda: BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
+    )
+    places: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MOST_WAITING))
 
     def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
         """Call a function of a module on a file, in a process of its own if the file is large.
@@ -71,8 +64,16 @@ class Reader:
         if len(content) <= SMALL_BYTES:
             return function(content, *given)
         check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")
-        with self._turn():
-            done = self._run(pickle.dumps((self.memory, self.seconds, function, (content, *given))))
+        if not self.places.acquire(blocking=False):
+            raise UnavailableError(
+                f"{MOST_WAITING} large files are read or wait to be read; send it again in a minute"
+            )
+        try:
+            with self.at_once:
+                asked = (self.memory, self.seconds, function, (content, *given))
+                done = _run(pickle.dumps(asked))
+        finally:
+            self.places.release()
         if done.returncode == -signal.SIGXCPU:
             raise RequestError(
                 f"the file takes more than {self.seconds} seconds to read; send it in parts"
@@ -84,27 +85,15 @@ class Reader:
             raise answer
         return answer
 
-    def _run(self, asked: bytes) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-P", "-c", _PROGRAM, FOLDER]
-        try:
-            return subprocess.run(  # noqa: S603 (this module)
-                command, input=asked, stdout=subprocess.PIPE, check=False, timeout=_WALL_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            raise RequestError("the file could not be read in time; send it again later") from None
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait until a process may read. Raises UnavailableError where too many wait."""
-        if not self.places.acquire(blocking=False):
-            raise UnavailableError(
-                f"{MOST_WAITING} large files are read or wait to be read; send it again in a minute"
-            )
-        try:
-            with self.at_once:
-                yield
-        finally:
-            self.places.release()
+def _run(asked: bytes) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-P", "-c", _PROGRAM, FOLDER]
+    try:
+        return subprocess.run(  # noqa: S603 (this module)
+            command, input=asked, stdout=subprocess.PIPE, check=False, timeout=_WALL_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise RequestError("the file could not be read in time; send it again later") from None
 
 
 def _answer(memory: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:

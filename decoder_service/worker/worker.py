@@ -19,18 +19,16 @@ from sqlalchemy.orm import Session
 
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rows import JobState
 from decoder_service.results.rows import result_of_key
-from decoder_service.shell.clock import utc_now
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.shell.errors import ConflictError, StorageError
-from decoder_service.shell.models import WorkerRow
+from decoder_service.shell.models import JobState, WorkerRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import Failed, TaskFinished
-from decoder_service.worker.folders import delete_left_folders, make_folder
-from decoder_service.worker.running import Running
+from decoder_service.worker.running import Running, delete_left_folders, make_folder
 from decoder_service.worker.storing import differences, give, make_task, store_result
 from rappor_server.logs import Log
 
@@ -83,7 +81,9 @@ class Worker:
             step()
         except StorageError as error:
             self._log.warning("worker_database", reason=str(error))
-            self._drop_lapsed()
+            for job in list(self._jobs):  # whose leases may be over: others may have them by now
+                if time.monotonic() - job.renewed > self._settings.lease_seconds:
+                    self._close(job)
             time.sleep(self._settings.poll_seconds)
 
     def _step(self) -> None:
@@ -105,12 +105,11 @@ class Worker:
             return
         self._next_chores = now + min(_CHORES_SECONDS, self._settings.lease_seconds / 4)
         with self._database.writing() as db:
-            claims.see_worker(db, self._row)
+            claims.see_worker(db, self._row, 10 * self._settings.lease_seconds)
             for job in self._jobs:  # first: a lease of its own that is over is no dead worker's
                 if claims.renew(db, job.hold, self._settings.lease_seconds):
                     job.renewed = now
             claims.take_over(db)
-            claims.forget_silent_workers(db, 10 * self._settings.lease_seconds)
 
     def _follow(self) -> None:
         """Store progress, end what is over, stop what is cancelled, too long or lost."""
@@ -210,7 +209,13 @@ class Worker:
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None
         if outcome is not None and job.job.checks is not None:
-            return self._compared(db, job, job.job.checks)
+            checked = job.job.checks
+            names, total = differences(db, checked, job.folder.path)
+            if not names:
+                text = f"decoded again: all {total} files have the same bytes"
+                return JobState.DONE, text, checked
+            text = f"{len(names)} of {total} files differ: {', '.join(names)}"
+            return JobState.FAILED, text, checked
         known = result_of_key(db, keyed.key)
         if known is not None:
             given = give(db, job.job, known.id, self._settings)
@@ -225,13 +230,6 @@ class Worker:
         at = utc_now().timestamp()
         result = store_result(db, job.job, job.folder.path, keyed, outcome, os.urandom, at)
         return JobState.DONE, "", give(db, job.job, result, self._settings)
-
-    def _compared(self, db: Session, job: Running, result: str) -> tuple[JobState, str, str | None]:
-        names, total = differences(db, result, job.folder.path)
-        if names:
-            text = f"{len(names)} of {total} files differ: {', '.join(names)}"
-            return JobState.FAILED, text, result
-        return JobState.DONE, f"decoded again: all {total} files have the same bytes", result
 
     def _end(self, hold: Hold, state: JobState, reason: str) -> None:
         """End a job without a result; one that is being cancelled meanwhile is cancelled."""
@@ -249,13 +247,8 @@ class Worker:
     def _take(self) -> bool:
         """Claim a job and start its process; False where there is none."""
         with self._database.writing() as db:
-            hold = claims.claim(
-                db,
-                self._row.id,
-                os.urandom(16).hex(),
-                self._settings.lease_seconds,
-                self._settings.max_running_of_person,
-            )
+            lease, most = self._settings.lease_seconds, self._settings.max_running_of_person
+            hold = claims.claim(db, self._row.id, os.urandom(16).hex(), lease, most)
         if hold is None:
             return False
         try:
@@ -285,12 +278,6 @@ class Worker:
     def _close(self, job: Running) -> None:
         self._jobs.remove(job)
         job.close()
-
-    def _drop_lapsed(self) -> None:
-        """Stop jobs whose leases may be over: another worker may have them by now."""
-        for job in list(self._jobs):
-            if time.monotonic() - job.renewed > self._settings.lease_seconds:
-                self._close(job)
 
     def _give_back(self) -> None:
         """Stop every job, and queue it again for another worker."""

@@ -260,7 +260,7 @@ def test_a_database_is_locked_by_whatever_name(tmp_path: Path) -> None:
     link.symlink_to(file)
     with (
         served_alone(f"sqlite:///{file}"),
-        pytest.raises(SettingsError, match="another process serves"),
+        pytest.raises(SettingsError, match="another collector runs on"),
         served_alone(f"sqlite:///{link}"),
     ):
         pass
@@ -271,9 +271,9 @@ def test_a_lock_that_cannot_be_taken_is_no_other_process(
 ) -> None:
     """As for the file of another user, and on a network's disk without locks."""
     url = f"sqlite:///{tmp_path}/collector.sqlite"
-    lock = tmp_path / "collector.sqlite.lock"
+    lock = tmp_path / "collector.sqlite.collector.lock"
     lock.mkdir()
-    message = "cannot lock .*collector.sqlite.lock': {}; the collector must"
+    message = "cannot lock .*collector.sqlite.collector.lock': {}; the collector must"
     with (
         pytest.raises(SettingsError, match=message.format("Is a directory")),
         served_alone(url),
@@ -295,7 +295,7 @@ def test_a_lock_that_cannot_be_taken_is_no_other_process(
 def test_a_second_collector_on_sqlite_is_refused(serving: ServerMaker, sqlite_url: str) -> None:
     with (
         serving([METRIC], database=sqlite_url),
-        pytest.raises(SettingsError, match=r"SQLite is for one collector; .* use PostgreSQL"),
+        pytest.raises(SettingsError, match="SQLite takes one; move to PostgreSQL"),
         serving(None, database=sqlite_url),
     ):
         pass

@@ -17,12 +17,11 @@ import psutil
 import pytest
 
 from decoder.errors import RemoteError
-from decoder_service.jobs.rows import LIVE
 from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.results.rows import let_read, save_result
-from decoder_service.shell.models import ResultRow
+from decoder_service.shell.models import LIVE, ResultRow
 from decoder_service.shell.server import running_service
 from decoder_service.shell.service import DecoderService
 from decoder_service.shell.settings import ServiceSettings, load_settings

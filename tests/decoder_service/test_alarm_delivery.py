@@ -19,12 +19,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import rules as delivery
-from decoder_service.alarms.rows import take_event
-from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms
-from decoder_service.shell.clock import utc_now
-from decoder_service.shell.errors import SettingsError
+from decoder_service.alarms import delivery, rules
+from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms, take_event
+from decoder_service.shell.errors import SettingsError, UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.private_authority import private_authority
 from tests.decoder_service.support import running, settings_of
@@ -182,6 +181,38 @@ def test_a_failure_names_its_reason_and_no_secret(
         assert not any(part in text for part in ("s3cr3t", "t0ken", "head3r"))
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "tgram://123456789:s3cr3tghIJKLmnopQRST_uvwxyz01234567/12315544/",
+        "slack://S3CR3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#general",
+        "lark://s3cr3t123",
+        "json://ann:s3cr3t%40word@127.0.0.1:9/",
+    ],
+)
+def test_a_host_or_a_coded_part_may_be_the_secret(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    with pytest.raises(UnavailableError, match="Connection refused") as caught:
+        delivery.send(url, json.dumps(BODY), "")
+    assert "s3cr3t" not in str(caught.value).lower()
+    shown = "no route to /s3cr3t@word, /s3cr3t%40word"
+    if "%40" in url:
+        assert delivery.without_secrets(shown, url) == "no route to /****, /****"
+
+
+def test_a_target_that_fails_slowly_stops_no_tick(
+    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with waiting(f"sqlite:///{tmp_path}/d.sqlite", hook.url, 3) as service:
+        monkeypatch.setattr(rules, "MAX_SECONDS", 1e-9)
+        assert sum(service.alarms.send_due()) <= 1
+        monkeypatch.undo()
+        service.alarms.send_due()
+        assert set(states(service)) == {("sent", 1)}
+
+
 def test_an_alarm_whose_target_is_gone_says_so(tmp_path: Path, hook: Hook) -> None:
     with waiting(f"sqlite:///{tmp_path}/d.sqlite", hook.url) as service:
         assert replace(service.alarms, urls={}).send_due() == (0, 1)
@@ -220,9 +251,11 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
         place = f"localhost:{server.server_address[1]}"
         program = (
             "import asyncio, truststore; truststore.inject_into_ssl()\n"
-            "from decoder_service.alarms import rules as delivery\n"
+            "from decoder_service.alarms import delivery\n"
             "from decoder_service.people.oidc import Provider\n"
-            f"provider = Provider('https://{place}', 'c', None, 'openid', 'https://d', None)\n"
+            "from decoder_service.shell.settings import load_settings\n"
+            "given = dict(oidc_client_id='c', oidc_everyone='viewer', public_url='https://d')\n"
+            f"provider = Provider(load_settings(**given, oidc_issuer='https://{place}'))\n"
             "asyncio.run(provider.load_server_metadata())\n"
             f"delivery.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
         )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import ListKind
+from decoder_service.shell.models import ListKind
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import running, submit, upload
 from tests.decoder_service.test_map_changes import week

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Message
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.guard import OPEN_BODY_BYTES, include
+from decoder_service.shell.requests import OPEN_BODY_BYTES, include
 from tests.decoder_service.support import Running, running, settings_of
 
 REFUSED = (303, 401, 413)

@@ -10,12 +10,10 @@ import pytest
 from sqlalchemy import select, update
 
 from decoder_service.jobs import claims
-from decoder_service.jobs import rows as jobs
 from decoder_service.jobs.claims import Hold
-from decoder_service.jobs.rows import JobState
 from decoder_service.shell.database import ServiceDatabase, save
 from decoder_service.shell.errors import ConflictError
-from decoder_service.shell.models import JobRow, PersonRow
+from decoder_service.shell.models import JobRow, JobState, PersonRow
 
 
 def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
@@ -158,13 +156,13 @@ def test_cancelled_jobs_of_dead_workers_are_cancelled(database: ServiceDatabase)
     hold = take(database, lease=-1.0)
     assert hold
     with database.writing() as db:
-        assert jobs.cancel_job(db, hold.job_id, 1.0) is JobState.CANCELLING
-        assert jobs.cancel_job(db, f"{2:016x}", 1.0) is JobState.CANCELLED
+        assert claims.cancel_job(db, hold.job_id, 1.0) is JobState.CANCELLING
+        assert claims.cancel_job(db, f"{2:016x}", 1.0) is JobState.CANCELLED
         assert not claims.end(db, hold, JobState.DONE)  # it was asked to stop
         claims.take_over(db)
     assert state_of(database, hold.job_id) is JobState.CANCELLED
     with database.writing() as db:
-        assert jobs.cancel_job(db, hold.job_id, 1.0) is None
+        assert claims.cancel_job(db, hold.job_id, 1.0) is None
 
 
 def test_specifications_are_computed_by_one_job(database: ServiceDatabase) -> None:

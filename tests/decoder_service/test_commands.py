@@ -16,10 +16,10 @@ from sqlalchemy import func, select
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.results.rows import save_result
-from decoder_service.shell.clock import utc_now
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import SchemaError, SettingsError
 from decoder_service.shell.models import ResultRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
@@ -65,15 +65,28 @@ def test_a_worker_makes_no_database(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_sqlite_takes_one_worker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
     with running(url, tick_seconds=0), workers(url, tmp_path) as (first,):
-        until((tmp_path / "d.sqlite.worker").exists, 60)
+        until((tmp_path / "d.sqlite.worker.lock").exists, 60)
         assert main(["decoder", "worker", "--database", url]) == 1
         (said,) = capsys.readouterr().err.splitlines()
-        assert "another worker runs on this SQLite database, which takes one; move to" in said
+        assert "another worker runs on" in said
         assert "PostgreSQL" in said
+        assert main(["decoder", "serve", "--database", url, "--port", "0"]) == 1
+        assert capsys.readouterr().err.splitlines()[-1] == said
         first.kill()
         first.wait()
     with running(url, tick_seconds=0), workers(url, tmp_path) as (next_one,):  # after a death
         until(lambda: next_one.poll() is None, 10)
+
+
+def test_a_lock_that_cannot_be_taken_is_no_other_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/d.sqlite"
+    (tmp_path / "d.sqlite").touch()
+    (tmp_path / "d.sqlite.worker.lock").mkdir()
+    assert main(["decoder", "worker", "--database", url]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "d.sqlite.worker.lock': Is a directory; the worker must be able to write" in said
 
 
 def test_nothing_is_imported_from_the_folder_of_the_start(tmp_path: Path) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
 
 import psycopg
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import delete, make_url, text
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.shell.database import ServiceDatabase, make_engine
-from decoder_service.shell.errors import StorageError
+from decoder_service.shell.database import ServiceDatabase, make_engine, save
+from decoder_service.shell.errors import ConflictError, NotFoundError, StorageError
+from decoder_service.shell.models import IdentityRow, KeyRow, PersonRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import prepare
@@ -108,4 +113,66 @@ def test_sessions_of_a_demoted_server_are_replaced(new_postgresql: Callable[[], 
     add_key(service, "bob")
     with service.database.reading() as db:
         assert db.execute(text("SELECT pg_backend_pid()")).scalar_one() != first
+    service.close()
+
+
+def test_rows_that_another_process_deletes_meanwhile_are_conflicts(
+    new_postgresql: Callable[[], str],
+) -> None:
+    """As a schedule that its owner deletes while a tick stores its state."""
+    database = ServiceDatabase(make_engine(new_postgresql()))
+    prepare(database)
+    with database.writing() as db:
+        save(db, PersonRow(id="1" * 16, name="ann", created=0.0))
+
+    def rename() -> None:
+        with database.writing() as db:
+            row = db.get_one(PersonRow, "1" * 16)
+            with database.writing() as other:
+                other.execute(delete(PersonRow))
+            row.name = "bob"
+
+    with pytest.raises(ConflictError, match="another process was first"):
+        rename()
+    with database.reading() as db:
+        assert db.get(PersonRow, "1" * 16) is None
+    database.close()
+
+
+@pytest.mark.parametrize("act", ["revoke", "keep-out"])
+def test_of_two_admins_at_once_one_ends_a_key_or_a_person(
+    new_postgresql: Callable[[], str], act: str
+) -> None:
+    """Each has read the row before the other changes it, unless one waits for the other."""
+    service = make_service(ServiceSettings(database=new_postgresql()))
+    prepare(service.database)
+    access = service.access
+    key = access.create_key(COMMAND_LINE, "ann", Role.VIEWER).key_id
+    with service.database.writing() as db:
+        person = db.get_one(KeyRow, key).person_id
+        save(db, IdentityRow(issuer="i", subject="s", person_id=person, role="viewer",
+                             created=0.0, seen=0.0))  # fmt: skip
+    both = threading.Barrier(2)
+
+    def clock() -> datetime:  # read by who has read the row
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1)
+        return utc_now()
+
+    object.__setattr__(access, "clock", clock)
+
+    def end(_number: int) -> bool:
+        try:
+            if act == "revoke":
+                access.revoke_key(COMMAND_LINE, key)
+            else:
+                access.keep_out(COMMAND_LINE, person, out=True)
+        except NotFoundError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(end, range(2))) == [False, True]
+    done = [row.act for row in access.read_audit(COMMAND_LINE)]
+    assert len(done) == 2  # with the making of the key
     service.close()

@@ -14,10 +14,14 @@ import pytest
 
 from decoder_service.people.permissions import SERVICE_ID
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.rows import WindowState, delete_window, load_schedules, load_windows
-from decoder_service.schedules.rules import spec_of_schedule
+from decoder_service.schedules.rules import (
+    delete_window,
+    load_schedules,
+    load_windows,
+    spec_of_schedule,
+)
 from decoder_service.shell.database import save
-from decoder_service.shell.models import ScheduleRow, WindowRow
+from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import Running, as_listed, keep_result, result_row, running
 from tests.decoder_service.test_pages import signed_in

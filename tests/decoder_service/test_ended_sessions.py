@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from decoder_service.people.access import COMMAND_LINE, MAX_SESSIONS, Access
-from decoder_service.people.permissions import Role
-from decoder_service.people.provider_roles import Claimed, ProviderRoles
+from decoder_service.people.oidc import ProviderRoles
+from decoder_service.people.permissions import Claimed, Role
 from decoder_service.shell.errors import AuthenticationError, NoGroupError
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings

@@ -6,7 +6,7 @@ import asyncio
 import io
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,7 +15,7 @@ from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.shell import app
 from decoder_service.shell.errors import StorageError
-from decoder_service.shell.service import DecoderService, make_service
+from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import worker
 from decoder_service.worker.storing import store_result
@@ -64,19 +64,17 @@ def test_unstorable_results_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.glob("rappor-job-*")) == []
 
 
-def test_a_defect_does_not_end_the_housekeeping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_HOUSE_SECONDS", 0.001)
+def test_a_defect_does_not_end_the_housekeeping() -> None:
     errors: list[Exception] = [RuntimeError("a defect"), StorageError("busy"), KeyError("another")]
     done = asyncio.Event()
 
-    class House:
-        def keep_house(self) -> None:
-            if errors:
-                raise errors.pop()
-            done.set()
+    def keep_house() -> None:
+        if errors:
+            raise errors.pop()
+        done.set()
 
     async def keep(log: Any) -> None:
-        chore = asyncio.create_task(app._keep_house(cast(DecoderService, House()), log))
+        chore = asyncio.create_task(app._repeat(keep_house, "failed", 0.001, log))
         try:
             await asyncio.wait_for(done.wait(), 10)
         finally:

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from decoder_service.lists.contents import content_of
-from decoder_service.lists.rows import ListKind
 from decoder_service.results.rules import counts_name
 from decoder_service.shell.errors import QuotaError
+from decoder_service.shell.models import ListKind
 from rappor_core.metrics.flow import Flow
 from simulations.flows import city_matrix, city_metric, draw_flows
 from tests.decoder_service.in_process import do_jobs

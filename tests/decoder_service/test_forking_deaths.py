@@ -17,11 +17,10 @@ import pytest
 from sqlalchemy import update
 
 from decoder_service.jobs.claims import Hold, live_workers
-from decoder_service.jobs.rows import LIVE
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.shell.models import JobRow, WorkerRow
+from decoder_service.shell.models import LIVE, JobRow, WorkerRow
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running

@@ -69,7 +69,7 @@ def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging)
     metrics, person = ask_by(served, hanging), Person("", "", Role.VIEWER)
     assert metrics.all(person).problem == ""
     hanging.free.clear()
-    metrics._memory.asked = float("-inf")
+    metrics._asked = float("-inf")
     found = metrics.all(person)
     assert [one.name for one in found.metrics] == ["homepage"]
     assert "the collector has not answered for" in found.problem

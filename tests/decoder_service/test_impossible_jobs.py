@@ -159,7 +159,7 @@ def test_days_closed_just_now_are_known(idle: Running) -> None:
     metrics = idle.service.jobs.metrics
     assert metrics.versions_of("homepage")[0]
     listed[:] = as_listed(idle)
-    metrics._memory.asked -= 2
+    metrics._asked -= 2
     spec = {"source": window(), "candidates": VALUES}
     assert post(idle, "/v1/jobs", spec)[0] == 202
 

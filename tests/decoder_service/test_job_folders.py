@@ -17,7 +17,7 @@ from decoder_service.people.permissions import Role
 from decoder_service.shell.models import AggregateRow, aggregate_readers
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
-from decoder_service.worker.folders import PREFIX, delete_left_folders, make_folder
+from decoder_service.worker.running import PREFIX, delete_left_folders, make_folder
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import make_log
 from rappor_server.schema import prepare
@@ -26,7 +26,7 @@ from tests.decoder_service.support import STRINGS
 MAKE = """
 import os, sys
 from pathlib import Path
-from decoder_service.worker.folders import make_folder
+from decoder_service.worker.running import make_folder
 folder = make_folder(Path(sys.argv[1]), "f" * 16)
 (folder.path / "candidates.txt").write_text("secret")
 print(folder.path, flush=True)

@@ -196,6 +196,8 @@ def test_read_strings_are_kept_as_lists(kinds: Kinds) -> None:
         assert wanted
         path = f"/results/{result}/keep"
         assert kinds.browser.post(path, data={"name": "read"}).status_code == 422
+        other = f"/results/{kinds.results['number']}/keep"  # of a kind whose results have none
+        assert kinds.browser.post(other, data={"name": "read", "id": "f" * 12}).status_code == 422
         form: dict[str, Any] = {"name": "read", "id": [wanted[0]["id"], "f" * 12]}
         made = kinds.browser.post(path, data=form)
         assert made.status_code == 303

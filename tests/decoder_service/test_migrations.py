@@ -9,15 +9,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text, true
 
-from decoder_service.alarms.rows import load_alarms
+from decoder_service.alarms.rules import load_alarms
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.schedules.rows import load_schedules
-from decoder_service.schedules.rules import spec_of_schedule
+from decoder_service.schedules.page import _choices
+from decoder_service.schedules.rules import load_schedules, shown_schedule, spec_of_schedule
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.models import Base
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
+from decoder_service.shell.web import Posted
 from rappor_server.errors import SchemaError
 from rappor_server.schema import migrate, prepare
 
@@ -85,6 +86,10 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
         assert (spec.operation, spec.options.correction, spec.candidates.version) == (
             "decode", "bonferroni", 2
         )  # fmt: skip
+        shown = [shown_schedule(one)["options"]["correction"] for one in (schedule, *defaults)]
+        assert shown == ["bonferroni", "fdr", "fdr"]
+        edited = [_choices(Posted({}, {}), one)["options"] for one in (schedule, *defaults)]
+        assert [options["correction"] for options in edited] == shown
         (alarm,) = load_alarms(db, ["s"])
         assert (alarm.name, alarm.target) == ("ops", "https://hook.example/")
         for table in ("results", "result_files", "jobs", "schedule_windows"):

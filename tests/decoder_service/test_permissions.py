@@ -12,7 +12,7 @@ from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rows import load_results
 from decoder_service.shell.database import save
 from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
-from decoder_service.shell.versions import decoder_version
+from decoder_service.shell.operations import decoder_version
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,

@@ -18,7 +18,7 @@ from tests.decoder_service.test_pages import signed_in
 
 def dictionary(service: Running) -> str:
     """As anyone sees it, asked of the collector anew."""
-    service.service.metrics._memory.asked = float("-inf")
+    service.service.metrics._asked = float("-inf")
     with service.client(None) as anyone:
         return " ".join(unescape(anyone.get("/dictionary").text).split())
 
@@ -101,7 +101,7 @@ def test_collectors_lists_do_not_steer_pages(
             at[path[-1]] = EVIL
             monkeypatch.setattr(service.metrics, "_ask", lambda listed=listed: listed)
             for address in paths:
-                service.metrics._memory.asked = float("-inf")
+                service.metrics._asked = float("-inf")
                 answer = browser.get(address)
                 assert answer.status_code in (200, 404), (path, address)
                 assert "\u202e" not in answer.text, (path, address)

@@ -13,7 +13,6 @@ from sqlalchemy import update
 
 from decoder_service.people.access import COMMAND_LINE, Access
 from decoder_service.people.permissions import Role
-from decoder_service.releases import rows
 from decoder_service.results.rows import RELEASE_FILES
 from decoder_service.shell.models import KeyRow, ReleaseRow, ResultRow, release_files
 from disclosure.release import make_keys
@@ -85,7 +84,7 @@ def test_added_or_missing_files_are_not_approved(served: Running, made: dict[str
         release = propose(served, "ana", proposal(f"added {name}".strip(), result))["id"]
         with served.service.database.writing() as db:
             if name:
-                rows.add_files(db, release, {name: b"more\n"})
+                RELEASE_FILES.save(db, release, {name: b"more\n"})
             else:
                 own = release_files.c.release_id == release
                 gone = own & (release_files.c.name == "release.csv")
@@ -215,5 +214,5 @@ def test_before_the_approval_nobody_else_reads_anything(
                         assert answer.status_code in (403, 404), (who, act, answer.text)
                         assert "hush" not in answer.text
     with served.service.database.reading() as db:
-        (row,) = rows.load_releases(db, ReleaseRow.id == identity, 1)
+        row = db.get_one(ReleaseRow, identity)
     assert (row.state, row.reviewer) == ("rejected", served.people["root"].id)

@@ -13,11 +13,10 @@ import pytest
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.releases import rows
 from decoder_service.releases import rules as operations
 from decoder_service.releases import sources as release_sources
-from decoder_service.releases.rows import ReleaseState
 from decoder_service.shell.errors import ConflictError
+from decoder_service.shell.models import ReleaseState
 from disclosure.release import read_release
 from tests.decoder_service.release_support import (
     POLICY,
@@ -111,8 +110,10 @@ def test_nobody_approves_their_own_by_another_key(served: Running, files: Make) 
         person = served.people[who]
         with service.database.writing() as db:  # the UPDATE itself refuses it
             for state in (ReleaseState.APPROVED, ReleaseState.REJECTED):
-                assert not rows.decide(db, release, state, person.id, "", 1.0)
-            assert not rows.decide(db, release, ReleaseState.WITHDRAWN, "0" * 16, "", 1.0)
+                assert not release_sources.decide(db, release, state, person.id, "", 1.0)
+            assert not release_sources.decide(
+                db, release, ReleaseState.WITHDRAWN, "0" * 16, "", 1.0
+            )
         assert settle(served, "rita", release, "reject").status_code == 200
 
 
@@ -148,7 +149,7 @@ def test_what_is_settled_stays(served: Running, files: Make, first: str) -> None
     with served.service.database.writing() as db:  # the UPDATE itself refuses it
         for by, state in (("rita", "approved"), ("rita", "rejected"), ("ana", "withdrawn")):
             person = served.people[by].id
-            assert not rows.decide(db, release, ReleaseState(state), person, "", 1.0)
+            assert not release_sources.decide(db, release, ReleaseState(state), person, "", 1.0)
     assert get(served, "root", f"/v1/releases/{release}").json() == before
 
 
@@ -250,7 +251,7 @@ def test_concurrent_decisions_have_one_winner(database_url: str, files: Make) ->
             shown = get(served, "root", f"/v1/releases/{release}").json()
             assert shown["state"] == states[act]
         with served.service.database.reading() as db:
-            numbers = rows.approved_numbers(db, ["both"])
+            numbers = release_sources.approved_numbers(db, ["both"])
         assert numbers == {"both": sum(act == "approve" for act, _ in won)}
 
 
@@ -266,10 +267,9 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         (proposal("x", own, own), 422, "twice"),
         (proposal("x", series), 422, "a series of kind string is not released"),
         (proposal("x", broken), 422, "holds neither"),
-        (proposal("x", own, policy=without), 422, "keys missing: min_reports"),
+        (proposal("x", own, policy=without), 422, "min_reports: Field required"),
         (proposal("x", own, policy="["), 422, "not TOML"),
         (proposal("x", own, policy="a = " + "[" * 50_000), 422, "nested"),
-        (proposal("x", own, policy="a = 1e999999999999999999999"), 422, "digits"),
         (proposal("x", own, policy=POLICY + "a = '\udcff'"), 422, "unicode string"),
         (proposal("x", own, policy="x" * (1 << 17)), 422, "policy"),
         (proposal("x", own) | strata, 422, "region"),
@@ -278,7 +278,8 @@ def test_what_cannot_be_released_is_refused(served: Running, files: Make) -> Non
         (proposal("x"), 422, "sources"),
         (proposal("x", own) | {"issued": "2020-01-01"}, 422, "issued"),
     ]
-    for number in ("min_low = 1" + "0" * 400, "sealed_after_days = 9999999999"):
+    huge = ("min_low = 1e9999999", "min_low = 1" + "0" * 400, "sealed_after_days = 9999999999")
+    for number in huge:
         name = number.partition(" ")[0]
         lines = [line for line in POLICY.splitlines() if not line.startswith(name)]
         cases.append((proposal("x", own, policy="\n".join([*lines, number])), 422, name))
@@ -318,7 +319,7 @@ def test_what_waits_is_bounded(
     assert "1,000 bytes" in answer.json()["detail"]
     monkeypatch.undo()
     with served.service.database.reading() as db:
-        assert rows.held_by(db, served.people["ben"].id) == (0, 0)
+        assert release_sources.held_by(db, served.people["ben"].id) == (0, 0)
 
 
 def test_one_release_is_built_at_a_time(served: Running, files: Make) -> None:

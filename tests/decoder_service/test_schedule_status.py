@@ -153,9 +153,9 @@ def test_a_schedule_without_a_collector_is_blocked(
     alone = make_service(settings_of(url))
     person = alone.access.person_of_key(key)
     assert (
-        alone.statuses.of_row(alone.schedules.get(person, made["id"])).state == "ready"
+        alone.statuses.of_rows([alone.schedules.get(person, made["id"])])[0].state == "ready"
     )  # as the other process found
     alone.tick()
-    said = alone.statuses.of_row(alone.schedules.get(person, made["id"]))
+    said = alone.statuses.of_rows([alone.schedules.get(person, made["id"])])[0]
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import delete
 
 from decoder_service.people.access import COMMAND_LINE
-from decoder_service.schedules.choices import NewSchedule
+from decoder_service.schedules.rules import NewSchedule
 from decoder_service.schedules.status import ScheduleState, ScheduleStatus, shown_status
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import StatusRow
@@ -73,7 +73,7 @@ def test_a_schedule_that_no_process_checks_says_so(scheduling: Running) -> None:
     for hours, state in ((24, ScheduleState.READY), (26, ScheduleState.BLOCKED)):
         later = other(scheduling)
         object.__setattr__(later.statuses, "clock", lambda h=hours: at + timedelta(hours=h))
-        said = later.statuses.of_row(row)
+        said = later.statuses.of_rows([row])[0]
         later.close()
         assert said.state == state
     assert "no process has checked it since" in said.reason

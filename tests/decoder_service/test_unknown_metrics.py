@@ -73,7 +73,7 @@ def test_stale_collector_answers_refuse_nothing(idle: Running) -> None:
     metrics = idle.service.jobs.metrics
     assert post(idle, "/v1/jobs", job("decode"))[0] == 422
     object.__setattr__(metrics, "_ask", _away)
-    metrics._memory.asked -= 2
+    metrics._asked -= 2
     assert metrics.versions_of("hompage")[2] == "it is away"
     assert post(idle, "/v1/jobs", job("decode"))[0] == 202
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from decoder_service.shell.clock import utc_now
 from decoder_service.shell.models import JobRow
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import make_service
 from rappor_cli.main import main
 from tests.decoder_service.in_process import do_jobs

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text, update
 
-from decoder_service.shell.clock import utc_now
 from decoder_service.shell.models import ResultRow, result_files
+from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from tests.decoder_service.in_process import do_jobs

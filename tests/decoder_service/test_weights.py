@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from decoder_service.client import Service
-from decoder_service.jobs.list_versions import ResolvedSpec
+from decoder_service.jobs.rules import ResolvedSpec
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.schedules.rules import spec_digest_of
 from rappor_cli.main import main

@@ -14,8 +14,7 @@ import psutil
 import pytest
 from sqlalchemy import func, select
 
-from decoder_service.jobs.rows import LIVE
-from decoder_service.shell.models import JobRow, ResultRow
+from decoder_service.shell.models import LIVE, JobRow, ResultRow
 from tests.decoder_service.support import (
     Running,
     await_busy,

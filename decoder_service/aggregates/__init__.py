@@ -1,1 +1,0 @@
-"""Counts that people upload: kept by their digest."""

@@ -1,1 +1,0 @@
-"""The public dictionary of metrics, which needs no key."""

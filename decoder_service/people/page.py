@@ -1,0 +1,295 @@
+"""Sign-in and sessions of browsers; for admins keys, identities and the audit log."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import StringConstraints
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from decoder_service.jobs.specs import StrictModel
+from decoder_service.people.access import NewKey, shown_key
+from decoder_service.people.oidc import BACK, Provider
+from decoder_service.people.permissions import Person, Role
+from decoder_service.shell.errors import (
+    AuthenticationError,
+    NoGroupError,
+    NotFoundError,
+    RequestError,
+    RoleError,
+)
+from decoder_service.shell.operations import shown
+from decoder_service.shell.requests import (
+    GuardedRoute,
+    Limit,
+    Me,
+    Service,
+    service_of,
+    set_session,
+    sign_in,
+    sign_out,
+    without_key,
+)
+from decoder_service.shell.web import Form, Visit, add_form, page_router, redirect, render
+
+api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
+admin = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
+pages = page_router()
+MOST_AUDIT = 500
+Name = Annotated[str, StringConstraints(max_length=200)]
+
+
+class SignIn(StrictModel):
+    """A key, to be exchanged for a session."""
+
+    key: Annotated[str, StringConstraints(max_length=200)]
+
+
+@api.post("/v1/session", operation_id="signIn")
+@without_key
+def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
+    """Make a session from a key; the browser gets it as a cookie."""
+    return shown_person(sign_in(request, response, body.key))
+
+
+@api.get("/v1/session", operation_id="getSession")
+def get_session(person: Me) -> dict[str, Any]:
+    """Who is asking."""
+    return shown_person(person)
+
+
+@api.get("/v1/usage", operation_id="getUsage")
+def get_usage(service: Service, person: Me) -> dict[str, Any]:
+    """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
+    return service.access.usage(person)
+
+
+@api.delete("/v1/session", operation_id="signOut")
+def delete_session(request: Request, response: Response) -> dict[str, Any]:
+    """End the session."""
+    sign_out(request, response)
+    return {"signed_out": True}
+
+
+def shown_person(person: Person) -> dict[str, Any]:
+    """A person as shown to themselves."""
+    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
+
+
+@pages.get("/")
+@without_key
+def home() -> Response:
+    """The metrics are where everything starts."""
+    return redirect("/metrics")
+
+
+@pages.get("/sign-in")
+@without_key
+async def form(request: Request, next: str = "", left: bool = False) -> Response:
+    """The page that asks for a key. left: whether somebody just signed out, but not of their
+    provider."""
+    provider, leave = service_of(request).provider, None
+    if provider is not None and left:
+        public = (service_of(request).settings.public_url or "").rstrip("/")
+        leave = await provider.leave_url(f"{public}/sign-in")
+    return _sign_in_page(request, local_address(next), leave=leave)
+
+
+@pages.post("/sign-in")
+@without_key
+def enter(request: Request, form: Form) -> Response:
+    """Make a session, and go where the person wanted to."""
+    there = local_address(form.text("next"))
+    answer = redirect("/metrics")
+    if there:
+        answer.headers["location"] = there
+    try:
+        sign_in(request, answer, form.text("key"))
+    except AuthenticationError as error:
+        return _sign_in_page(request, there, 401, problem=str(error))
+    return answer
+
+
+@pages.post("/sign-out")
+def leave(request: Request, person: Me, form: Form) -> Response:
+    """End the session."""
+    del form
+    of_provider = service_of(request).provider is not None and not person.key_id
+    answer = redirect("/sign-in", left="1" if of_provider else "")
+    sign_out(request, answer)
+    return answer
+
+
+def _sign_in_page(
+    request: Request, there: str, status: int = 200, *, problem: str = "", leave: str | None = None
+) -> Response:
+    """The form to sign in. there: the page to go to then. leave: where to sign out, too."""
+    provider = service_of(request).provider
+    host = "" if provider is None else provider.host
+    return render(
+        request, "sign_in.html.j2", None, status,
+        next=there, problem=problem, provider=host, leave=leave or "",
+    )  # fmt: skip
+
+
+def local_address(address: str) -> str:
+    """An address of this service, or nothing: a link from elsewhere must not lead elsewhere."""
+    plain = address.isascii() and address.isprintable() and "\\" not in address
+    return address if plain and address.startswith("/") and not address.startswith("//") else ""
+
+
+@pages.get("/sign-in/provider")
+@without_key
+async def begin(request: Request, next: str = "") -> Response:
+    """Redirect the browser to the provider, with a cookie that is required on its return."""
+    answer = redirect("/sign-in")
+    answer.headers["location"] = await _provider(request).begin(request, local_address(next))
+    answer.headers["referrer-policy"] = "no-referrer"
+    return answer
+
+
+@pages.get(BACK)
+@without_key
+async def back(request: Request) -> Response:
+    """Make a session of who comes back.
+
+    The page that is sent goes on by itself: a redirect would belong to the provider's navigation,
+    with which a browser does not send the session's strict cookie.
+    """
+    provider, access = _provider(request), service_of(request).access
+    try:
+        claimed, there = await provider.finish(request)
+        person, token = await run_in_threadpool(access.sign_in_claimed, provider.issuer, claimed)
+    except (AuthenticationError, RoleError) as error:
+        if isinstance(error, NoGroupError):
+            await run_in_threadpool(access.forget_role, provider.issuer, error.subject)
+        status = 403 if isinstance(error, RoleError) else 401
+        return _sign_in_page(request, "", status, problem=str(error))
+    answer = render(request, "signed_in.html.j2", person, there=local_address(there) or "/metrics")
+    set_session(request, answer, token)
+    return answer
+
+
+def _provider(request: Request) -> Provider:
+    found = service_of(request).provider
+    if found is None:
+        raise NotFoundError("no identity provider is set up here; sign in with a key")
+    return found
+
+
+class NewKeySpec(StrictModel):
+    """A key of a person, who is made with the first one."""
+
+    name: Name
+    role: Role
+    label: Name = ""
+
+
+class KeepOut(StrictModel):
+    """Whether a person may not sign in."""
+
+    out: bool
+
+
+@admin.get("/keys", operation_id="listKeys")
+def list_keys(service: Service, person: Me) -> dict[str, Any]:
+    """All keys, without their secrets."""
+    return {"keys": [shown_key(row) for row in service.access.list_keys(person)]}
+
+
+@admin.post("/keys", operation_id="createKey", status_code=201)
+def create_key(service: Service, person: Me, body: NewKeySpec) -> dict[str, Any]:
+    """Make a key; only this answer shows it whole."""
+    made = service.access.create_key(person, body.name, body.role, body.label)
+    return {"key_id": made.key_id, "name": made.name, "role": made.role, "key": made.text}
+
+
+@admin.post("/keys/{key_id}/revoke", operation_id="revokeKey")
+def revoke_key(service: Service, person: Me, key_id: str) -> dict[str, Any]:
+    """Make a key worthless, and end its sessions."""
+    service.access.revoke_key(person, key_id)
+    return {"revoked": key_id}
+
+
+@admin.get("/identities", operation_id="listIdentities")
+def list_identities(service: Service, person: Me) -> dict[str, Any]:
+    """Who signs in through the identity provider."""
+    names = "issuer subject person_id role created seen revoked"
+    rows = service.access.list_identities(person)
+    return {"identities": [shown(row, names) | {"name": row.person.name} for row in rows]}
+
+
+@admin.post("/identities/{person_id}/keep-out", operation_id="keepOut")
+def keep_out(service: Service, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
+    """Keep a person of the identity provider out and end their sessions, or let them in again."""
+    service.access.keep_out(person, person_id, body.out)
+    return {"person_id": person_id, "out": body.out}
+
+
+@admin.get("/audit", operation_id="readAudit")
+def read_audit(
+    service: Service, person: Me, limit: Annotated[Limit, Query()] = 100
+) -> dict[str, Any]:
+    """The latest acts of people, newest first."""
+    rows = service.access.read_audit(person, limit)
+    return {
+        "entries": [
+            shown(row, "at actor key_id act") | {"detail": json.loads(row.detail)} for row in rows
+        ]
+    }
+
+
+@pages.get("/keys")
+def keys(visit: Visit) -> Response:
+    """The page of all keys, without their secrets."""
+    return _shown(visit)
+
+
+@pages.post("/keys")
+def create(visit: Visit, form: Form) -> Response:
+    """Make a key; only this page shows its text."""
+    role = form.text("role")
+    if role not in set(Role):
+        raise RequestError(f"role {role[:20]!a} is not one of {', '.join(Role)}")
+    access = visit.service.access
+    made = access.create_key(visit.person, form.text("name"), Role(role), form.text("label"))
+    return _shown(visit, made)
+
+
+add_form(
+    pages,
+    "/keys/{key_id}/revoke",
+    revoke_key,
+    back="/keys",
+    sure="Revoke: a revoked key never holds again",
+)
+add_form(pages, "/keys/people/{person_id}", keep_out, back="/keys")
+
+
+def _shown(visit: Visit, made: NewKey | None = None) -> Response:
+    access = visit.service.access
+    return visit.render(
+        "keys.html.j2",
+        200 if made is None else 201,
+        rows=access.list_keys(visit.person),
+        identities=access.list_identities(visit.person),
+        roles=list(Role),
+        made=made,
+    )
+
+
+@pages.get("/audit")
+def audit(visit: Visit, q: str = "") -> Response:
+    """The latest acts of people, newest first."""
+    rows = visit.service.access.read_audit(visit.person, MOST_AUDIT)
+    shown = [
+        (row, ", ".join(f"{name} {value}" for name, value in json.loads(row.detail).items()))
+        for row in rows
+    ]
+    wanted = q.casefold()
+    found = [(row, text) for row, text in shown
+             if wanted in f"{row.actor} {row.act} {text}".casefold()]  # fmt: skip
+    return visit.render("audit.html.j2", rows=found, q=q, most=MOST_AUDIT)
