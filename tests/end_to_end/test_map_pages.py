@@ -216,6 +216,24 @@ def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(
     page.close()
 
 
+def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    show(browser, tmp_path, data).close()
+    context = browser.new_context(
+        viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    view = page.locator("#maps .view")
+    assert view.evaluate("one => getComputedStyle(one).touchAction") == "pan-x pan-y"
+    view.tap()
+    assert "interval of the cell alone" in page.inner_text("#tip")
+    page.tap("#nearer")
+    assert view.evaluate("one => getComputedStyle(one).touchAction") == "none"
+    context.close()
+
+
 @pytest.mark.parametrize("theme", list(THEMES))
 def test_pages_without_scripts_have_picture_and_legend(
     theme: str, data: dict[str, Any], tmp_path: Path, browser: Any

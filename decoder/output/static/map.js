@@ -154,26 +154,24 @@ function makePanel(slot, number) {
 function addLayers(panel) {
   const { map } = panel;
   ["ground", "cells", "lines", "flows"].forEach((name, i) => { map.createPane(name).style.zIndex = 400 + i; });
-  const painted = (pane, more) => L.canvas({ pane, ...more });
   const drawn = Object.fromEntries(["ground", "lines"].map(pane => [pane, L.svg({ pane, padding: .3 })]));
   const add = (layer, pane, className, more) => {
     const options = { renderer: drawn[pane], className, interactive: false, opacity: 1, fillOpacity: 1, weight: 1, ...more };
     return new layer([], options).addTo(map);
   };
-  const known = (layer, pane, className, lines) => add(layer, pane, className).setLatLngs(lines);
-  known(L.Polygon, "ground", "land", around.land.map(latLngs));
-  known(L.Polygon, "ground", "water", around.lakes.map(latLngs));
+  add(L.Polygon, "ground", "land").setLatLngs(around.land.map(latLngs));
+  add(L.Polygon, "ground", "water").setLatLngs(around.lakes.map(latLngs));
   const lines = { river: around.rivers, coast: around.coast, border: around.borders, street: base.lines };
-  for (const [name, parts] of Object.entries(lines)) known(L.Polyline, "lines", name, parts.map(latLngs));
-  known(L.Polygon, "lines", "area", userAreas.flatMap(([, parts]) => parts.map(part => [part])));
-  known(L.Polygon, "lines", "district", districts.flat().map(part => [part]));
-  known(L.Polygon, "lines", "box", [box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
+  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, "lines", name).setLatLngs(parts.map(latLngs));
+  add(L.Polygon, "lines", "area").setLatLngs(userAreas.flatMap(([, parts]) => parts.map(part => [part])));
+  add(L.Polygon, "lines", "district").setLatLngs(districts.flat().map(part => [part]));
+  add(L.Polygon, "lines", "box").setLatLngs([box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
   if (flows) {
-    known(L.Polygon, "lines", "grid", rings.map(ring => [ring]));
-    panel.renderer = painted("flows", { tolerance: NEAR });
+    add(L.Polygon, "lines", "grid").setLatLngs(rings.map(ring => [ring]));
+    panel.renderer = L.canvas({ pane: "flows", tolerance: NEAR });
     panel.flows = [];
   } else {
-    panel.renderer = painted("cells");
+    panel.renderer = L.canvas({ pane: "cells" });
     panel.cells = L.layerGroup().addTo(map);
     panel.hatch = add(L.Polygon, "lines", "hatch", { fillColor: "url(#hatch)", stroke: false, smoothFactor: 0 });
     panel.detected = add(L.Polyline, "lines", "detected-cells");
@@ -236,10 +234,10 @@ function resize() {
     map.invalidateSize({ pan: false });
     wholeZoom = map.getBoundsZoom(box, false, L.point(16, 42));
     Object.assign(map.options, { minZoom: wholeZoom - 1, maxZoom: wholeZoom + 6 });
-    if (!whole) declutter(panels.find(panel => panel.map === map));
   });
   if (whole) fit();
 }
+
 let colors, shades, widths;
 function readColors() {
   const style = getComputedStyle(document.documentElement), value = name => style.getPropertyValue("--" + name).trim();
