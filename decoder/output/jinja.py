@@ -6,6 +6,7 @@ a name that is not given is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
@@ -58,7 +59,7 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
     return environment.get_template(name)
 
 
-SCRIPTS = ("map.js",)
+SCRIPTS = {"leaflet.js": "leaflet/leaflet.js", "map.js": "map.js"}  # files by name
 SCALES = ("stops", "turn")  # lists of colours, each one variable
 LINES = "lines"  # a list of colours, each a variable of its own
 
@@ -85,16 +86,14 @@ def map_stylesheet() -> str:
     pictures (`map_picture`)."""
     dark = _picture_colours("dark")
     return (
-        f"{_text('maps.css')}{_picture_colours('light')}\n"
+        f"{_text('leaflet/leaflet.css')}{_text('maps.css')}{_picture_colours('light')}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n"
     )
 
 
 def script(name: str) -> str:
     """The text of one of the scripts named in `SCRIPTS`."""
-    if name not in SCRIPTS:
-        raise KeyError(name)
-    return _text(name)
+    return _text(SCRIPTS[name])
 
 
 def _variables(theme: str) -> str:
@@ -115,7 +114,7 @@ def _picture_colours(theme: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A file without indentation and lines of comment: it is part of every page that is a file."""
+    """A file without indentation and comments of one line: it is part of every page that is a
+    file."""
     text = files("decoder.output").joinpath("static", name).read_text(encoding="utf-8")
-    lines = (line.lstrip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith(("//", "/*")))
+    return re.sub(r"^\s*(//.*|/\*.*\*/)?\n|^[ \t]+", "", text, flags=re.MULTILINE)

@@ -100,7 +100,7 @@ def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> Non
     base = read_base(path)
     page = render_maps([night], base=base)
     assert "<img" not in page
-    assert page.count("</script>") == 2
+    assert page.count("</script>") == 3  # data, Leaflet, map.js
     called = set(data_of(page)["called"].values())
     assert len(called) == 1
     assert len(name := called.pop()) == 60

@@ -21,11 +21,14 @@ from tests.end_to_end.test_report_pages import maps
 from tests.map_pages import render_drawn
 
 PIXEL = """([across, up]) => {
-  const canvas = document.querySelector("#maps canvas"), at = (part, all) => Math.round(part * all);
-  const { data } = canvas.getContext("2d").getImageData(
-    at(across, canvas.width), at(up, canvas.height), 1, 1);
+  const canvas = document.querySelector("#maps .leaflet-cells-pane canvas");
+  const view = document.querySelector("#maps .view").getBoundingClientRect();
+  const { left, top, width } = canvas.getBoundingClientRect(), pixels = canvas.width / width;
+  const x = (view.left + across * view.width - left) * pixels;
+  const y = (view.top + up * view.height - top) * pixels;
+  const { data } = canvas.getContext("2d").getImageData(Math.round(x), Math.round(y), 1, 1);
   return "#" + [...data.slice(0, 3)].map(one => one.toString(16).padStart(2, "0")).join("");
-}"""  # at parts of the canvas from its left and its top
+}"""  # of the cells, at parts of a map from its left and its top
 
 
 def with_bases(data: dict[str, Any]) -> dict[str, Any]:
@@ -108,44 +111,127 @@ def test_moves_of_a_map_are_in_its_address(
 
     def where() -> tuple[float, float, float]:
         settled(page)
-        found = parse_qs(urlsplit(page.url).fragment).get("at", ["0,0,1"])[0].split(",")
+        found = parse_qs(urlsplit(page.url).fragment)["at"][0].split(",")
         return float(found[0]), float(found[1]), float(found[2])
 
     page.click("#nearer")
-    x, _, k = where()
-    assert k == 1.5
-    canvas = page.locator("#maps canvas").first
-    canvas.focus()
+    x, _, zoom = where()
+    view = page.locator("#maps .view").first
+    view.focus()
     page.keyboard.press("+")
     page.keyboard.press("Shift+ArrowRight")
     right = where()
-    assert right[2] == 2.25
+    assert right[2] == pytest.approx(zoom + 0.5)
     assert right[0] > x
-    box = canvas.bounding_box()
+    box = view.bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.wheel(0, -400)
-    assert where()[2] > 2.25
+    page.wait_for_function(f"Number(location.hash.split('%2C')[2]) > {right[2]}")
     before = where()
     page.mouse.down()
-    page.mouse.move(box["x"] + 160, box["y"] + 100)
+    page.mouse.move(box["x"] + 160, box["y"] + 100, steps=3)
     page.mouse.up()
     assert where()[0] < before[0]
     again = page.url
     page.goto("about:blank")
     page.goto(again)
     assert page.url == again
-    page.locator("#maps canvas").first.focus()
+    page.locator("#maps .view").first.focus()
     page.keyboard.press("0")
     assert "at=" not in page.url
     page.fill("#find", data["names"][3])
     page.keyboard.press("Enter")
-    assert where()[2] == 4
+    assert where()[2] == pytest.approx(zoom + 1.5)
     assert data["names"][3] in page.inner_text("#tip")
     page.fill("#find", "nowhere at all")
     page.keyboard.press("Enter")
     assert page.inner_text("#found") == "no such place on this map"
     assert not errors
     page.close()
+
+
+def test_maps_of_slots_move_together(tmp_path: Path, browser: Any) -> None:
+    page = show(browser, tmp_path, map_data(maps(1)))
+    page.locator("#maps .view").nth(1).focus()
+    page.keyboard.press("+")
+    page.keyboard.press("Shift+ArrowDown")
+    settled(page)
+    ways = page.locator("#maps path.coast")
+    assert ways.count() == 2
+    assert ways.nth(0).get_attribute("d") == ways.nth(1).get_attribute("d")
+    page.close()
+
+
+def test_windows_of_a_slot_are_side_by_side(tmp_path: Path, browser: Any) -> None:
+    page = show(browser, tmp_path, map_data(maps(3)))
+    slots = page.locator("#maps figcaption b").all_inner_texts()
+    page.select_option("#side", slots[1])
+    settled(page)
+    captions = page.locator("#maps figcaption").all_inner_texts()
+    assert all(caption.startswith(slots[1]) for caption in captions)
+    weeks = [day for caption in captions for day in ("13", "20", "27") if f"09-{day}:" in caption]
+    assert weeks == ["13", "20", "27"]
+    again = page.url
+    page.goto("about:blank")
+    page.goto(again)
+    assert page.locator("#maps figcaption").all_inner_texts() == captions
+    page.select_option("#side", "")
+    assert page.locator("#maps figcaption b").all_inner_texts() == slots
+    page.close()
+
+
+def test_a_place_that_is_found_selects_its_cell(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    """The cell around a city was not selected, and a map of flows showed those of all."""
+    data["called"] = {}
+    page = show(browser, tmp_path, data)
+    page.fill("#find", "new york")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#found") == "New York"
+    x, y = next([x, y] for name, x, y in data["around"]["cities"] if name == "New York")
+    (cell,) = [
+        i for i, ring in enumerate(data["cells"])
+        if min(x for x, _ in ring) < x < max(x for x, _ in ring)
+        and min(y for _, y in ring) < y < max(y for _, y in ring)
+    ]  # fmt: skip
+    assert page.inner_text("#tip").startswith(data["names"][cell])
+    page.close()
+
+
+def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    page = show(browser, tmp_path, data)
+    box = page.locator("#maps .view").bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.wheel(0, 60)
+    page.wait_for_function("scrollY > 0")
+    assert "at=" not in page.url
+    page.locator("#maps .view").focus()
+    scrolled = page.evaluate("scrollY")
+    page.mouse.wheel(0, -60)
+    page.wait_for_function("location.hash.includes('at=')")
+    assert page.evaluate("scrollY") == scrolled
+    page.close()
+
+
+def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    show(browser, tmp_path, data).close()
+    context = browser.new_context(
+        viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    view = page.locator("#maps .view")
+    assert view.evaluate("one => getComputedStyle(one).touchAction") == "pan-x pan-y"
+    view.tap()
+    assert "interval of the cell alone" in page.inner_text("#tip")
+    page.tap("#nearer")
+    assert view.evaluate("one => getComputedStyle(one).touchAction") == "none"
+    context.close()
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
@@ -196,7 +282,7 @@ def test_changes_have_a_base_and_per_cent(
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto((tmp_path / "page.html").as_uri())
-    page.wait_for_selector("#maps canvas")
+    page.wait_for_selector("#maps .leaflet-cells-pane canvas")
     assert "+2.00 points" in page.inner_text("#busiest tr:first-child")
     assert "+20.0 %" in page.inner_text("#busiest tr:first-child")
     first = page.inner_text("#busiest").split()
@@ -207,11 +293,11 @@ def test_changes_have_a_base_and_per_cent(
     assert "against week 2" in page.inner_text("#maps figcaption")
     page.select_option("#of", "percent")
     settled(page)
-    assert "per cent of the base" in page.get_attribute("#scale", "aria-label")
+    assert "per cent of the base" in page.inner_text("#scale")
     last = page.url
     page.goto("about:blank")
     page.goto(last)
-    page.wait_for_selector("#maps canvas")
+    page.wait_for_selector("#maps .leaflet-cells-pane canvas")
     assert page.input_value("#base") == "week 2"
     assert page.input_value("#of") == "percent"
     page.focus("#busiest button")
@@ -235,7 +321,10 @@ def test_the_strongest_decrease_has_the_first_colour(
     data["maps"][0] |= {"shade": np.rint(255 * places).astype(int).tolist(), "before": 1000}
     assert set(data["maps"][0]["shade"]) == {0}
     page = show(browser, tmp_path, data | {"difference": True}, theme)
-    page.wait_for_selector("#maps canvas")
+    page.wait_for_selector("#maps .leaflet-cells-pane canvas")
+    assert page.evaluate(PIXEL, [0.45, 0.42]) == "#000000"  # not among those that changed
+    page.uncheck("#sure")
+    settled(page)
     assert page.evaluate(PIXEL, [0.45, 0.42]) == THEMES[theme]["turn"][0]
     page.close()
 

@@ -279,7 +279,7 @@ def test_components_work_under_a_strict_policy(tmp_path: Path, browser: Any) -> 
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(url + "/index.html")
-        page.wait_for_selector("#maps canvas")
+        page.wait_for_selector("#maps .leaflet-cells-pane canvas")
         assert page.locator("#busiest button").count() == 10
         assert [one for one in said if "favicon" not in one and "404" not in one] == []
         page.close()

@@ -176,7 +176,7 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     series = open_result(page)
     start(page, url, "density", spots)
     density = open_result(page)
-    page.wait_for_selector("#maps canvas")
+    page.wait_for_selector("#maps .leaflet-cells-pane canvas")
     with service.client("ana") as client:
         seconds = [upload(client, startup(n, above)) for n, above in enumerate((0.3, 0.7))]
     start(page, url, "number", seconds[:1])

@@ -1,5 +1,5 @@
-// Maps of a page: cells, changes or flows on canvas, a slider over windows, a table of the largest.
-// The data is in the page (#data) or at its data-src. No library, nothing from a network.
+// Maps of a page: cells, changes or flows on Leaflet, a slider over windows, a table of the largest.
+// The data is in the page (#data) or at its data-src. Nothing comes from a network.
 "use strict";
 (async () => {
 const $ = id => document.getElementById(id);
@@ -11,66 +11,237 @@ for (const map of data.maps) {
 }
 const moved = Boolean(data.difference);  // maps of changes: shares are differences, with a sign
 const flows = Boolean(data.flows);  // maps of flows: marks are curves between cells, and rings
-const isBare = shade => !moved && shade === 0;  // nothing there; of changes 0 is the most less
 const slider = $("time"), sure = $("sure"), unsure = $("unsure"), of = $("of"), tip = $("tip");
-const COLOURS = ["brand", "ink", "faint", "paper", "line", "land", "water", "coast", "base", "mark"];
-const FONT = "system-ui, sans-serif", UNDER = 34;  // pixels below the cells, for the ruler
 const NONE_DETECTED = `No ${flows ? "flow" : "cell"} is detected`;
 const noneDetected = !moved && data.maps.every(map => !map.detected.size);
 
-const make = (name, text) => Object.assign(document.createElement(name), { textContent: text });
+const make = (tag, text = "", className = "") => Object.assign(document.createElement(tag), { textContent: text, className });
+const count = number => number.toLocaleString("en");
 const percent = share => {  // as decoder.tables.format.percent
   const size = Math.abs(share);
   if (size < 5e-12) return "0 %";
   const tenths = size >= .995 ? 0 : size >= .095 ? 1 : size >= .0095 ? 2 : 3;
   return (100 * share).toFixed(size < .00095 ? 1 - Math.floor(Math.log10(100 * size)) : tenths) + " %";
 };
-const brief = share => percent(share).replace(/(\.\d*?)0+ %/, "$1 %").replace(". %", " %");
+const brief = share => percent(Number(share.toPrecision(2))).replace(/(\.\d*?)0+ %/, "$1 %").replace(". %", " %");
 const points = share => (share > 0 ? "+" : "") + percent(share).replace(" %", "");
 const amount = share => moved ? points(share) + " points" : percent(share);
 const span = (low, high) => moved ? points(low) + " to " + points(high) + " points" : percent(low).replace(" %", "") + " to " + percent(high);
-const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
 const signed = part => points(part) + " %";
 const signedSpan = (low, high) => points(low) + " to " + points(high) + " %";
+const outside = map => map.other + (map.no_data ?? 0);  // of the cells: reserved values
 const inBox = map => Math.max(1 - outside(map), 1e-9);
 const isOfBox = () => of !== null && of.value === "box";
-const ratio = map => isOfBox() ? 1 / inBox(map) : 1;
+const isRelative = () => moved && of !== null && of.value === "percent";
+const relativeOf = (map, i) => (map.relative || {})[i];
+const half = (map, i) => (map.high[i] - map.low[i]) / 2;
+const widest = Math.max(...data.maps.map(map => map.share.reduce((most, _, i) => Math.max(most, half(map, i)), 1e-12)));
 
-// Places: Mercator, so that shapes are true.
-const mercator = lat => Math.log(Math.tan(Math.PI / 4 + Math.max(-85, Math.min(85, lat)) * Math.PI / 360)) * 180 / Math.PI;
-const latitude = y => Math.atan(Math.sinh(y * Math.PI / 180)) * 180 / Math.PI;
-const flat = line => line.map(([x, y]) => [x, mercator(y)]);
-const rings = data.cells.map(flat), spots = flat(data.points), around = data.around, base = data.base;
-for (const name of ["land", "lakes", "coast", "borders", "rivers"]) around[name] = around[name].map(flat);
-base.lines = base.lines.map(flat);
-base.areas = base.areas.map(([name, parts]) => [name, parts.map(flat)]);
-const labels = [
-  ...around.cities.map(([name, x, y]) => [name, x, mercator(y), true]),
-  ...base.points.map(([name, [x, y]]) => [name, x, mercator(y), false]),
-];
-const centreOf = ring => [0, 1].map(axis => ring.reduce((sum, corner) => sum + corner[axis], 0) / ring.length);
-const districts = (data.areas || []).map(parts => parts.map(flat));
+// Places. Centers and curves are points of the Mercator plane, in which shapes are true.
+const { around, base } = data;
+const crs = L.CRS.EPSG3857, PLANE = 12;
+const latLngs = line => line.map(([x, y]) => L.latLng(y, x));
+const onPlane = at => crs.latLngToPoint(L.latLng(at), PLANE);
+const fromPlane = point => crs.pointToLatLng(point, PLANE);
+const centerOf = ring => ring.map(onPlane).reduce((sum, corner) => sum.add(corner), L.point(0, 0)).divideBy(ring.length);
+const rings = data.cells.map(latLngs), centers = rings.map(centerOf);
+const boxes = rings.map(ring => L.latLngBounds(ring)), box = L.latLngBounds(rings.flat());
+const userAreas = base.areas.map(([name, parts]) => [name, parts.map(latLngs)]);
+const districts = (data.areas || []).map(parts => parts.map(latLngs));
 const districtNames = districts.length ? data.maps.find(map => map.areas).areas.map(row => row.name) : [];
-districts.forEach((parts, i) => labels.push([districtNames[i], ...centreOf(parts[0]), null]));
-let west = Infinity, east = -Infinity, south = Infinity, north = -Infinity;
-for (const ring of rings) for (const [x, y] of ring) {
-  west = Math.min(west, x); east = Math.max(east, x);
-  south = Math.min(south, y); north = Math.max(north, y);
+const labels = [
+  ...around.cities.map(([name, x, y]) => [name, [y, x], "city"]),
+  ...base.points.map(([name, [x, y]]) => [name, [y, x], "station"]),
+  ...districts.map((parts, i) => [districtNames[i], fromPlane(centerOf(parts[0])), "district-name"]),
+];
+function contains(ring, lat, lng) {
+  let odd = false;
+  ring.forEach((a, i) => {
+    const b = ring[(i || ring.length) - 1];
+    if ((a.lat > lat) !== (b.lat > lat) && lng < (b.lng - a.lng) * (lat - a.lat) / (b.lat - a.lat) + a.lng) odd = !odd;
+  });
+  return odd;
 }
-const centres = rings.map(centreOf);
-const key = ([x, y]) => Math.round(x * 1e4) + "," + Math.round(y * 1e4);
-// Edges of cells by number: neighbours share one, which is then no border.
-const edgeNumbers = new Map(), edgeEnds = [];
-const edges = rings.map(ring => ring.map((a, i) => {
-  const b = ring[(i + 1) % ring.length], ka = key(a), kb = key(b), name = ka < kb ? ka + " " + kb : kb + " " + ka;
-  if (!edgeNumbers.has(name)) { edgeNumbers.set(name, edgeEnds.length); edgeEnds.push([a, b]); }
-  return edgeNumbers.get(name);
-}));
+function cellAt(at) {
+  const { lat, lng } = L.latLng(at);
+  return rings.findIndex((ring, i) => boxes[i].contains([lat, lng]) && contains(ring, lat, lng));
+}
+// The edges that only one of some cells has.
+function outline(cells) {
+  const edges = new Map(), key = ({ lat, lng }) => Math.round(lat * 1e4) + "," + Math.round(lng * 1e4);
+  for (const ring of cells.map(i => rings[i])) ring.forEach((a, i) => {
+    const b = ring[(i + 1) % ring.length], name = [key(a), key(b)].sort().join(" ");
+    if (!edges.delete(name)) edges.set(name, [a, b]);
+  });
+  return [...edges.values()];
+}
 
-let theme, shades, widths;
-function readColours() {
+// What is looked at: base, window, shares of what, detected cells only. It is kept in the address.
+const baseBox = data.bases ? $("base") : null, slots = [...new Set(data.maps.map(map => map.slot))];
+const baseOf = map => baseBox === null || map.base === baseBox.value;
+const asked = new URLSearchParams(location.hash.slice(1));
+let windows = [];
+// Side by side are slots, or windows of one slot: those up to the slider's.
+const side = $("side"), MANY = 12;
+const firstOf = () => Math.max(0, Math.min(windows.length, Math.max(Number(slider.value) + 1, MANY)) - MANY);
+const windowOf = panel => windows[side.value ? firstOf() + panel.number : slider.value];
+const mapOf = panel => data.maps.find(map => map.slot === panel.slot && map.window === windowOf(panel) && baseOf(map));
+function chooseBase(window) {  // the windows that are compared with it
+  windows = [...new Set(data.maps.filter(baseOf).map(map => map.window))];
+  slider.max = windows.length - 1;
+  slider.value = windows.includes(window) ? windows.indexOf(window) : windows.length - 1;
+  $("play").hidden = slider.hidden = $("sides").hidden = windows.length < 2;
+}
+if (baseBox && data.bases.includes(asked.get("base"))) baseBox.value = asked.get("base");
+chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window")) ? asked.get("window") : data.first);
+if (of && asked.get("of") === (moved ? "percent" : "box")) of.value = asked.get("of");
+side.append(...slots.map(value => Object.assign(make("option", "windows of " + value), { value })));
+if (slots.includes(asked.get("side"))) side.value = asked.get("side");
+const first = moved && data.maps.some(map => map.detected.size);  // of changes those detected are shown first
+sure.checked = asked.has("detected") ? asked.get("detected") === "1" : first;
+unsure.checked = asked.has("width");
+let picked = flows ? data.names.indexOf(asked.get("cell")) : -1;  // the cell whose flows stand out
+let whole = true;  // the maps show the whole box, whatever the size of the window
+function remember() {
+  const shown = new URLSearchParams(), { lat, lng } = panels[0].map.getCenter();
+  if (windows.length > 1) shown.set("window", windows[slider.value]);
+  if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
+  if (isOfBox() || isRelative()) shown.set("of", of.value);
+  if (side.value) shown.set("side", side.value);
+  if (sure.checked !== first) shown.set("detected", sure.checked ? "1" : "0");
+  if (unsure.checked) shown.set("width", "1");
+  if (picked >= 0) shown.set("cell", data.names[picked]);
+  if (!whole) shown.set("at", [lng.toFixed(4), lat.toFixed(4), panels[0].map.getZoom().toFixed(2)].join(","));
+  history.replaceState(null, "", "#" + shown);
+}
+
+function makePanel(slot, number) {
+  const figure = make("figure"), caption = make("figcaption"), frame = make("div", "", "view");
+  figure.append(caption, frame);
+  $("maps").append(figure);
+  const [west, east] = [onPlane(box.getNorthWest()), onPlane(box.getSouthEast())];
+  const shape = 1.06 * (east.y - west.y) / (east.x - west.x || 1);
+  frame.style.aspectRatio = 1 / (side.value ? shape : Math.max(shape, slots.length > 1 ? 1.3 : 1));
+  frame.tabIndex = 0;
+  frame.setAttribute("role", "img");
+  const map = L.map(frame, {
+    zoomControl: false, attributionControl: false, keyboard: false, scrollWheelZoom: false, trackResize: false,
+    zoomSnap: 0, zoomDelta: .5, zoomAnimation: false, fadeAnimation: false, inertia: false, maxBounds: box.pad(1),
+  }).fitBounds(box);
+  const panel = { slot, number, caption, frame, map, at: -1, shown: undefined };
+  addLayers(panel);
+  L.control.scale({ imperial: false, maxWidth: 150 }).addTo(map);
+  panel.nothing = make("p", NONE_DETECTED, "nothing");
+  frame.append(panel.nothing);
+  map.on("movestart", () => choose(panel, -1));
+  map.on("move", () => { if (map.dragging.moving()) drag(panel); });
+  map.on("moveend", () => { declutter(panel); if (!leading) lead(panel); });
+  // A finger scrolls the page until the map is enlarged; two fingers zoom.
+  if (isTouch) map.on("zoomend", () => map.dragging[map.getZoom() > wholeZoom + .01 ? "enable" : "disable"]());
+  frame.addEventListener("keydown", event => step(panel, event));
+  frame.addEventListener("blur", () => choose(panel, -1));
+  for (const name of ["pointerdown", "pointermove"]) frame.addEventListener(name, event => hover(panel, event));
+  frame.addEventListener("pointerleave", () => choose(panel, -1));
+  // A wheel scrolls the page until a map has the focus.
+  frame.addEventListener("wheel", event => {
+    const zooms = event.ctrlKey || event.metaKey || document.activeElement === frame;
+    map.scrollWheelZoom[zooms ? "enable" : "disable"]();
+  }, { capture: true });
+  return panel;
+}
+// Ground, cells, lines and marks lie in panes over each other. All but cells and flows are SVG, which
+// takes its colors from the style sheet.
+function addLayers(panel) {
+  const { map } = panel;
+  ["ground", "cells", "lines", "flows"].forEach((name, i) => { map.createPane(name).style.zIndex = 400 + i; });
+  const drawn = Object.fromEntries(["ground", "lines"].map(pane => [pane, L.svg({ pane, padding: .3 })]));
+  const add = (layer, pane, className, more) => {
+    const options = { renderer: drawn[pane], className, interactive: false, opacity: 1, fillOpacity: 1, weight: 1, ...more };
+    return new layer([], options).addTo(map);
+  };
+  add(L.Polygon, "ground", "land").setLatLngs(around.land.map(latLngs));
+  add(L.Polygon, "ground", "water").setLatLngs(around.lakes.map(latLngs));
+  const lines = { river: around.rivers, coast: around.coast, border: around.borders, street: base.lines };
+  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, "lines", name).setLatLngs(parts.map(latLngs));
+  add(L.Polygon, "lines", "area").setLatLngs(userAreas.flatMap(([, parts]) => parts.map(part => [part])));
+  add(L.Polygon, "lines", "district").setLatLngs(districts.flat().map(part => [part]));
+  add(L.Polygon, "lines", "box").setLatLngs([box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
+  if (flows) {
+    add(L.Polygon, "lines", "grid").setLatLngs(rings.map(ring => [ring]));
+    panel.renderer = L.canvas({ pane: "flows", tolerance: NEAR });
+    panel.flows = [];
+  } else {
+    panel.renderer = L.canvas({ pane: "cells" });
+    panel.cells = L.layerGroup().addTo(map);
+    panel.hatch = add(L.Polygon, "lines", "hatch", { fillColor: "url(#hatch)", stroke: false, smoothFactor: 0 });
+    panel.detected = add(L.Polyline, "lines", "detected-cells");
+  }
+  panel.mark = add(L.Polygon, "lines", "pointed", { smoothFactor: 0 });
+  for (const [x, y] of data.points) L.circleMarker([y, x], { renderer: drawn.lines, className: "spot", radius: 3.5, interactive: false }).addTo(map);
+  panel.changes = L.layerGroup().addTo(map);
+  panel.names = labels.map(([name, at, kind]) => textMarker(at, name, "place " + kind).addTo(map));
+}
+function textMarker(at, text, className) {
+  const icon = L.divIcon({ className, html: make("span", text), iconSize: null });
+  return L.marker(at, { icon, interactive: false, keyboard: false });
+}
+// A name that would lie on another is left out.
+function declutter(panel) {
+  const { x: wide, y: high } = panel.map.getSize(), taken = [[0, high - 34, 170, high]];  // the ruler
+  panel.widths ??= panel.names.map(name => name.getElement().firstChild.offsetWidth);
+  panel.names.forEach((name, i) => {
+    const { x, y } = panel.map.latLngToContainerPoint(name.getLatLng()), { classList } = name.getElement();
+    const toLeft = x + 7 + panel.widths[i] > wide, left = toLeft ? x - 7 - panel.widths[i] : x + 7;
+    const [a, b, c, d] = [left - 2, y - 9, left + panel.widths[i] + 2, y + 9];
+    const free = x > 0 && y > 0 && x < wide && y < high && !taken.some(([p, q, r, s]) => a < r && p < c && b < s && q < d);
+    if (free) taken.push([a, b, c, d]);
+    classList.toggle("crowded", !free);
+    classList.toggle("to-left", toLeft);
+  });
+}
+
+// One view for all slots: the map that is moved leads the others.
+let leading = false, wholeZoom = 0;
+const isTouch = matchMedia("(pointer: coarse)").matches;
+function together(action) {
+  leading = true;
+  panels.forEach(action);
+  leading = false;
+}
+function lead(panel) {
+  whole = false;
+  const at = panel.map.getCenter(), zoom = panel.map.getZoom();
+  together(({ map }) => { if (map !== panel.map) map.setView(at, zoom, { animate: false }); });
+  remember();
+}
+// While one map is dragged the others are moved and not drawn again.
+function drag(panel) {
+  for (const { map } of panels) if (map !== panel.map) {
+    const pane = map.getPane("mapPane"), there = map.latLngToContainerPoint(panel.map.getCenter());
+    L.DomUtil.setPosition(pane, L.DomUtil.getPosition(pane).add(map.getSize().divideBy(2)).subtract(there).round());
+  }
+}
+function look(at, zoom) {
+  whole = false;
+  together(panel => panel.map.setView(at, zoom, { animate: false }));
+}
+function fit() {
+  whole = true;
+  together(panel => panel.map.fitBounds(box, { paddingTopLeft: [8, 8], paddingBottomRight: [8, 34], animate: false }));
+}
+function resize() {
+  together(({ map }) => {
+    map.invalidateSize({ pan: false });
+    wholeZoom = map.getBoundsZoom(box, false, L.point(16, 42));
+    Object.assign(map.options, { minZoom: wholeZoom - 1, maxZoom: wholeZoom + 6 });
+  });
+  if (whole) fit();
+}
+
+let colors, shades, widths;
+function readColors() {
   const style = getComputedStyle(document.documentElement), value = name => style.getPropertyValue("--" + name).trim();
-  theme = Object.fromEntries(COLOURS.map(name => [name, value(name)]));
+  colors = Object.fromEntries(["brand", "faint", "mark"].map(name => [name, value(name)]));
   const ramp = name => {
     const stops = value(name).split(" ").map(text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16)));
     return Array.from({ length: 256 }, (_, step) => {
@@ -81,619 +252,360 @@ function readColours() {
   shades = ramp(moved ? "turn" : "stops");
   widths = ramp("stops");
 }
-
-// What is looked at: base, window, shares of what, detected cells only. It is kept in the address.
-const baseBox = data.bases ? $("base") : null, slots = [...new Set(data.maps.map(map => map.slot))];
-const baseOf = map => baseBox === null || map.base === baseBox.value;
-const known = new Map(data.maps.map(map => [map.slot + "\n" + map.window + "\n" + (baseBox === null ? "" : map.base), map]));
-const mapOf = panel => known.get(panel.slot + "\n" + windows[slider.value] + "\n" + (baseBox === null ? "" : baseBox.value));
-const asked = new URLSearchParams(location.hash.slice(1));
-let windows = [];
-function chooseBase(window) {  // the windows that are compared with it
-  windows = [...new Set(data.maps.filter(baseOf).map(map => map.window))];
-  slider.max = windows.length - 1;
-  slider.value = windows.includes(window) ? windows.indexOf(window) : windows.length - 1;
-  $("play").hidden = slider.hidden = windows.length < 2;
-}
-if (baseBox && (data.bases || []).includes(asked.get("base"))) baseBox.value = asked.get("base");
-chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window")) ? asked.get("window") : data.first);
-const isRelative = () => moved && of !== null && of.value === "percent";
-if (moved && of && asked.get("of") === "percent") of.value = "percent";
-if (of && asked.get("of") === "box") of.value = "box";
-sure.checked = asked.has("detected");
-unsure.checked = asked.has("width");
-let picked = flows ? data.names.indexOf(asked.get("cell")) : -1;  // the cell whose flows stand out
-function remember() {
-  const shown = new URLSearchParams();
-  if (windows.length > 1) shown.set("window", windows[slider.value]);
-  if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
-  if (isOfBox() || isRelative()) shown.set("of", of.value);
-  if (sure.checked) shown.set("detected", "1");
-  if (unsure.checked) shown.set("width", "1");
-  if (picked >= 0) shown.set("cell", data.names[picked]);
-  if (view.k !== 1 || view.x !== middleOf().x || view.y !== middleOf().y) shown.set("at", [view.x.toFixed(4), latitude(view.y).toFixed(4), view.k.toFixed(2)].join(","));
-  history.replaceState(null, "", "#" + shown);
-}
-
-// In place of the picture that the page holds for readers without a script.
-$("maps").replaceChildren();
-$("controls").hidden = $("scale").hidden = false;
-const panels = slots.map(slot => {
-  const figure = document.createElement("figure"), caption = document.createElement("figcaption"), canvas = document.createElement("canvas");
-  figure.append(caption, canvas);
-  $("maps").append(figure);
-  const panel = { slot, canvas, caption, pen: canvas.getContext("2d"), at: -1 };
-  canvas.tabIndex = 0;
-  canvas.setAttribute("role", "img");
-  canvas.addEventListener("keydown", event => step(panel, event));
-  canvas.addEventListener("blur", () => choose(panel, -1));
-  canvas.addEventListener("pointerdown", event => { press(panel, event); hover(panel, event); });
-  canvas.addEventListener("pointermove", event => { if (!drag(panel, event)) hover(panel, event); });
-  for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, release);
-  canvas.addEventListener("pointerleave", () => choose(panel, -1));
-  canvas.addEventListener("wheel", event => wheel(panel, event), { passive: false });
-  return panel;
-});
-let focused = panels[0];
-
-// The view, one for all slots: its centre in Mercator degrees and how many times it is enlarged.
-const middleOf = () => ({ x: (west + east) / 2, y: (south + north) / 2, k: 1 });
-const LEAST = .5, MOST = 60;
-const view = middleOf();
-const within = (value, low, high) => Math.max(low, Math.min(high, value));
-function place(x, y, k) {
-  Object.assign(view, { x: within(x, west, east), y: within(y, south, north), k: within(k, LEAST, MOST) });
-  for (const panel of panels) panel.canvas.style.touchAction = view.k > 1 ? "none" : "pan-y";
-}
-function look(x, y, k) {
-  place(x, y, k);
-  tip.hidden = true;
-  drawSoon();
-}
-function zoomBy(times, panel, at) {
-  const [x, y] = at ? panel.back(at) : [view.x, view.y], k = within(view.k * times, LEAST, MOST), part = view.k / k;
-  look(x + (view.x - x) * part, y + (view.y - y) * part, k);
-}
-function panBy(panel, dx, dy) { look(view.x - dx / panel.zoom / view.k, view.y + dy / panel.zoom / view.k, view.k); }
-const seen = (asked.get("at") || "").split(",").map(Number);
-if (seen.length === 3 && seen.every(Number.isFinite) && seen[2] > 0) place(seen[0], mercator(seen[1]), seen[2]);
-
-// The box fits the canvas; land and water fill what is left of it. Paths are made once a size.
-function fit(panel) {
-  const pixels = Math.max(1, window.devicePixelRatio || 1), wide = panel.canvas.parentNode.clientWidth - 2;
-  const shape = (north - south) / (east - west || 1);
-  const room = Math.max(.72 * innerHeight, innerHeight - panels[0].canvas.getBoundingClientRect().top - scrollY - 12);
-  const high = Math.round(Math.max(280, Math.min(wide * Math.max(shape * 1.06, panels.length > 1 ? 1.3 : 1) + UNDER, room)));
-  if (panel.wide === wide && panel.high === high && panel.pixels === pixels) return;
-  panel.canvas.width = Math.round(wide * pixels);
-  panel.canvas.height = Math.round(high * pixels);
-  panel.canvas.style.height = high + "px";
-  const zoom = Math.min(wide * .97 / (east - west || 1), (high - UNDER) * .97 / (north - south || 1));
-  const x = (west + east) / 2, y = (south + north) / 2, middle = (high - UNDER) / 2;
-  Object.assign(panel, {
-    pixels, wide, high, zoom, middle,
-    flat: ([a, b]) => [wide / 2 + (a - x) * zoom, middle - (b - y) * zoom],
-    project: ([a, b]) => [wide / 2 + (a - view.x) * zoom * view.k, middle - (b - view.y) * zoom * view.k],
-    back: ([a, b]) => [view.x + (a - wide / 2) / zoom / view.k, view.y - (b - middle) / zoom / view.k],
-    drawn: new Map(),
-  });
-  panel.cells = rings.map(ring => outline(panel, ring));
-  panel.paths = { lines: joined(panel, base.lines), areas: joined(panel, base.areas.flatMap(([, parts]) => parts)), districts: joined(panel, districts.flat()) };
-  for (const name of ["land", "lakes", "coast", "borders", "rivers"]) panel.paths[name] = joined(panel, around[name]);
-}
-// Paths are made for a map as large as its box; the pen enlarges them.
-function enlarge(panel) {
-  const [x, y] = panel.flat([view.x, view.y]), k = view.k * panel.pixels;
-  panel.pen.setTransform(k, 0, 0, k, panel.wide / 2 * panel.pixels - k * x, panel.middle * panel.pixels - k * y);
-}
-function plain(panel) { panel.pen.setTransform(panel.pixels, 0, 0, panel.pixels, 0, 0); }
-function trace(panel, line, path = new Path2D()) {
-  line.forEach((corner, i) => { const [x, y] = panel.flat(corner); i ? path.lineTo(x, y) : path.moveTo(x, y); });
-  return path;
-}
-function outline(panel, ring) { const path = trace(panel, ring); path.closePath(); return path; }
-function joined(panel, many) { const path = new Path2D(); for (const line of many) trace(panel, line, path); return path; }
-function ground(panel, pen) {
-  pen.fillStyle = theme.water; pen.fillRect(0, 0, panel.wide, panel.high);
-  enlarge(panel);
-  pen.fillStyle = theme.land; pen.fill(panel.paths.land, "evenodd");
-  pen.fillStyle = theme.water; pen.fill(panel.paths.lakes, "evenodd");
-}
+const widthShade = part => Math.round(255 * (flows ? .35 + .65 * Math.sqrt(part) : Math.sqrt(part)));  // a line has to be seen
 
 function drawPanel(panel) {
-  const map = panel.map = mapOf(panel), pen = panel.pen;
-  caption(panel, map);
-  fit(panel);
-  plain(panel);
-  pen.lineJoin = "round";
-  ground(panel, pen);
-  if (map && !flows) drawCells(panel, map, pen);
-  const { paths } = panel;
-  stroke(panel, paths.rivers, theme.coast, .8, .7);
-  stroke(panel, paths.coast, theme.coast, 1.2, 1);
-  stroke(panel, paths.lakes, theme.coast, 1, 1);
-  stroke(panel, paths.borders, theme.base, 1.2, 1, [5, 3]);
-  stroke(panel, paths.lines, theme.base, 1, .75);
-  stroke(panel, paths.areas, theme.base, 1.2, .9);
-  stroke(panel, paths.districts, theme.ink, 2.4, .8, [7, 3]);
-  if (flows) drawGrid(panel, pen);
-  else if (map) drawTold(panel, map, pen);
-  plain(panel);
-  if (map) flows ? drawFlows(panel, map, pen) : marks(panel, map, pen);
-  pen.strokeStyle = theme.faint; pen.lineWidth = 1; pen.setLineDash([2, 4]);
-  pen.strokeRect(...panel.project([west, north]), (east - west) * panel.zoom * view.k, (north - south) * panel.zoom * view.k);
-  pen.setLineDash([]);
-  for (const spot of spots) dot(pen, panel.project(spot));
-  names(panel, pen);
-  if (map && !moved && !map.detected.size) haloed(pen, NONE_DETECTED, panel.wide / 2, (panel.high - UNDER) / 2, "600 15px " + FONT, "center");
-  ruler(panel, pen);
+  const map = panel.shown = mapOf(panel);
+  panel.at = -1;
+  const text = windowOf(panel) + (map ? captionOf(map) : ": no reports in this window");
+  panel.caption.replaceChildren(make("b", panel.slot), text);
+  panel.frame.setAttribute("aria-label", panel.slot + ", " + text);
+  panel.nothing.hidden = !map || moved || map.detected.size > 0;
+  panel.changes.clearLayers();
+  if (flows) drawFlows(panel, map);
+  else drawCells(panel, map);
 }
-function haloed(pen, text, x, y, font, align) {
-  Object.assign(pen, { font, textAlign: align, textBaseline: "middle", strokeStyle: theme.paper, lineWidth: 4, fillStyle: theme.ink });
-  pen.strokeText(text, x, y); pen.fillText(text, x, y);
-}
-function dot(pen, [x, y]) {
-  pen.beginPath(); pen.arc(x, y, 3.5, 0, 7);
-  pen.fillStyle = theme.mark; pen.strokeStyle = theme.paper; pen.lineWidth = 1.2;
-  pen.fill(); pen.stroke();
-}
-function caption(panel, map) {
-  const title = make("b", panel.slot), when = windows[slider.value];
-  if (!map) { panel.caption.replaceChildren(title, when + ": no reports in this window"); return; }
-  const count = Object.keys(map.changed).length;
-  const text = flows ? when + ": " + map.reports.toLocaleString("en") + " reports; " + map.detected.size + " of " + map.ends.length.toLocaleString("en") + " drawn flows detected" : moved ? when + (map.base ? " against " + map.base : "") + ": " + map.before.toLocaleString("en") + " reports before, " + map.reports.toLocaleString("en") + " in this window; " +
-    map.detected.size + " of " + data.cells.length.toLocaleString("en") + " cells changed" : when + ": " + map.reports.toLocaleString("en") + " reports, " + percent(1 - outside(map)) + " in the box, other " + percent(map.other) +
+function captionOf(map) {
+  const reports = count(map.reports), detected = map.detected.size, cells = count(data.cells.length);
+  if (flows) return `: ${reports} reports; ${detected} of ${count(map.ends.length)} drawn flows detected`;
+  if (moved) return (map.base ? " against " + map.base : "") +
+    `: ${count(map.before)} reports before, ${reports} in this window; ${detected} of ${cells} cells changed`;
+  const changes = Object.keys(map.changed).length;
+  return `: ${reports} reports, ${percent(1 - outside(map))} in the box, other ${percent(map.other)}` +
     (map.no_data === undefined ? "" : ", no data " + percent(map.no_data)) +
     (map.unlisted ? "; in cells not shown " + percent(map.unlisted) : "") +
-    "; " + map.detected.size + " of " + data.cells.length.toLocaleString("en") + " cells detected" +
-    (count ? "; " + count + " changed from the other windows (▲ more, ▼ less)" : "") +
+    `; ${detected} of ${cells} cells detected` +
+    (changes ? `; ${changes} changed from the other windows (▲ more, ▼ less)` : "") +
     (map.source ? "; the map is " + map.source : "");
-  panel.caption.replaceChildren(title, text);
-  panel.canvas.setAttribute("aria-label", panel.slot + ", " + text);
 }
-// A flow is bent to the right of its way, so that two ways do not overlap: start, control, end.
-const BEND = .16;  // of its length, as in map_picture.py
+
+// Cells
+function drawCells(panel, map) {
+  const shaded = new Map();  // cells of one shade are one polygon: few to draw, whatever the number of cells
+  (map ? isRelative() ? map.relative_shade : map.shade : []).forEach((known, i) => {
+    const shade = unsure.checked ? widthShade(half(map, i) / widest) : known;
+    const bare = !moved && !unsure.checked && shade === 0;  // of changes 0 is the most less
+    if (bare || (sure.checked && !map.detected.has(i))) return;
+    if (!shaded.has(shade)) shaded.set(shade, []);
+    shaded.get(shade).push([rings[i]]);
+  });
+  panel.cells.clearLayers();
+  for (const [shade, cells] of shaded) L.polygon(cells, {
+    renderer: panel.renderer, interactive: false, noClip: true, smoothFactor: 0,
+    color: (unsure.checked ? widths : shades)[shade], weight: .6, fillOpacity: 1,
+  }).addTo(panel.cells);
+  panel.detected.setLatLngs(map ? map.outline ??= outline([...map.detected]) : []);
+  panel.hatch.setLatLngs(map && unsure.checked && !sure.checked ? rings.filter((_, i) => !map.detected.has(i)).map(ring => [ring]) : []);
+  panel.mark.setLatLngs([]);
+  for (const [i, [change]] of Object.entries(map ? map.changed : {}))
+    textMarker(fromPlane(centers[i]), change > 0 ? "▲" : "▼", "change").addTo(panel.changes);
+}
+
+// Flows. One is bent to the right of its way, so that two ways do not overlap.
+const BEND = .16, STEPS = 24;  // of its length, as in map_picture.py; parts of the curve
+const NEAR = 8;  // pixels to a flow that is pointed at
 const stays = (map, i) => map.ends[i][0] === map.ends[i][1];
 const isDrawn = (map, i) => map.detected.has(i) || !sure.checked;
 const isAside = (map, i) => picked >= 0 && !map.ends[i].includes(picked);
-function curve(map, i) {
-  const [[xa, ya], [xb, yb]] = map.ends[i].map(cell => centres[cell]);
-  return [[xa, ya], [(xa + xb) / 2 + BEND * (yb - ya), (ya + yb) / 2 - BEND * (xb - xa)], [xb, yb]];
+function along(map, i, t) {
+  const [a, c] = map.ends[i].map(cell => centers[cell]), way = c.subtract(a);
+  const b = a.add(c).divideBy(2).add([-BEND * way.y, BEND * way.x]);
+  return fromPlane(a.multiplyBy((1 - t) ** 2).add(b.multiplyBy(2 * t * (1 - t))).add(c.multiplyBy(t * t)));
 }
-function along([a, b, c], t) { return [0, 1].map(axis => (1 - t) ** 2 * a[axis] + 2 * t * (1 - t) * b[axis] + t * t * c[axis]); }
-const spotOf = (map, i) => flows ? along(curve(map, i), .5) : centres[i];
-function drawGrid(panel, pen) {
-  pen.strokeStyle = theme.line; pen.lineWidth = .7 / view.k;
-  for (const path of panel.cells) pen.stroke(path);
-  if (picked >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 2 / view.k; pen.stroke(panel.cells[picked]); }
+const spotOf = (map, i) => flows ? along(map, i, .5) : fromPlane(centers[i]);
+const Curve = L.Polyline.extend({  // with a head where the flow is detected
+  _updatePath() {
+    const { _renderer: renderer, _parts: [line], options: { head, stroke, weight, color } } = this, pen = renderer._ctx;
+    if (!renderer._drawing || !stroke || !line) return;
+    const a = line[0], c = line.at(-1), b = line[STEPS / 2].multiplyBy(2).subtract(a.add(c).divideBy(2));
+    const way = c.subtract(b).divideBy(c.distanceTo(b) || 1), length = head ? Math.min(5 + 1.6 * weight, Math.max(.4 * c.distanceTo(b), 4)) : 0;
+    const neck = c.subtract(way.multiplyBy(length)), wing = L.point(-way.y, way.x).multiplyBy(.36 * length + weight / 4);
+    pen.beginPath();
+    pen.moveTo(a.x, a.y);
+    pen.quadraticCurveTo(b.x, b.y, neck.x, neck.y);
+    renderer._fillStroke(pen, this);
+    if (!head) return;
+    pen.fillStyle = color;
+    pen.beginPath();
+    for (const { x, y } of [c, neck.add(wing), neck.subtract(wing)]) pen.lineTo(x, y);
+    pen.fill();
+  },
+});
+function drawFlows(panel, map) {
+  panel.flows.forEach(flow => flow.remove());
+  panel.flows = map ? map.ends.map(([from], i) => {
+    const shared = { renderer: panel.renderer, interactive: false, ...flowStyle(map, i) };
+    if (stays(map, i)) return L.circleMarker(fromPlane(centers[from]), { ...shared, radius: map.size[i] });
+    const line = Array.from({ length: STEPS + 1 }, (_, step) => along(map, i, step / STEPS));
+    return new Curve(line, { ...shared, noClip: true, smoothFactor: 0, lineCap: "butt", head: map.detected.has(i) });
+  }) : [];
+  const order = [...panel.flows.keys()].sort((a, b) => map.detected.has(a) - map.detected.has(b));
+  for (const i of order) panel.flows[i].addTo(panel.map);
+  panel.mark.setLatLngs(picked < 0 ? [] : rings[picked]);
 }
-function drawFlows(panel, map, pen) {
-  map.painted ??= map.ends.map((_, i) => i).sort((a, b) => map.detected.has(a) - map.detected.has(b));
-  for (const i of map.painted) if (isDrawn(map, i) && i !== panel.at) drawFlow(panel, map, i, pen);
-  if (panel.at >= 0) drawFlow(panel, map, panel.at, pen);
-  pen.globalAlpha = 1;
-  pen.setLineDash([]);
+function flowStyle(map, i, pointed = false) {
+  const detected = map.detected.has(i), drawn = isDrawn(map, i), ring = stays(map, i);
+  const opacity = pointed ? 1 : isAside(map, i) ? .1 : detected ? .85 : .35;
+  const color = pointed ? colors.mark : unsure.checked ? widths[widthShade(half(map, i) / widest)] : detected ? colors.brand : colors.faint;
+  const weight = !ring ? map.size[i] : detected ? 2 : 1, dashArray = detected ? null : "3 4";
+  return { stroke: drawn, fill: ring && drawn && detected, color, opacity, fillOpacity: .15 * opacity, dashArray, weight };
 }
-function drawFlow(panel, map, i, pen) {
-  const detected = map.detected.has(i), width = map.size[i];
-  pen.globalAlpha = i === panel.at ? 1 : isAside(map, i) ? .1 : detected ? .85 : .35;
-  pen.strokeStyle = pen.fillStyle = i === panel.at ? theme.mark : unsure.checked ? widths[Math.round(255 * widthShade(half(map, i) / widest))] : detected ? theme.brand : theme.faint;
-  pen.setLineDash(detected ? [] : [3, 4]);
-  const [a, b, c] = curve(map, i).map(panel.project);
-  pen.beginPath();
-  if (stays(map, i)) {
-    pen.lineWidth = detected ? 2 : 1;
-    pen.arc(...a, width, 0, 7); pen.stroke();
-    if (detected) { pen.globalAlpha *= .15; pen.fill(); }
-    return;
-  }
-  pen.lineWidth = width;
-  pen.moveTo(...a);
-  if (!detected) { pen.quadraticCurveTo(...b, ...c); pen.stroke(); return; }
-  const length = Math.hypot(c[0] - b[0], c[1] - b[1]) || 1, way = [(c[0] - b[0]) / length, (c[1] - b[1]) / length];
-  const head = Math.min(5 + 1.6 * width, Math.max(.4 * length, 4)), wing = .36 * head + width / 4;
-  const neck = [c[0] - head * way[0], c[1] - head * way[1]];
-  pen.quadraticCurveTo(...b, ...neck); pen.stroke();
-  pen.beginPath(); pen.moveTo(...c);
-  pen.lineTo(neck[0] - wing * way[1], neck[1] + wing * way[0]); pen.lineTo(neck[0] + wing * way[1], neck[1] - wing * way[0]);
-  pen.fill();
-}
-const NEAR = 8, STEPS = 24;  // pixels to a flow that is pointed at
-function flowAt(panel, map, at) {
+function flowAt(panel, point) {
   let best = -1, least = NEAR;
-  map.ends.forEach((_, i) => {
-    if (!isDrawn(map, i) || isAside(map, i)) return;
-    const line = curve(map, i).map(panel.project), ring = stays(map, i);
-    for (let step = 0; step <= (ring ? 0 : STEPS); step++) {
-      const [x, y] = ring ? line[0] : along(line, step / STEPS);
-      const apart = Math.hypot(x - at[0], y - at[1]) - (ring ? map.size[i] : map.size[i] / 2) + (map.detected.has(i) ? 0 : 1);
-      if (apart < least) { least = apart; best = i; }
-    }
+  panel.flows.forEach((flow, i) => {
+    if (!isDrawn(panel.shown, i) || isAside(panel.shown, i)) return;
+    const size = panel.shown.size[i], apart = stays(panel.shown, i)
+      ? panel.map.latLngToLayerPoint(flow.getLatLng()).distanceTo(point) - size
+      : (flow.closestLayerPoint(point)?.distance ?? Infinity) - size / 2;  // none: out of sight
+    if (apart + !panel.shown.detected.has(i) < least) { least = apart + !panel.shown.detected.has(i); best = i; }
   });
   return best;
 }
-// Cells of one shade are one path: few strokes, whatever the number of cells. Kept while one pans.
-function pathsOf(panel, map) {
-  const name = [map.slot, map.window, map.base, sure.checked, unsure.checked, isRelative()].join();
-  if (!panel.drawn.has(name)) panel.drawn.set(name, { shaded: shaded(panel, map), border: border(panel, map) });
-  return panel.drawn.get(name);
+
+// What the colors mean.
+function scale() {
+  (unsure.checked ? widthScale : flows ? flowScale : moved ? changeScale : shareScale)();
 }
-const half = (map, i) => (map.high[i] - map.low[i]) / 2;
-const widest = Math.max(...data.maps.flatMap(map => map.share.map((_, i) => half(map, i))), 1e-12);
-function shaded(panel, map) {
-  const found = new Map();
-  (isRelative() ? map.relative_shade : map.shade).forEach((own, i) => {
-    const shade = unsure.checked ? Math.round(255 * Math.sqrt(half(map, i) / widest)) : own;
-    if ((isBare(shade) && !unsure.checked) || (sure.checked && !map.detected.has(i))) return;
-    if (!found.has(shade)) found.set(shade, new Path2D());
-    found.get(shade).addPath(panel.cells[i]);
+function showScale(title, strip, ticks, pale, note) {
+  const bar = make("div", "", "strip"), under = make("div", "", "ticks"), last = make("div");
+  bar.style.background = `linear-gradient(to right, ${strip})`;
+  ticks.forEach(([part, text]) => {
+    const tick = under.appendChild(make("span", text));
+    tick.style.left = 100 * part + "%";
+    tick.style.transform = `translateX(${-100 * part}%)`;
   });
-  return found;
+  for (const color of pale) last.appendChild(make("span", "", "pale")).style.background = color;
+  last.append(note);
+  $("scale").replaceChildren(make("div", title), ...(strip.length ? [bar, under] : []), last);
 }
-function border(panel, map) {
-  const drawn = new Uint8Array(edgeEnds.length), detected = new Path2D(), undetected = new Path2D();
-  for (const i of map.detected) for (const number of edges[i]) drawn[number] ^= 1;
-  drawn.forEach((is, number) => {
-    if (!is) return;
-    const [[ax, ay], [bx, by]] = edgeEnds[number].map(panel.flat);
-    detected.moveTo(ax, ay); detected.lineTo(bx, by);
-  });
-  if (unsure.checked) panel.cells.forEach((path, i) => { if (!map.detected.has(i)) undetected.addPath(path); });
-  return { detected, undetected };
-}
-function drawCells(panel, map, pen) {
-  pen.lineWidth = .6 / view.k;
-  const colours = unsure.checked ? widths : shades;
-  for (const [shade, path] of pathsOf(panel, map).shaded) { pen.fillStyle = pen.strokeStyle = colours[shade]; pen.fill(path); pen.stroke(path); }
-  if (unsure.checked) hatch(panel, pathsOf(panel, map).border.undetected, pen);
-}
-function hatch(panel, path, pen) {  // what is not detected
-  pen.save();
-  pen.clip(path);
-  plain(panel);
-  pen.strokeStyle = theme.ink; pen.globalAlpha = .45; pen.lineWidth = 1;
-  pen.beginPath();
-  for (let x = -panel.high; x < panel.wide; x += 7) { pen.moveTo(x, panel.high); pen.lineTo(x + panel.high, 0); }
-  pen.stroke();
-  pen.restore();
-}
-function drawTold(panel, map, pen) {
-  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4 / view.k; pen.stroke(pathsOf(panel, map).border.detected);
-  if (panel.at >= 0) { pen.strokeStyle = theme.mark; pen.lineWidth = 3 / view.k; pen.stroke(panel.cells[panel.at]); }
-}
-function marks(panel, map, pen) {
-  pen.font = "bold 12px " + FONT; pen.textAlign = "center"; pen.textBaseline = "middle";
-  for (const [i, [change]] of Object.entries(map.changed)) {
-    const [x, y] = panel.project(centres[i]), mark = change > 0 ? "▲" : "▼";
-    pen.strokeStyle = theme.paper; pen.lineWidth = 3; pen.strokeText(mark, x, y);
-    pen.fillStyle = theme.mark; pen.fillText(mark, x, y);
+const paleShades = parts => parts.map(part => shades[Math.round(255 * part)]);
+function shareScale() {
+  const { detected_from: from, undetected_to: faint, undetected_steps: steps } = data.scale;
+  const top = isOfBox() ? data.top / inBox(focused.shown || data.maps[0]) : data.top, unit = 10 ** Math.floor(Math.log10(top));
+  const ticks = [];
+  for (const share of [...[0, .1, .2, .5, 1, 2, 5].map(part => part * unit).filter(share => share < .8 * top), top]) {
+    const part = Math.sqrt(share / top);
+    if (!ticks.length || part - ticks.at(-1)[0] > .13) ticks.push([part, brief(share)]);
   }
+  const title = noneDetected ? NONE_DETECTED : `Share of ${isOfBox() ? "answers in the box" : "all answers"}, detected cells`;
+  showScale(title, noneDetected ? [] : shades.slice(Math.round(255 * from)), ticks,
+    paleShades(Array.from({ length: steps + 1 }, (_, i) => faint * i / steps)), "paler: not distinguishable from zero");
 }
-function stroke(panel, path, colour, width, alpha, dash = []) {
-  const pen = panel.pen;
-  pen.save();
-  pen.strokeStyle = colour; pen.lineWidth = width / view.k; pen.globalAlpha = alpha; pen.setLineDash(dash.map(length => length / view.k));
-  pen.stroke(path);
-  pen.restore();
+function changeScale() {
+  const top = isRelative() ? data.top_relative : data.top, most = percent(top).replace(" %", "");
+  showScale(isRelative() ? "Change of the share, per cent of the base" : "Change of the share, points", shades,
+    [[0, "-" + most], [.5, "0"], [1, "+" + most + (isRelative() && top === 1 ? " and more" : "")]],
+    paleShades([.4, .45, .5, .55, .6]), "not outlined: no detected change");
 }
-function names(panel, pen) {
-  const taken = [[0, panel.high - UNDER, panel.wide / 4 + 60, UNDER]];
-  for (const [name, x, y, city] of labels) {
-    const [a, b] = panel.project([x, y]);
-    if (a < 0 || b < 0 || a > panel.wide || b > panel.high) continue;
-    if (city !== null) { pen.fillStyle = city ? theme.ink : theme.base; pen.beginPath(); pen.arc(a, b, city ? 3 : 2, 0, 7); pen.fill(); }
-    pen.font = (city ? "600 14px " : "12px ") + FONT; pen.textAlign = "left"; pen.textBaseline = "middle";
-    const wide = pen.measureText(name).width, left = a + 7 + wide > panel.wide ? a - 7 - wide : a + 7;
-    const box = [left - 2, b - 9, wide + 4, 18];
-    if (!name || taken.some(([p, q, w, h]) => box[0] < p + w && p < box[0] + box[2] && box[1] < q + h && q < box[1] + box[3])) continue;
-    taken.push(box);
-    pen.strokeStyle = theme.paper; pen.lineWidth = 3.5; pen.strokeText(name, left, b);
-    pen.fillStyle = theme.ink; pen.fillText(name, left, b);
-  }
+function widthScale() {
+  const unit = moved ? "points" : flows ? "of people" : "of all answers";
+  showScale(`Half the width of a ${flows ? "flow" : "cell"}'s interval, ${unit}`,
+    Array.from({ length: 17 }, (_, i) => widths[widthShade((i / 16) ** 2)]),
+    [0, .5, 1].map(part => [part, "± " + brief(part * part * widest)]), [], (flows ? "dashed" : "hatched") + ": not detected");
 }
-const round = (length, parts) => parts.map(part => part * Math.pow(10, Math.floor(Math.log10(length)))).find(nice => nice <= length);
-function ruler(panel, pen) {
-  const pixel = 111.32 * Math.cos(latitude(view.y) * Math.PI / 180) / panel.zoom / view.k;
-  const km = round(pixel * Math.min(150, panel.wide / 4), [5, 2, 1]), length = km / pixel;
-  const text = km < 1 ? Math.round(km * 1000) + " m" : km + " km", y = panel.high - 10;
-  haloed(pen, text, 10, y - 11, "13px " + FONT, "left");
-  pen.strokeRect(10, y, length, 3); pen.fillRect(10, y, length, 3);
+function flowScale() {
+  const map = focused.shown || data.maps[0];
+  const largest = Math.max(...[...map.detected].filter(i => !stays(map, i)).map(i => map.share[i]));
+  $("scale").replaceChildren(make("div", Number.isFinite(largest) ? `Widest: ${brief(largest)} of people` : NONE_DETECTED), flowLegend);
 }
 
-function scale() {
-  const canvas = $("scale"), wide = canvas.clientWidth, pixels = Math.max(1, window.devicePixelRatio || 1), pen = canvas.getContext("2d");
-  canvas.width = wide * pixels; canvas.height = 84 * pixels;
-  pen.scale(pixels, pixels);
-  if (unsure.checked) { widthScale(canvas, pen, wide); return; }
-  if (flows) { flowScale(canvas, pen, wide); return; }
-  if (moved) { turningScale(canvas, pen, wide); return; }
-  const { detected_from: from } = data.scale;
-  const left = 12, width = wide - 40, times = ratio(focused.map || data.maps[0]), place = share => left + Math.sqrt(share / data.top) * width;
-  pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
-  if (noneDetected) {
-    pen.fillText(NONE_DETECTED, left, 12); faintScale(pen, left, 22);
-    canvas.setAttribute("aria-label", NONE_DETECTED);
-    return;
-  }
-  pen.fillText("Share of " + (isOfBox() ? "answers in the box" : "all answers") + ", detected cells", left, 12);
-  for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * (from + (1 - from) * i / width))]; pen.fillRect(left + i, 18, 1.5, 14); }
-  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
-  pen.fillStyle = theme.ink; pen.textAlign = "center";
-  const top = data.top * times, unit = Math.pow(10, Math.floor(Math.log10(top))), ticks = [0, .1, .2, .5, 1, 2, 5].map(part => part * unit).filter(share => share < .8 * top);
-  let free = -Infinity;
-  for (const share of [...ticks, top]) {
-    const x = place(share / times), text = brief(Number(share.toPrecision(2))), half = pen.measureText(text).width / 2;
-    if (x - half < free) continue;
-    pen.fillRect(x, 32, 1, 4); pen.fillText(text, Math.max(half, Math.min(x, wide - half)), 48); free = x + half + 6;
-  }
-  pen.textAlign = "left";
-  faintScale(pen, left, 60);
-  canvas.setAttribute("aria-label", "Share of answers in a cell, from faint to strong: 0 to " + percent(top) + "; the faintest are not distinguishable from zero");
-}
-function faintScale(pen, left, y) {
-  const { undetected_to: faint, undetected_steps: steps } = data.scale;
-  pen.textAlign = "left";
-  for (let i = 0; i <= steps; i++) { pen.fillStyle = shades[Math.round(255 * faint * i / steps)]; pen.fillRect(left + i * 18, y, 18, 14); }
-  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, y, 18 * (steps + 1), 14);
-  pen.fillStyle = theme.ink; pen.fillText("paler: not distinguishable from zero", left + 18 * (steps + 1) + 8, y + 12);
-}
-const widthShade = part => flows ? .35 + .65 * Math.sqrt(part) : Math.sqrt(part);  // a line has to be seen
-function flowScale(canvas, pen, wide) {
-  const map = focused.map || data.maps[0];
-  pen.font = "12px " + FONT; pen.textBaseline = "middle"; pen.lineCap = "butt";
-  const line = (left, y, width, detected) => {
-    pen.strokeStyle = detected ? theme.brand : theme.faint; pen.lineWidth = width; pen.setLineDash(detected ? [] : [3, 4]);
-    pen.beginPath(); pen.moveTo(left, y); pen.lineTo(left + 40, y); pen.stroke(); pen.setLineDash([]);
-  };
-  const detected = [...map.detected].filter(i => !stays(map, i)).sort((a, b) => map.share[b] - map.share[a]);
-  pen.fillStyle = theme.ink; pen.textAlign = "left";
-  if (detected.length) {
-    line(0, 12, map.size[detected[0]], true); pen.fillText(brief(Number(map.share[detected[0]].toPrecision(2))) + " of people, detected", 48, 12);
-  } else pen.fillText(NONE_DETECTED, 0, 12);
-  line(0, 40, 1, false); pen.fillText("may be zero", 48, 40);
-  pen.strokeStyle = theme.brand; pen.lineWidth = 2; pen.beginPath(); pen.arc(20, 68, 8, 0, 7); pen.stroke();
-  pen.fillText("stay in their cell, area by share", 48, 68);
-  canvas.setAttribute("aria-label", "Lines: flows, as wide as their share of people; dashed: may be zero. Rings: who stay in their cell");
-}
-function widthScale(canvas, pen, wide) {
-  const left = 12, width = wide - 40, one = flows ? "flow" : "cell", unit = moved ? "points" : flows ? "of people" : "of all answers";
-  pen.font = "12px " + FONT; pen.textBaseline = "alphabetic"; pen.fillStyle = theme.ink;
-  pen.fillText(`Half the width of a ${one}'s interval, ` + unit, left, 12);
-  for (let i = 0; i < width; i++) { pen.fillStyle = widths[Math.round(255 * widthShade((i / width) ** 2))]; pen.fillRect(left + i, 18, 1.5, 14); }
-  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 18, width, 14);
-  pen.fillStyle = theme.ink; pen.textAlign = "center";
-  for (const part of [0, .25, .5, 1]) pen.fillText("± " + brief(Number((part * part * widest).toPrecision(2))), Math.max(left + 10, Math.min(left + part * width, wide - 24)), 48);
-  pen.textAlign = "left"; pen.fillText((flows ? "dashed" : "hatched") + ": not detected", left, 72);
-  canvas.setAttribute("aria-label", `Half the width of a ${one}'s interval, up to ` + percent(widest) + (flows ? "; dashed flows are not detected" : "; hatched cells are not detected"));
-}
-function turningScale(canvas, pen, wide) {
-  const left = 12, width = wide - 24, relative = isRelative();
-  const top = percent(relative ? data.top_relative : data.top).replace(" %", ""), unit = relative ? "per cent of the base" : "points";
-  pen.font = "12px " + FONT; pen.fillStyle = theme.ink;
-  pen.fillText(relative ? "Change of the share, per cent of the base" : "Change of the share, points", left, 12);
-  for (let i = 0; i < width; i++) { pen.fillStyle = shades[Math.round(255 * i / width)]; pen.fillRect(left + i, 18, 1.5, 14); }
-  pen.strokeStyle = theme.ink; pen.lineWidth = 1.4; pen.strokeRect(left, 18, width, 14);
-  pen.fillStyle = theme.ink; pen.fillText("-" + top, left, 48);
-  pen.textAlign = "center"; pen.fillText("0", left + width / 2, 48);
-  pen.textAlign = "right"; pen.fillText("+" + top + (relative && data.top_relative === 1 ? " and more" : ""), left + width, 48);
-  [.4, .45, .5, .55, .6].forEach((part, i) => { pen.fillStyle = shades[Math.round(255 * part)]; pen.fillRect(left + i * 18, 60, 18, 14); });
-  pen.strokeStyle = theme.line; pen.lineWidth = 1; pen.strokeRect(left, 60, 90, 14);
-  pen.fillStyle = theme.ink; pen.textAlign = "left"; pen.fillText("not outlined: no detected change", left + 98, 72);
-  canvas.setAttribute("aria-label", "Change of the share of answers in a cell, from -" + top + " to +" + top + " " + unit + "; outlined cells changed");
-}
+// The table
 const sizeOf = (map, i) => Math.abs((flows && map.detected.has(i) ? map.estimate : map.share)[i]);
-const inOrder = map => map.share.map((_, i) => i).sort((a, b) => map.detected.has(b) - map.detected.has(a) ||
+const inOrder = map => map.order ??= map.share.map((_, i) => i).sort((a, b) => map.detected.has(b) - map.detected.has(a) ||
   (flows && stays(map, a) - stays(map, b)) || sizeOf(map, b) - sizeOf(map, a));
 function table() {
-  const map = focused.map, body = $("busiest");
-  $("which").textContent = (flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells") + (slots.length > 1 ? ": " + focused.slot : "");
-  $("detectable").textContent = map && !moved ? (slots.length > 1 ? focused.slot + ": a" : "A") + " share of " + percent(map.detectable_share) + " is detected 8 times in 10, a smaller one less often." : "";
-  const order = map ? map.order ??= inOrder(map) : [];
-  body.replaceChildren(...order.slice(0, 10).map(i => tableRow(map, i)));
-  areaTable();
-}
-function areaTable() {
-  const body = $("areas"), rows = focused.map && focused.map.areas;
-  if (!body || !rows) return;
+  const map = focused.shown, slot = slots.length > 1 ? focused.slot + ": " : "", what = flows ? "Largest flows" : moved ? "Largest changes" : "Busiest cells";
+  $("which").textContent = [what, ...(slot ? [focused.slot] : []), ...(side.value ? [windowOf(focused)] : [])].join(": ");
+  $("detectable").textContent = map && !moved ? `${slot}${slot ? "a" : "A"} share of ${percent(map.detectable_share)} is detected 8 times in 10, a smaller one less often.` : "";
+  $("busiest").replaceChildren(...(map ? inOrder(map) : []).slice(0, 10).map(i => tableRow(map, i)));
+  if (!$("areas") || !map || !map.areas) return;
   $("areas-of").textContent = "Areas: " + focused.slot;
-  body.replaceChildren(...rows.map(row => {
-    const line = document.createElement("tr"), head = make("th", row.name);
-    head.scope = "row";
-    if (!row.detected) line.className = "unsure";
-    line.append(head, make("td", percent(row.estimate)), make("td", span(row.low, row.high)));
-    return line;
-  }));
+  $("areas").replaceChildren(...map.areas.map(row =>
+    rowOf([row.name], row.detected, [make("td", percent(row.estimate)), make("td", span(row.low, row.high))])));
 }
+const rowOf = (named, detected, cells) => {
+  const row = make("tr", "", detected ? "" : "unsure"), head = make("th");
+  head.scope = "row";
+  head.append(...named);
+  row.append(head, ...cells);
+  return row;
+};
 function tableRow(map, i) {
-  const row = document.createElement("tr"), head = make("th", ""), button = make("button", flows ? map.ways[i] : data.called[i] || data.names[i]);
-  head.scope = "row"; button.type = "button"; button.className = "plain";
-  head.append(button);
-  if (!flows && data.called[i]) head.append(make("small", data.names[i]));
-  if (!map.detected.has(i)) row.className = "unsure";
-  if (moved) { row.append(head, ...changeCells(map, i)); return pointed(row, button, i); }
-  row.append(head, make("td", !flows ? amount(map.share[i]) : map.detected.has(i) ? percent(map.estimate[i]) : ""));
-  if (!flows) row.append(make("td", percent(map.share[i] / inBox(map))));
-  row.append(make("td", span(map.low[i], map.high[i])));
-  return pointed(row, button, i);
+  const button = make("button", flows ? map.ways[i] : data.called[i] || data.names[i], "plain");
+  button.type = "button";
+  button.addEventListener("click", () => { focused.frame.scrollIntoView({ block: "nearest" }); show(focused, i); });
+  button.addEventListener("blur", () => choose(focused, -1));
+  const named = !flows && data.called[i] ? [button, make("small", data.names[i])] : [button];
+  return rowOf(named, map.detected.has(i), moved ? changeCells(map, i) : shareCells(map, i));
+}
+function shareCells(map, i) {
+  const interval = make("td", span(map.low[i], map.high[i]));
+  if (flows) return [make("td", map.detected.has(i) ? percent(map.estimate[i]) : ""), interval];
+  return [make("td", percent(map.share[i])), make("td", percent(map.share[i] / inBox(map))), interval];
 }
 function changeCells(map, i) {
-  const change = make("td", amount(map.share[i])), part = make("td", ""), known = relativeOf(map, i);
+  const change = make("td", amount(map.share[i])), part = make("td"), known = relativeOf(map, i);
   change.append(make("small", span(map.low[i], map.high[i])));
-  if (known) { part.textContent = signed(known[0]); part.append(make("small", signedSpan(known[1], known[2]))); }
+  if (known) part.append(signed(known[0]), make("small", signedSpan(known[1], known[2])));
   return [change, part];
-}
-function pointed(row, button, i) {
-  button.addEventListener("click", () => { focused.canvas.scrollIntoView({ block: "nearest" }); show(focused, i); });
-  button.addEventListener("blur", () => choose(focused, -1));
-  return row;
 }
 function draw() {
   $("window").textContent = windows[slider.value];
   slider.setAttribute("aria-valuetext", windows[slider.value]);
-  panels.forEach(drawPanel); table(); scale();
+  tip.hidden = true;
+  panels.forEach(drawPanel);
+  table();
+  scale();
 }
-
 // A slider that is dragged sends more events than there are frames: each frame is drawn once.
-let waiting = false;
-function drawSoon() {
-  if (waiting) return;
-  waiting = true;
-  requestAnimationFrame(() => { waiting = false; draw(); });
-}
+let waiting = 0;
+function drawSoon() { waiting ||= requestAnimationFrame(() => { waiting = 0; draw(); }); }
 
-// Pointing at a cell, by pointer, keys or the table.
-function inside(ring, x, y) {
-  let odd = false;
-  for (let i = 0, j = ring.length - 1; i < ring.length; j = i++) {
-    const [xa, ya] = ring[i], [xb, yb] = ring[j];
-    if ((ya > y) !== (yb > y) && x < (xb - xa) * (y - ya) / (yb - ya) + xa) odd = !odd;
-  }
-  return odd;
-}
+// Pointing at a cell or a flow, by pointer, keys or the table.
 function hover(panel, event) {
-  const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.back([event.clientX - box.left, event.clientY - box.top]);
-  const over = !panel.map ? -1 : flows ? flowAt(panel, panel.map, panel.project([x, y])) : rings.findIndex(ring => inside(ring, x, y));
-  choose(panel, over, event.clientX, event.clientY);
+  if (!panel.shown || panel.map.dragging.moving()) return;
+  const i = flows ? flowAt(panel, panel.map.mouseEventToLayerPoint(event)) : cellAt(panel.map.mouseEventToLatLng(event));
+  choose(panel, i, event.clientX, event.clientY);
 }
-// Dragged with a mouse, or a finger once the map is enlarged; two fingers zoom.
-const fingers = new Map();
-function press(panel, event) {
-  fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
-  panel.canvas.setPointerCapture(event.pointerId);
-}
-function drag(panel, event) {
-  const before = fingers.get(event.pointerId), now = [event.offsetX, event.offsetY];
-  if (!before) return false;
-  const other = [...fingers].find(([id]) => id !== event.pointerId);
-  if (other) {
-    const apart = ([x, y]) => Math.hypot(x - other[1][0], y - other[1][1]) || 1;
-    zoomBy(apart(now) / apart(before), panel, other[1]);
-  } else if (event.pointerType === "mouse" || view.k > 1) panBy(panel, now[0] - before[0], now[1] - before[1]);
-  fingers.set(event.pointerId, now);
-  return true;
-}
-function release(event) { if (fingers.delete(event.pointerId)) remember(); }
-// A wheel scrolls the page until a map has the focus.
-function wheel(panel, event) {
-  if (!event.ctrlKey && !event.metaKey && document.activeElement !== panel.canvas) return;
-  event.preventDefault();
-  zoomBy(Math.exp(-event.deltaY / 400), panel, [event.offsetX, event.offsetY]);
-  remember();
-}
-const ZOOMS = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 };
-function moveView(panel, event) {
-  if (event.key in ZOOMS) zoomBy(ZOOMS[event.key]);
-  else if (event.key === "0") look(...Object.values(middleOf()));
-  else if (event.shiftKey && ARROWS[event.key]) panBy(panel, -80 * ARROWS[event.key][0], 80 * ARROWS[event.key][1]);
-  else return false;
-  event.preventDefault();
-  remember();
-  return true;
-}
-const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 function step(panel, event) {
-  if (moveView(panel, event)) return;
-  const way = ARROWS[event.key];
-  if (!way || !panel.map) return;
+  const way = ARROWS[event.key], zoom = { "+": 1, "=": 1, "-": -1 }[event.key];
+  if (zoom) panel.map.setZoom(panel.map.getZoom() + zoom / 2);
+  else if (event.key === "0") showWhole();
+  else if (way && event.shiftKey) panel.map.panBy([80 * way[0], 80 * way[1]], { animate: false });
+  else if (way && panel.shown) stepMark(panel, way);
+  else return;
   event.preventDefault();
-  if (flows) { stepFlow(panel, way[0] - way[1]); return; }
-  let next = panel.map.share.indexOf(Math.max(...panel.map.share)), nearest = Infinity;
-  if (panel.at >= 0) {
-    next = panel.at;
-    centres.forEach(([x, y], i) => {
-      const dx = x - centres[panel.at][0], dy = y - centres[panel.at][1];
-      const along = dx * way[0] + dy * way[1], aside = Math.abs(dx * way[1]) + Math.abs(dy * way[0]);
-      if (along > 1e-9 && aside <= along && along + 2 * aside < nearest) { nearest = along + 2 * aside; next = i; }
-    });
+}
+function stepMark(panel, way) {
+  const map = panel.shown, order = inOrder(map);
+  if (flows) {  // in the order of the table
+    const drawn = order.filter(i => isDrawn(map, i) && !isAside(map, i)), next = drawn.indexOf(panel.at) + way[0] + way[1];
+    if (drawn.length) show(panel, drawn[panel.at < 0 ? 0 : (next + drawn.length) % drawn.length]);
+    return;
   }
+  if (panel.at < 0) { show(panel, map.share.indexOf(map.share.reduce((most, share) => Math.max(most, share)))); return; }
+  let next = panel.at, nearest = Infinity;
+  centers.forEach((center, i) => {
+    const { x, y } = center.subtract(centers[panel.at]);
+    const ahead = x * way[0] + y * way[1], aside = Math.abs(x * way[1]) + Math.abs(y * way[0]);
+    if (ahead > 1e-9 && aside <= ahead && ahead + 2 * aside < nearest) { nearest = ahead + 2 * aside; next = i; }
+  });
   show(panel, next);
 }
-// Flows in the order of the table.
-function stepFlow(panel, way) {
-  const map = panel.map;
-  map.order ??= inOrder(map);
-  const order = map.order.filter(i => isDrawn(map, i) && !isAside(map, i));
-  if (order.length) show(panel, order[panel.at < 0 ? 0 : (order.indexOf(panel.at) + way + order.length) % order.length]);
-}
 function show(panel, i) {
-  const spot = spotOf(panel.map, i), [a, b] = panel.project(spot);
-  if (a < 0 || b < 0 || a > panel.wide || b > panel.high - UNDER) { Object.assign(view, { x: spot[0], y: spot[1] }); panels.forEach(drawPanel); remember(); }
-  const box = panel.canvas.getBoundingClientRect(), [x, y] = panel.project(spot);
-  choose(panel, i, box.left + x, box.top + y);
+  const at = spotOf(panel.shown, i);
+  if (!panel.map.getBounds().contains(at)) panel.map.panTo(at, { animate: false });
+  const frame = panel.frame.getBoundingClientRect(), { x, y } = panel.map.latLngToContainerPoint(at);
+  choose(panel, i, frame.left + x, frame.top + y);
 }
 function choose(panel, i, x, y) {
   if (i >= 0 && focused !== panel) { focused = panel; table(); scale(); }
-  if (panel.at !== i) { panel.at = i; drawPanel(panel); }
+  if (panel.at !== i) {
+    if (!flows) panel.mark.setLatLngs(i < 0 ? [] : rings[i]);
+    else for (const mark of [panel.at, i]) if (mark >= 0) panel.flows[mark].setStyle(flowStyle(panel.shown, mark, mark === i));
+    panel.at = i;
+  }
   tip.hidden = i < 0;
   if (i < 0) return;
-  tip.textContent = described(panel.map, i);
+  tip.textContent = described(panel.shown, i);
   tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 8)) + "px";
   tip.style.top = Math.max(4, Math.min(y + 14, innerHeight - tip.offsetHeight - 8)) + "px";
 }
-const relativeOf = (map, i) => (map.relative || {})[i];
 function described(map, i) {
   if (flows) return map.titles[i];
-  if (moved) return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" + (map.detected.has(i) ? "" : "no detected change: ") +
-    amount(map.share[i]) + " of all\n" + brief(data.level) + " interval " + span(map.low[i], map.high[i]) +
-    (relativeOf(map, i) ? "\n" + signed(relativeOf(map, i)[0]) + " of its share in " + map.base + ", " + signedSpan(...relativeOf(map, i).slice(1)) : "");
-  const share = map.share[i], seen = map.detected.has(i), apart = seen && (share < map.low[i] || share > map.high[i]);
-  return (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n" +
-    (seen ? "" : "not distinguishable from zero, guess ") + percent(share) + " of all, " + percent(share / inBox(map)) + " of those in the box\n" +
-    brief(data.level) + " interval of the cell alone " + span(map.low[i], map.high[i]) + " of all" +
-    (apart ? "\nThe map, drawn towards other cells, lies outside it; the colour is the interval's nearest end." : "") +
+  const name = (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n", share = map.share[i], detected = map.detected.has(i);
+  const interval = span(map.low[i], map.high[i]), level = brief(data.level), relative = relativeOf(map, i);
+  if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}` +
+    (relative ? `\n${signed(relative[0])} of its share in ${map.base}, ${signedSpan(relative[1], relative[2])}` : "");
+  const apart = detected && (share < map.low[i] || share > map.high[i]);
+  return name + (detected ? "" : "not distinguishable from zero, guess ") +
+    `${percent(share)} of all, ${percent(share / inBox(map))} of those in the box\n${level} interval of the cell alone ${interval} of all` +
+    (apart ? "\nThe map, drawn towards other cells, lies outside it; the color is the interval's nearest end." : "") +
     (map.changed[i] ? "\nChange from the other windows, among those in the box: " + span(map.changed[i][1], map.changed[i][2]) : "");
 }
 
 let playing = 0;
 function play() {
+  const starts = !playing;
   clearInterval(playing);
-  if (playing) { playing = 0; $("play").textContent = "▶"; $("play").setAttribute("aria-label", "Play"); return; }
-  if (slider.value === slider.max) slider.value = -1;
-  playing = setInterval(() => { slider.value = Number(slider.value) + 1; draw(); if (slider.value === slider.max) { play(); remember(); } }, 500);
-  $("play").textContent = "❚❚"; $("play").setAttribute("aria-label", "Pause");
-}
-function recolour() {
-  readColours();
-  for (const panel of panels) panel.wide = 0;
-  draw();
+  if (starts && slider.value === slider.max) slider.value = -1;
+  playing = starts && setInterval(() => {
+    slider.value = Number(slider.value) + 1;
+    draw();
+    if (slider.value === slider.max) { play(); remember(); }
+  }, 500);
+  $("play").textContent = starts ? "❚❚" : "▶";
+  $("play").setAttribute("aria-label", starts ? "Pause" : "Play");
 }
 
-// Places that can be searched for: name, centre, cell or -1.
-const found = new Map();
-for (const [name, x, y] of labels) if (name) found.set(name, [x, y, -1]);
-base.areas.forEach(([name, parts]) => { if (name && parts[0].length) found.set(name, [...centreOf(parts[0]), -1]); });
-for (const [i, name] of Object.entries(data.called)) found.set(name, [...centres[i], Number(i)]);
-$("places").append(...[...found.keys()].sort().slice(0, 500).map(name => Object.assign(document.createElement("option"), { value: name })));
+// Places that can be searched for. The cell that contains one is selected.
+const places = new Map(labels.filter(([name]) => name).map(([name, at]) => [name, at]));
+for (const [name, parts] of userAreas) if (name && parts[0].length) places.set(name, fromPlane(centerOf(parts[0])));
+for (const [i, name] of Object.entries(data.called)) places.set(name, fromPlane(centers[i]));
+$("places").append(...[...places.keys()].sort().slice(0, 500).map(value => Object.assign(make("option"), { value })));
+data.names.forEach((name, i) => { if (!places.has(name)) places.set(name, fromPlane(centers[i])); });
+function placeOf(text) {
+  const find = test => [...places.keys()].find(name => test(name.toLowerCase()));
+  return find(name => name === text) ?? find(name => name.startsWith(text)) ?? find(name => name.includes(text));
+}
 function search() {
-  const text = $("find").value.trim().toLowerCase(), result = $("found");
-  if (!text) { result.textContent = ""; pick(-1); return; }
-  const names = [...found.keys()], name = names.find(one => one.toLowerCase() === text) ?? names.find(one => one.toLowerCase().startsWith(text)) ?? names.find(one => one.toLowerCase().includes(text));
-  const cell = name === undefined ? data.names.findIndex(one => one.toLowerCase() === text) : found.get(name)[2];
-  if (name === undefined && cell < 0) { result.textContent = "no such place on this map"; return; }
-  const [x, y] = name === undefined ? centres[cell] : found.get(name);
-  const there = x >= west && x <= east && y >= south && y <= north;
-  result.textContent = (name ?? data.names[cell]) + (there ? "" : " is outside the box");
-  look(x, y, Math.max(view.k, 4));
+  const text = $("find").value.trim().toLowerCase(), name = text ? placeOf(text) : "";
+  $("found").textContent = name ?? "no such place on this map";
+  if (!text) pick(-1);
+  if (!name) return;
+  const at = places.get(name), cell = cellAt(at);
+  if (cell < 0) $("found").textContent += box.contains(at) ? " is in none of the cells" : " is outside the box";
+  look(at, Math.max(panels[0].map.getZoom(), wholeZoom + 2));
   if (flows) pick(cell);
+  else if (cell >= 0 && focused.shown) show(focused, cell);
   remember();
-  if (cell >= 0 && focused.map && !flows) requestAnimationFrame(() => show(focused, cell));
 }
-function pick(cell) {
-  if (picked === cell) return;
-  picked = cell;
-  drawSoon(); remember();
-}
+function pick(cell) { picked = cell; draw(); remember(); }
+function showWhole() { fit(); remember(); }
 $("find").addEventListener("change", search);
 $("find").addEventListener("keydown", event => { if (event.key === "Enter") { event.preventDefault(); search(); } });
-for (const [name, times] of [["nearer", 1.5], ["further", 1 / 1.5]]) $(name).addEventListener("click", () => { zoomBy(times); remember(); });
-$("whole").addEventListener("click", () => { look(...Object.values(middleOf())); remember(); });
+for (const [name, zoom] of [["nearer", .5], ["further", -.5]])
+  $(name).addEventListener("click", () => panels[0].map.setZoom(panels[0].map.getZoom() + zoom));
+$("whole").addEventListener("click", showWhole);
 $("play").addEventListener("click", play);
-if (baseBox) baseBox.addEventListener("change", () => { chooseBase(windows[slider.value]); drawSoon(); remember(); });
+side.addEventListener("change", () => { arrange(); remember(); });
+if (baseBox) baseBox.addEventListener("change", () => { chooseBase(windows[slider.value]); arrange(); remember(); });
 for (const one of [slider, sure, unsure, of].filter(Boolean)) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
-addEventListener("resize", drawSoon);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
-addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; recolour(); });
-addEventListener("afterprint", () => { delete document.documentElement.dataset.theme; recolour(); });
-readColours();
-draw();
+
+// In place of the picture that the page holds for readers without a script.
+const flowLegend = document.querySelector(".picture .legend");
+$("controls").hidden = $("scale").hidden = false;
+let panels = [], focused;
+function arrange() {
+  const at = whole ? null : panels[0].map.getCenter(), zoom = at && panels[0].map.getZoom();
+  for (const { map } of panels) map.remove();
+  $("maps").replaceChildren();
+  $("maps").classList.toggle("small", side.value !== "");
+  panels = (side.value ? windows.slice(-MANY).map(() => side.value) : slots).map(makePanel);
+  focused = panels.at(side.value ? -1 : 0);
+  resize();
+  if (at) look(at, zoom);
+  draw();
+}
+function recolor() { readColors(); draw(); }
+// Printed as it is seen, but light, and no wider than the paper.
+function print(theme) {
+  document.documentElement.dataset.theme = theme;
+  for (const { frame: { style, offsetWidth, offsetHeight } } of panels) {
+    style.setProperty("--wide", offsetWidth + "px");
+    style.setProperty("--high", offsetHeight + "px");
+    style.setProperty("--zoom", Math.min(1, 640 / offsetWidth));
+  }
+  recolor();
+  for (const { renderer } of panels) renderer._redraw();  // the paper does not wait for a frame
+}
+addEventListener("beforeprint", () => print("light"));
+addEventListener("afterprint", () => print(""));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolor);
+readColors();
+arrange();
+const [lng, lat, zoom] = (asked.get("at") || "").split(",").map(Number);
+if (Number.isFinite(lng) && Number.isFinite(lat) && zoom > 0) look([lat, lng], zoom);
+new ResizeObserver(resize).observe($("maps"));
 })();
