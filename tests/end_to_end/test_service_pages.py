@@ -39,7 +39,7 @@ from tests.end_to_end.test_report_pages import LONG, PLACES, WORD
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 WIDTHS = (390, 768, 1280)
 HOSTILE = '<img src=x onerror="document.title=1">'
-VALUES = ["steady", "rising", HOSTILE, "\u202egnp.exe", LONG, *map(str, range(10))]
+VALUES = ["steady", "rising", HOSTILE, "a\u202egnp.exe", LONG, *map(str, range(10))]
 
 
 def week(number: int) -> Aggregate:
@@ -98,10 +98,17 @@ def signed_in_page(service: Running, name: str = "ana") -> Iterator[Any]:
 
 
 def start(
-    page: Any, url: str, kind: str, wanted: list[str], *, listed: bool = True, **more: str
+    page: Any,
+    url: str,
+    operation: str,
+    wanted: list[str],
+    kind: str = "string",
+    *,
+    listed: bool = True,
+    **more: str,
 ) -> None:
     """Fill the form of a job and send it. listed: with the first list, if the kind takes one."""
-    page.goto(f"{url}/jobs/new?kind={kind}")
+    page.goto(f"{url}/jobs/new?kind={kind}&operation={operation}")
     page.select_option("select[name=aggregates]", wanted)
     if "before" in more:
         page.select_option("select[name=before_aggregates]", more.pop("before"))
@@ -159,7 +166,7 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     second = open_result(page)
     with page.expect_download() as download:
         page.click("text=results.csv")
-    assert Path(download.value.path()).read_text(encoding="utf-8").startswith("string,")
+    assert Path(download.value.path()).read_text(encoding="utf-8").startswith('"string",')
     page.fill("main input[name=q]", "RISING")
     page.click("main form[role=search] button")
     assert page.locator("#table tbody tr").count() == 1
@@ -174,14 +181,14 @@ def test_a_week_of_an_analyst(service: Running, page: Any, tmp_path: Path) -> No
     page.wait_for_selector("#state.done")
     start(page, url, "series", [old, new])
     series = open_result(page)
-    start(page, url, "density", spots)
+    start(page, url, "decode", spots, "location")
     density = open_result(page)
     page.wait_for_selector("#maps .leaflet-cells-pane canvas")
     with service.client("ana") as client:
         seconds = [upload(client, startup(n, above)) for n, above in enumerate((0.3, 0.7))]
-    start(page, url, "number", seconds[:1])
+    start(page, url, "decode", seconds[:1], "number")
     number = open_result(page)
-    start(page, url, "series", seconds, listed=False)
+    start(page, url, "series", seconds, "number", listed=False)
     numbers = open_result(page)
     assert "at or above 4 s" in page.inner_text("main")
     assert page.said == []
