@@ -1,5 +1,6 @@
 """Pages and files of maps as `rappor density -o` writes them, from maps in memory."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,8 @@ def write_maps(
                        definition=metric.to_dict())  # fmt: skip
     result = map_result(Maps(list(maps), {}, areas=list(areas)), Question(), counts)
     return write_result(result, KIND, "decode", folder, silent)
+
+
+def markup(page: str) -> str:
+    """A page without its scripts, whose text has addresses that are never asked for."""
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)

@@ -98,7 +98,10 @@ def show(
     text = render_drawn(maps(1)[0].metric, data)
     path = folder / "page.html"
     path.write_text(text, encoding="utf-8")
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url))
     page.goto(path.as_uri())
+    assert asked == [path.as_uri()]  # nothing from a network
     return page
 
 
