@@ -219,6 +219,15 @@ def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(
     page.close()
 
 
+def test_the_level_of_an_interval_is_not_rounded_to_all(
+    data: dict[str, Any], tmp_path: Path, browser: Any
+) -> None:
+    page = show(browser, tmp_path, data | {"level": 0.999})
+    page.locator("#maps .view").click()
+    assert "99.9 % interval" in page.inner_text("#tip")
+    page.close()
+
+
 def test_a_finger_scrolls_the_page_until_a_map_is_enlarged(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:

@@ -97,8 +97,8 @@ chooseBase(data.maps.some(map => baseOf(map) && map.window === asked.get("window
 if (of && asked.get("of") === (moved ? "percent" : "box")) of.value = asked.get("of");
 side.append(...slots.map(value => Object.assign(make("option", "windows of " + value), { value })));
 if (slots.includes(asked.get("side"))) side.value = asked.get("side");
-const first = moved && data.maps.some(map => map.detected.size);  // of changes those detected are shown first
-sure.checked = asked.has("detected") ? asked.get("detected") === "1" : first;
+const sureAtFirst = moved && data.maps.some(map => map.detected.size);  // of changes those detected are shown first
+sure.checked = asked.has("detected") ? asked.get("detected") === "1" : sureAtFirst;
 unsure.checked = asked.has("width");
 let picked = flows ? data.names.indexOf(asked.get("cell")) : -1;  // the cell whose flows stand out
 let whole = true;  // the maps show the whole box, whatever the size of the window
@@ -108,7 +108,7 @@ function remember() {
   if (baseBox && baseBox.selectedIndex > 0) shown.set("base", baseBox.value);
   if (isOfBox() || isRelative()) shown.set("of", of.value);
   if (side.value) shown.set("side", side.value);
-  if (sure.checked !== first) shown.set("detected", sure.checked ? "1" : "0");
+  if (sure.checked !== sureAtFirst) shown.set("detected", sure.checked ? "1" : "0");
   if (unsure.checked) shown.set("width", "1");
   if (picked >= 0) shown.set("cell", data.names[picked]);
   if (!whole) shown.set("at", [lng.toFixed(4), lat.toFixed(4), panels[0].map.getZoom().toFixed(2)].join(","));
@@ -515,7 +515,7 @@ function choose(panel, i, x, y) {
 function described(map, i) {
   if (flows) return map.titles[i];
   const name = (data.called[i] ? data.called[i] + ", " : "") + data.names[i] + "\n", share = map.share[i], detected = map.detected.has(i);
-  const interval = span(map.low[i], map.high[i]), level = brief(data.level), relative = relativeOf(map, i);
+  const interval = span(map.low[i], map.high[i]), level = Number((100 * data.level).toPrecision(6)) + " %", relative = relativeOf(map, i);
   if (moved) return name + (detected ? "" : "no detected change: ") + `${amount(share)} of all\n${level} interval ${interval}` +
     (relative ? `\n${signed(relative[0])} of its share in ${map.base}, ${signedSpan(relative[1], relative[2])}` : "");
   const apart = detected && (share < map.low[i] || share > map.high[i]);
