@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, ndtri
@@ -11,7 +11,7 @@ from scipy.special import chdtrc, ndtri
 from decoder.decoded_window import window_fields
 from decoder.errors import DecodeError
 from decoder.flows.detection import limit, reach
-from decoder.flows.fit import FlowData, fit_flows, no_departures
+from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
 from decoder.flows.moments import FlowMoments, Moments, ratios
 from decoder.flows.space import (
@@ -75,7 +75,8 @@ def decode_flows(
     with one_thread():
         space = FlowSpace.of(flow)
         counts = symbol_counts(aggregate, flow)
-        moments, answers, checks, dropped = _checked_fit(space, counts, repetition, known, progress)
+        best, dropped = _best_fit(space, counts, repetition, known, progress)
+        moments, answers, checks = best
         fit = moments.fit
         found = summarised(moments, answers, options.level, options.alpha)
         evidence = no_departures(fit)
@@ -94,42 +95,55 @@ def decode_flows(
     )
 
 
-def _checked_fit(
+class FittedAnswers(NamedTuple):
+    """A fit with its moments, the answers that it fits, by question, and a check of each."""
+
+    moments: FlowMoments
+    answers: dict[str, Answers]
+    checks: tuple[QuestionCheck, ...]
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the answers to a question do not fit the others."""
+        return min(check.p_value for check in self.checks) < REJECTED
+
+
+def _best_fit(
     space: FlowSpace,
     counts: Mapping[str, SymbolCounts],
     repetition: float,
     known: Floats | None,
     progress: Progress,
-) -> tuple[FlowMoments, dict[str, Answers], tuple[QuestionCheck, ...], float]:
+) -> tuple[FittedAnswers, float]:
     """Fit the model, and again where the answers to a question do not fit.
 
     A known matrix without which the answers are more likely is dropped. Before answers are called
     forged, the climb is begun anew with wide departures, and the summit of more evidence is kept.
 
     Returns:
-        As `fit_answers`, the checks, and how many nats more likely the answers are without the
-        known matrix, 0 where it is kept.
+        The fit, and how many nats more likely the answers are without the known matrix, 0 where it
+        is kept.
     """
-    moments, answers = fit_answers(space, counts, repetition, known, progress)
-    dropped = 0.0
+    found, dropped = fit_answers(space, counts, repetition, known, progress), 0.0
     if known is not None:
-        without, of_without = fit_answers(space, counts, repetition, None, progress)
-        given, data = moments.fit, without.fit.data
-        same = fit_flows(given.gravity, data, given.parameters, given.tau, search=False)
-        dropped = max(without.fit.log_evidence - same.log_evidence, 0.0)
+        without = fit_answers(space, counts, repetition, None, progress)
+        given = _fit_to(without.moments.fit.data, found.moments.fit)
+        dropped = max(without.moments.fit.log_evidence - given.log_evidence, 0.0)
         if dropped:
-            moments, answers, known = without, of_without, None
-    checks = question_checks(counts, moments)
-    if min(check.p_value for check in checks) < REJECTED:
-        first = moments.fit
-        moments, answers = fit_answers(space, counts, repetition, known, progress, WIDE)
-        again = fit_flows(
-            first.gravity, moments.fit.data, first.parameters, first.tau, search=False
-        )
-        if again.log_evidence > moments.fit.log_evidence:
-            moments = FlowMoments(again)
-        checks = question_checks(counts, moments)
-    return moments, answers, checks, dropped
+            found, known = without, None
+    if not found.is_rejected:
+        return found, dropped
+    other = fit_answers(space, counts, repetition, known, progress, WIDE)
+    again = _fit_to(other.moments.fit.data, found.moments.fit)
+    if again.log_evidence > other.moments.fit.log_evidence:
+        moments = FlowMoments(again)
+        other = FittedAnswers(moments, other.answers, question_checks(counts, moments))
+    return other, dropped
+
+
+def _fit_to(data: FlowData, start: FlowFit) -> FlowFit:
+    """The fit to other data that is climbed to from a fit, with departures of its size."""
+    return fit_flows(start.gravity, data, start.parameters, start.tau, search=False)
 
 
 def flow_of(aggregate: Aggregate) -> Flow:
@@ -153,7 +167,7 @@ def fit_answers(
     known: Floats | None = None,
     progress: Progress = silent,
     tau: float | None = None,
-) -> tuple[FlowMoments, dict[str, Answers]]:
+) -> FittedAnswers:
     """Fit the model; each round takes out the collisions that the one before predicts.
 
     Args:
@@ -165,7 +179,7 @@ def fit_answers(
         tau: size of the departures to begin at; None: the least.
 
     Returns:
-        The fit of the last round with its moments, and the answers that it fits, by question.
+        The fit of the last round that no question rejects; of the last where each is rejected.
 
     Raises:
         DecodeError: a known matrix of another shape, negative, or empty.
@@ -176,9 +190,7 @@ def fit_answers(
     expected = gravity.shares(np.zeros(gravity.size))
     doubts: dict[str, float] = {}
     start: Floats | None = None
-    fitting: tuple[FlowMoments, dict[str, Answers]] | None = (
-        None  # the last that no question rejects
-    )
+    fitting: FittedAnswers | None = None  # what rounds go to and fro between may be rejected
     for number in range(MOST_ROUNDS):
         progress(STAGE, number, MOST_ROUNDS)
         answers = {
@@ -197,14 +209,15 @@ def fit_answers(
         by_chance = -ndtri(0.5 / len(estimate)) * error  # of one of all
         before = surprising
         surprising = before | (estimate - moments.pairs.fitted > by_chance)
-        if number > 0 and min(one.p_value for one in question_checks(counts, moments)) >= REJECTED:
-            fitting = moments, answers
+        found = FittedAnswers(moments, answers, question_checks(counts, moments))
+        if number > 0 and not found.is_rejected:
+            fitting = found
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
         expected = _expected(moments, surprising)
         doubts = _doubts(moments, expected)
     progress(STAGE, MOST_ROUNDS, MOST_ROUNDS)
-    return fitting or (moments, answers)
+    return fitting or found
 
 
 def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
@@ -438,7 +451,7 @@ def _warnings(
     if dropped:
         yield (
             "the known matrix was left out: the answers are more likely without it, by "
-            f"{dropped:,.0f} nats; see that its cells have the right names"
+            f"{dropped:.2g} nats; see that its cells have the right names"
         )
     asked = {check.question for check in checks}
     missing = [name for name in QUESTIONS if name not in asked]

@@ -111,7 +111,7 @@ class FlowSpace:
         """(P,) logarithm of the distance less its mean in the band; 0 of the own cell, and of
         `other` and `no_data`."""
         apart = self.bands > 0
-        logs = np.log(np.where(apart, self.metres, 1.0))
+        logs = np.log(np.maximum(self.metres, 1.0))  # whole metres, 0 of the own cell
         sums = np.bincount(self.bands.ravel(), logs.ravel(), self.num_bands)
         means = sums / np.maximum(np.bincount(self.bands.ravel(), minlength=self.num_bands), 1)
         found = np.zeros((self.num_sides, self.num_sides))
