@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import TypeAdapter, with_config
+from pydantic import with_config
 
 from disclosure.anonymize import Columns, Hierarchy
 from disclosure.co_clustering.grid import CoClustering
@@ -26,7 +26,7 @@ from disclosure.co_clustering.recoding import (
     free_label,
 )
 from disclosure.errors import TableError
-from disclosure.files import LENIENT, naming, read_json
+from disclosure.files import LENIENT, naming, read_json, to_json
 from disclosure.typing import Integers
 
 
@@ -71,8 +71,8 @@ class LearntHierarchies:
     def save(self, file: Path) -> None:
         """Write JSON that `load` reads."""
         columns = {name: _column(self.parts[name], tree) for name, tree in self.trees.items()}
-        text = _FILE.dump_json(_File(columns), indent=1, exclude_none=True)
-        file.write_bytes(text + b"\n")
+        text = to_json(_File(columns), indent=1, exclude_none=True)
+        file.write_text(text, encoding="utf-8")
 
     @classmethod
     def load(cls, file: Path, names: Sequence[str] | None = None) -> LearntHierarchies:
@@ -80,7 +80,7 @@ class LearntHierarchies:
 
         Raises TableError that names the file where it cannot be used, or lacks a column.
         """
-        columns = read_json(file, _FILE).columns
+        columns = read_json(file, _File).columns
         with naming(file):
             missing = [name for name in names or () if name not in columns]
             if missing:
@@ -184,9 +184,6 @@ class _Column:
 class _File:
     columns: Mapping[str, _Column]
     version: Literal[1] = 1
-
-
-_FILE = TypeAdapter(_File)
 
 
 def _column(parts: Parts, tree: Hierarchy) -> _Column:

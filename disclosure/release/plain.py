@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from disclosure.errors import ReleaseError
-from disclosure.files import parse
+from disclosure.files import parse, to_plain
 from disclosure.release.build import Release
 from disclosure.release.tables import NUMBERS, ReleasedTable, numbers_or_none
 
@@ -75,17 +73,13 @@ def _rows(table: ReleasedTable, strata: Sequence[str]) -> Iterator[tuple[Any, ..
 def release_to_plain(release: Release) -> dict[str, Any]:
     """The release as plain values: tables by column, a data dictionary, the meaning of the
     symbols."""
-    plain: dict[str, Any] = _RELEASE.dump_python(release, mode="json")
     columns = [
         {"name": one.name, "type": one.kind, "description": one.meaning}
         for one in columns_of(release)
     ]
-    return plain | {"symbols": release.policy.legend(), "dictionary": columns}
+    return to_plain(release) | {"symbols": release.policy.legend(), "dictionary": columns}
 
 
 def release_from_json(text: bytes, digest: str = "") -> Release:
     """Read a release from release.json. Raises ReleaseError."""
-    return replace(parse(_RELEASE, text, ReleaseError), digest=digest)
-
-
-_RELEASE = TypeAdapter(Release)
+    return replace(parse(Release, text, ReleaseError), digest=digest)

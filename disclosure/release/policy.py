@@ -10,10 +10,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, with_config
+from pydantic import AfterValidator, Field, StringConstraints, with_config
 
 from disclosure.errors import PolicyError
-from disclosure.files import STRICT, naming, parse_toml, read_text
+from disclosure.files import STRICT, naming, parse_toml, read_text, to_plain
 from disclosure.release.tables import MAX_REPORTS, round_down
 from disclosure.typing import Booleans, Floats, Strata
 from rappor_core.errors import shown
@@ -199,11 +199,7 @@ class ReleasePolicy:
 
     def to_dict(self) -> dict[str, Any]:
         """The policy as plain values, for the files of a release."""
-        plain: dict[str, Any] = _POLICY.dump_python(self, mode="json")
-        return plain
-
-
-_POLICY = TypeAdapter(ReleasePolicy)
+        return to_plain(self)
 
 
 def check_days(policy: ReleasePolicy, name: str, first: date, last: date, issued: date) -> None:
@@ -261,4 +257,4 @@ def load_policy(path: Path) -> ReleasePolicy:
 
 def policy_of_text(text: str) -> ReleasePolicy:
     """Read a policy from the text of a release.toml. Raises PolicyError."""
-    return parse_toml(_POLICY, text, PolicyError)
+    return parse_toml(ReleasePolicy, text, PolicyError)

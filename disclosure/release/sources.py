@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import AliasPath, Field, TypeAdapter, with_config
+from pydantic import AliasPath, Field, with_config
 
 from decoder.tables.reading import Row, read_table
 from disclosure.errors import ReleaseError, TableError
@@ -95,7 +95,7 @@ def mark_of(folder: Path) -> str:
 
 def _is_of_flows(path: Path) -> bool:
     try:
-        return bool(read_json(path, TypeAdapter(Mapping[str, Any])).get("flow"))
+        return bool(read_json(path, dict[str, Any]).get("flow"))
     except TableError:
         return False
 
@@ -124,8 +124,8 @@ class _Manifest:
 
 def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]:
     """results.json and manifest.json tell what it is; candidates.csv has the numbers."""
-    found = read_json(folder / _RESULTS, TypeAdapter(_Results))
-    made = read_json(folder / "manifest.json", TypeAdapter(_Manifest))
+    found = read_json(folder / _RESULTS, _Results)
+    made = read_json(folder / "manifest.json", _Manifest)
     if made.metric != found.metric:
         raise TableError(
             f"{folder}: {_RESULTS} is of the metric {shown(found.metric)}, and manifest.json of "
@@ -240,7 +240,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
     """Pairs of zones, then pairs of cells: two tables of the same people, each pair of zones the
     sum of the pairs of their cells."""
     source, path = folder / _RESULTS, folder / _FLOWS
-    found = read_json(source, TypeAdapter(_Flows))
+    found = read_json(source, _Flows)
     if found.lag:
         raise ReleaseError(
             f"{source}: a metric of moves tells how many moved and how far, and has no matrix"
@@ -339,7 +339,7 @@ def _shapes(path: Path) -> dict[str, Any]:
     """Outline by cell; none for a map of pairs."""
     if not path.is_file():
         return {}
-    return {one.cell: one.geometry for one in read_json(path, TypeAdapter(_Features)).features}
+    return {one.cell: one.geometry for one in read_json(path, _Features).features}
 
 
 class _Kind(NamedTuple):

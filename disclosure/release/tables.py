@@ -68,7 +68,9 @@ def numbers_or_none(values: Floats) -> list[float | None]:
     return [None if value != value else value for value in values.tolist()]
 
 
-def _floats(values: list[float | None]) -> Floats:
+def _floats(values: Any) -> Floats:
+    if not isinstance(values, list) or not all(type(v) in (int, float, type(None)) for v in values):
+        raise ValueError("a list of numbers and nulls is needed")
     return np.array([np.nan if value is None else value for value in values], dtype=float)
 
 
@@ -77,9 +79,13 @@ def stratum_key(strata: Mapping[str, str]) -> Strata:
     return tuple(sorted(strata.items()))
 
 
+def _pairs(strata: Any) -> Any:
+    return stratum_key(strata) if isinstance(strata, dict) else strata
+
+
 # How columns of numbers, and strata, stand in release.json.
 _Numbers = Annotated[Floats, PlainValidator(_floats), PlainSerializer(numbers_or_none)]
-_Strata = Annotated[Strata, BeforeValidator(stratum_key), PlainSerializer(dict)]
+_Strata = Annotated[Strata, BeforeValidator(_pairs), PlainSerializer(dict)]
 
 
 class InRows(NamedTuple):

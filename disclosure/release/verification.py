@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, TypeAdapter, with_config
+from pydantic import AfterValidator, Field, with_config
 
 from disclosure.errors import ReleaseError, VerificationError
-from disclosure.files import LENIENT, naming, parse
+from disclosure.files import LENIENT, naming, parse, to_json
 from disclosure.release.build import Release
 from disclosure.release.files import MANIFEST, SIGNATURE, digest_file
 from disclosure.release.plain import release_from_json
@@ -93,9 +93,6 @@ class _Memory:
     replaced: Mapping[str, str] = field(default_factory=dict)
 
 
-_MANIFEST, _MEMORY = TypeAdapter(_Manifest), TypeAdapter(_Memory)
-
-
 def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified:
     """Check the signature of a manifest, then every file against it.
 
@@ -117,7 +114,7 @@ def verify_release(folder: Path, public: Sequence[Ed25519PublicKey]) -> Verified
     if public:
         check_signature(public, text, _signature(folder))
     with naming(Path(MANIFEST)):
-        made = parse(_MANIFEST, text, VerificationError)
+        made = parse(_Manifest, text, VerificationError)
     _check_files(folder, made.files)
     return Verified(
         made.owner,
@@ -186,7 +183,7 @@ def check_latest(found: Verified, memory: Path) -> None:
         ReleaseError: the file cannot be read or written.
     """
     try:
-        replaced = parse(_MEMORY, memory.read_bytes(), ReleaseError).replaced
+        replaced = parse(_Memory, memory.read_bytes(), ReleaseError).replaced
     except FileNotFoundError:
         replaced = {}
     except OSError as error:
@@ -202,7 +199,7 @@ def check_latest(found: Verified, memory: Path) -> None:
         )
     new = _Memory(replaced={**replaced, **dict.fromkeys(found.earlier, found.issued)})
     try:
-        write_whole(memory, f"{_MEMORY.dump_json(new, indent=2).decode()}\n")
+        write_whole(memory, to_json(new, indent=2))
     except OSError as error:
         raise ReleaseError(f"{memory} cannot be written: {file_problem(error)}") from None
 

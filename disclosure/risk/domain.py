@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, with_config
+from pydantic import Field, with_config
 
 from disclosure.errors import DomainError
 from disclosure.files import STRICT, naming, parse_toml, read_text
@@ -96,7 +96,4 @@ def load_domain(path: Path) -> Domain:
     Raises DomainError for a file that is not TOML, unknown keys, and what `Domain` refuses.
     """
     with naming(path):
-        return parse_toml(_DOMAIN, read_text(path, DomainError), DomainError)
-
-
-_DOMAIN = TypeAdapter(Domain)
+        return parse_toml(Domain, read_text(path, DomainError), DomainError)

@@ -26,7 +26,12 @@ from disclosure.risk.patterns import (
 )
 from disclosure.typing import Integers
 
-MAX_SECONDS = 60.0  # of the programs of a table
+MAX_SECONDS = 300.0  # of a table
+_TOO_LONG = (
+    "too many ways to fill the missing values: the exact search was given up. Take fewer "
+    "columns or modalities at a time, or the method orthodox, which needs no search and "
+    "never counts fewer rows"
+)
 _FEW_KEYS = 2**17  # of the missing columns, which are listed instead
 _INFEASIBLE = 2  # status of `milp`
 
@@ -34,7 +39,7 @@ _INFEASIBLE = 2  # status of `milp`
 def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
     """The frequencies of `patterns.dense_frequencies`, (P,), without a table of the candidate keys.
 
-    Raises TableError where the programs take too long.
+    Raises TableError where it takes too long.
     """
     frequencies = orthodox_frequencies(patterns)  # without missing values there is one candidate
     end = monotonic() + MAX_SECONDS
@@ -44,6 +49,8 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
         if any(not rule for rule in left):
             frequencies[place] = INCOHERENT
         elif len(missing):
+            if monotonic() > end:
+                raise TableError(_TOO_LONG)
             agrees = (patterns.codes == code) | (patterns.codes == MISSING) | (code == MISSING)
             compatible = agrees.all(axis=1)
             frequencies[place] = _extreme(
@@ -153,9 +160,5 @@ def _solve(
     if made.status == _INFEASIBLE:
         return None
     if not made.success:
-        raise TableError(
-            "too many ways to fill the missing values: the exact search was given up. Take fewer "
-            "columns or modalities at a time, or the method orthodox, which needs no search and "
-            "never counts fewer rows"
-        )
+        raise TableError(_TOO_LONG)
     return float(-made.fun)

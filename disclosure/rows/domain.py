@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import BeforeValidator, Discriminator, Field, Tag, TypeAdapter, with_config
+from pydantic import BeforeValidator, Discriminator, Field, Tag, with_config
 
 from disclosure.errors import DomainError, TableError
 from disclosure.files import STRICT, naming, parse_toml, read_text
@@ -207,7 +207,4 @@ def load_row_domain(path: Path) -> RowDomain:
     Raises DomainError that names the file, the column and the value.
     """
     with naming(path):
-        return parse_toml(_DOMAIN, read_text(path, DomainError), DomainError)
-
-
-_DOMAIN = TypeAdapter(RowDomain)
+        return parse_toml(RowDomain, read_text(path, DomainError), DomainError)

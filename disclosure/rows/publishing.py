@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter, with_config
+from pydantic import with_config
 
 from disclosure.errors import PolicyError, ReleaseError, TableError
 from disclosure.files import LENIENT, naming, new_folder, read_json, write_csv
@@ -109,7 +109,7 @@ class _Joint:
 
 def _of_joint(folder: Path) -> DecodedCells:
     try:
-        found = read_json(folder / "results.json", TypeAdapter(_Joint))
+        found = read_json(folder / "results.json", _Joint)
         low = np.array([one.low for one in found.cells])
         covariance = _covariance(folder / COVARIANCE)
         with naming(folder):

@@ -17,10 +17,10 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter, with_config
+from pydantic import with_config
 
 from disclosure.errors import BudgetError
-from disclosure.files import LENIENT, parse
+from disclosure.files import LENIENT, parse, to_json
 from rappor_core.errors import file_problem
 from rappor_core.whole_files import replacing
 
@@ -101,9 +101,6 @@ class _File:
     version: Literal[1] = 1
 
 
-_FILE = TypeAdapter(_File)
-
-
 @dataclass
 class _FileLedger(BudgetLedger):
     """Writes itself at every charge."""
@@ -144,7 +141,7 @@ def read_ledger(path: Path) -> BudgetLedger:
     """Read a ledger from its file, to look at; changes to the result are not written. Raises
     BudgetError."""
     try:
-        found = parse(_FILE, path.read_bytes(), BudgetError)
+        found = parse(_File, path.read_bytes(), BudgetError)
         entries = [(one.purpose, Charge(one.epsilon, one.delta)) for one in found.entries]
         return BudgetLedger(Charge(found.limit.epsilon, found.limit.delta), entries)
     except OSError as error:
@@ -186,9 +183,9 @@ def open_ledger(path: Path) -> Iterator[BudgetLedger]:
 
 def _write(path: Path, ledger: BudgetLedger) -> None:
     entries = tuple(_Entry(purpose, *astuple(charge)) for purpose, charge in ledger.entries)
-    text = _FILE.dump_json(_File(_Cost(*astuple(ledger.limit)), entries), indent=2).decode()
+    text = to_json(_File(_Cost(*astuple(ledger.limit)), entries), indent=2)
     with replacing(path) as part, part.open("w", encoding="utf-8") as file:
-        file.write(text + "\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     _sync_folder(path.parent)

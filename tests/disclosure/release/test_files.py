@@ -31,6 +31,7 @@ from disclosure.release import (
     verify_release,
     write_release,
 )
+from disclosure.release.plain import release_from_json, release_to_plain
 from disclosure.release.tables import ReleasedTable
 from rappor_core.text import safe_cell
 from tests.disclosure.release.support import ISSUED, policy, table
@@ -109,6 +110,27 @@ def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
     assert back.policy.to_dict() == made.policy.to_dict()
     assert (back.issued, back.notes) == (made.issued, made.notes)
     assert back.digest == sha256((tmp_path / "out/manifest.json").read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"estimate": [{}]}, "estimate = [{}]: a list of numbers and nulls is needed"),
+        ({"estimate": 5}, "estimate = 5: a list of numbers"),
+        ({"low": [[1.0]]}, "low = [[1.0]]: a list of numbers"),
+        ({"strata": 5}, "strata = 5: Input should be a valid array"),
+        ({"strata": {"a": 1}}, "strata.0.1 = 1: Input should be a valid string"),
+        ({"kinds": []}, "columns of several lengths"),
+        ({"held": {"a": "b"}}, "held.a = 'b': Input should be a valid integer"),
+    ],
+)
+def test_hostile_tables_are_refused_by_name(changes: dict[str, object], told: str) -> None:
+    made = build_release([table({"a": 0.5})], policy(), ISSUED)
+    plain = release_to_plain(made)
+    (one,) = plain["tables"]
+    with pytest.raises(ReleaseError) as refused:
+        release_from_json(json.dumps(plain | {"tables": [one | changes]}).encode())
+    assert told in str(refused.value)
 
 
 def test_the_same_release_gives_the_same_bytes(tmp_path: Path) -> None:
