@@ -1,8 +1,9 @@
 """A batch as it came: read, with the digest by which it is known when it is sent again.
 
 JSON is read by msgspec into typed structs. It refuses what is not JSON of these types: NaN,
-fractions, bytes that are not UTF-8, lone surrogates, unknown or missing fields, nesting. Of two
-equal keys it keeps the last, so they are found by counting quotes.
+fractions, bytes that are not UTF-8, lone surrogates, unknown or missing fields, nesting. It takes
+the last of two equal keys, and base64 with spare bits: a body that is what msgspec writes of the
+batch has neither, and any other is looked through for them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rappor_core.wire.binary import decode_binary
 from rappor_core.wire.json import bits_from_text, check_hex_128, day_from_text
 from rappor_core.wire.report import (
     JSON_CONTENT_TYPE,
+    MAX_REPORT_BYTES,
     MAX_REPORTS,
     GroupedBatch,
     ReportGroup,
@@ -88,7 +90,7 @@ class ReportFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     params_id: str
     cohort: int
     day: str
-    bits: str
+    bits: bytes
 
 
 class BatchFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -99,7 +101,17 @@ class BatchFields(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     reports: list[ReportFields]
 
 
+class _BitsText(msgspec.Struct, gc=False):
+    bits: str
+
+
+class _BitsTexts(msgspec.Struct, gc=False):
+    reports: list[_BitsText]
+
+
 _DECODER = msgspec.json.Decoder(BatchFields)
+_TEXTS = msgspec.json.Decoder(_BitsTexts)
+_ENCODER = msgspec.json.Encoder()
 
 
 def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> GroupedBatch:
@@ -124,27 +136,31 @@ def decode_batch_json(body: bytes, *, max_reports: int = MAX_REPORTS) -> Grouped
     check_version(batch.version)
     batch_id = check_hex_128("batch_id", batch.batch_id)
     check_count(len(batch.reports), max_reports)
-    _refuse_repeated_keys(body, batch)
+    if _ENCODER.encode(batch) != body:
+        _refuse_repeated_keys(body, batch)
+        for index, one in enumerate(_TEXTS.decode(body).reports):
+            bits_from_text(index, one.bits)
     groups: list[ReportGroup] = []
     shared: tuple[str, str, str, int] | None = None
     rows: list[tuple[int, bytes]] = []
     for index, report in enumerate(batch.reports):
-        bits = bits_from_text(index, report.bits)
+        bits = report.bits
         if not 0 <= report.cohort < 1 << 16:
             where = f"report {index}: cohort {shown(report.cohort)}"
             raise WireFormatError(f"{where} is not an integer in [0, 65535]")
         key = (report.metric, report.params_id, report.day, len(bits))
         if key != shared:
             shared, rows = key, []
-            groups.append(_new_group(f"report {index}", report, len(bits), rows))
+            groups.append(_new_group(index, report, rows))
         rows.append((report.cohort, bits))
     return GroupedBatch(batch_id, tuple(groups), len(batch.reports))
 
 
-def _new_group(
-    where: str, report: ReportFields, num_bytes: int, rows: list[tuple[int, bytes]]
-) -> ReportGroup:
+def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) -> ReportGroup:
     """Start a group, which the caller fills, with the report that begins it."""
+    where, num_bytes = f"report {index}", len(report.bits)
+    if not 1 <= num_bytes <= MAX_REPORT_BYTES:
+        raise WireFormatError(f"{where}: bits of {num_bytes} bytes; 1 to {MAX_REPORT_BYTES} may be")
     return ReportGroup(
         metric=check_metric(report.metric),
         params_id=check_hex_128(f"{where}: params_id", report.params_id),
