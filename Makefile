@@ -9,13 +9,14 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 
-.PHONY: help demo demo-service test test-long test-js js-built lint bench simulate docs client-wheel release versions constraints clean
+.PHONY: help demo demo-service quick test test-long test-js js-built lint bench simulate docs client-wheel release versions constraints clean
 help:
 	@echo "make demo   the whole life of a report on this machine, ending with tables and pages in demo-output/"
 	@echo "make demo-service  the same, and then a decoder service to look at, until Ctrl-C"
-	@echo "make test   lint, types, import rules, and the tests that hold the promises of docs/claims.md"
+	@echo "make test   the tests that hold the promises of docs/claims.md"
 	@echo "make test-js  the TypeScript client's tests, where Node is (make test runs them, too)"
-	@echo "make lint   lint, types and import rules only"
+	@echo "make lint   lint, types and import rules"
+	@echo "make quick  lint, and the tests of what was touched since the last commit"
 	@echo "make test-long  the tests marked long, which make test leaves out"
 	@echo "make bench  speed and accuracy beside named rivals, on docs/benchmarks.md; BENCH=encode runs one part"
 	@echo "make simulate  every experiment in its small form, with files in simulation-output/; under 10 minutes on two cores"
@@ -51,24 +52,23 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+quick: lint
+	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python tests/touched.py)
+
 # Tests start hundreds of interpreters, which read what the first of them compiled.
 test test-long: export PYTHONDONTWRITEBYTECODE :=
 # Idle workers take tests from busy ones, a run of one file at a time, so that modules keep their fixtures.
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 AGAIN := $(MAKE) --no-print-directory
 JS_LOG := build/test-js.log
-LINT_LOG := build/lint.log
 TEST_JS := if command -v npm >/dev/null; then cd client_js && npm run test:built; fi
 
-# Types and rules, which take one core, are checked beside all; the tests of the TypeScript client, which
-# wait for browsers, beside those of Python.
+# The tests of the TypeScript client wait a lot, and run beside those of Python.
 test: $(VENV)/.dev
-	@mkdir -p build; $(AGAIN) lint > $(LINT_LOG) 2>&1 & lint=$$!; \
-	$(AGAIN) js-built; built=$$?; \
+	@mkdir -p build; $(AGAIN) js-built; built=$$?; \
 	{ $(TEST_JS); } > $(JS_LOG) 2>&1 & js=$$!; \
 	$(PYTEST) -m "not long" $(PYTEST_ARGS); python=$$?; \
-	wait $$js; js=$$?; wait $$lint; lint=$$?; \
-	cat $(JS_LOG) $(LINT_LOG); exit $$((built | python | js | lint))
+	wait $$js; js=$$?; cat $(JS_LOG); exit $$((built | python | js))
 
 test-long: $(VENV)/.dev js-built
 	$(PYTEST) -m long $(PYTEST_ARGS)
