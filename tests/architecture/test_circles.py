@@ -45,6 +45,7 @@ def imports(tree: ast.AST, *, for_types: bool) -> Iterator[tuple[str, str]]:
             yield from imports(child, for_types=for_types)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("for_types", [False, True], ids=["when it runs", "with types"])
 def test_no_module_imports_one_that_imports_it(
     sources: dict[str, ast.Module], for_types: bool

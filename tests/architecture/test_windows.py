@@ -49,7 +49,6 @@ for call in (lambda: work(settings), lambda: _prepare_to_serve(settings),
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_all_but_jobs_runs_without_them(tmp_path: Path) -> None:
     """What needs them says so in a sentence, with the way out."""
     words = [sys.executable, "-c", PROGRAM + SENTENCE, *PACKAGES]

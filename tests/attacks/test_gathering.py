@@ -22,12 +22,14 @@ def gathered(params: RapporParams, reports: int, devices: int, groups: int, seed
     return batch_linkage.gathered(params, reports, devices, groups, rng, enough=150)
 
 
+@pytest.mark.long
 def test_a_month_gathers_what_two_days_do_not() -> None:
     """The figures of docs/privacy.md for 150 devices, 41 % and 80 %, within 4 standard errors."""
     assert 0.25 < gathered(PUBLISHED, 2, 150, 32, 1) < 0.57
     assert 0.64 < gathered(PUBLISHED, 30, 150, 32, 1) < 0.96
 
 
+@pytest.mark.long
 def test_a_larger_crowd_is_gathered_less() -> None:
     assert gathered(PUBLISHED, 30, 400, 32, 1) < 0.4
 

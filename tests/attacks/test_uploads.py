@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 
+import pytest
+
 from tests.attacks.support import Socket, Target, request, target, today
 from tests.collector.support import Sender, make_metric
 
@@ -32,6 +34,7 @@ def _post_in_pieces(collector: Target, body: bytes, source: str) -> int:
     return int(answer[9:12])
 
 
+@pytest.mark.long
 def test_stuck_uploads_shut_nobody_out(sqlite_url: str) -> None:
     """70 stuck uploads of one address, before 2,037 of 2,059 honest posts were refused.
 

@@ -69,6 +69,7 @@ def days_of_cells(folder: Path) -> list[str]:
     return [one["properties"]["first_day"] for one in features]
 
 
+@pytest.mark.long
 def test_slots_come_as_they_are_declared(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ def test_slots_and_regions_are_chosen(
 CELLS = "0-0-0\n\n0-1-1\r\nother\n0-0-0\n"
 
 
+@pytest.mark.long
 def test_a_list_of_cells_is_shown_alone(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,6 +273,7 @@ def test_points_off_the_globe_are_refused(
     assert "is not" in told
 
 
+@pytest.mark.long
 def test_trips_are_tables_without_another_metrics_map(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -345,6 +348,7 @@ def test_shares_of_areas_are_printed_and_written(
     assert "[red]Old town" in (out / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> None:
     """areas.csv of a night lay beside the map of a day."""
     box = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]

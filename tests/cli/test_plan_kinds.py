@@ -81,6 +81,7 @@ def test_no_plan_of_any_kind_is_warned_of(
     assert warned(told["metrics_toml"], devices, tmp_path, capsys) == []
 
 
+@pytest.mark.long
 def test_answers_come_first_and_declarations_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +104,7 @@ def test_answers_come_first_and_declarations_last(
     assert again["precision"] > 0.5  # so many are needed
 
 
+@pytest.mark.long
 def test_unreachable_errors_say_what_would_reach_them(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*MEAN, "--error", "0.1", "--devices", "5000"]
     said = refused(capsys, *words)

@@ -170,6 +170,7 @@ def test_withheld_decodings_give_no_rows(
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.long
 def test_categories_and_places_give_rows_strings_not(
     decoded: Path,
     density: Path,

@@ -235,7 +235,9 @@ def test_a_cell_in_two_slots_is_paid_once(name: str) -> None:
     assert worst_of_one_pattern(metric, found) <= metric.lifetime_epsilon
 
 
-@pytest.mark.parametrize("name", ["two symbols", "three bits, cap 2"])
+@pytest.mark.parametrize(
+    "name", ["two symbols", pytest.param("three bits, cap 2", marks=pytest.mark.long)]
+)
 def test_a_clock_that_goes_back_opens_no_period(name: str) -> None:
     metric, found = lives(MEMO[name], 0, (0, 2, 0, 4, 2, 6), "abo")
     assert len(next(iter(found))) == 4
@@ -276,6 +278,7 @@ def test_window_covers_everything_changes_too(slots: str, seed: int) -> None:
             assert worst[transcripts[first], transcripts[second]] <= epsilon + 1e-9
 
 
+@pytest.mark.long
 def test_window_reaches_its_promise() -> None:
     """Some device, some lives: a promise that nothing comes near would hide a mistake."""
 

@@ -211,6 +211,7 @@ Client.open(sys.argv[1], state_dir=sys.argv[2], collector="http://127.0.0.1:9", 
 ROUNDS = 7  # the first of which compiles
 
 
+@pytest.mark.long
 def test_import_and_open_cost_less_than_opentelemetrys_import(
     installed: list[str], tmp_path: Path, metrics_text: str
 ) -> None:

@@ -52,7 +52,7 @@ def broken_claims(
     return list(json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("battery", INSIDE)
 def test_an_honest_client_passes(tmp_path: Path, battery: str) -> None:
     copy_client(tmp_path)

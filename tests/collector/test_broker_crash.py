@@ -105,7 +105,6 @@ def check(bench: Bench, reports: int, expected: dict[tuple[int, int], int]) -> N
         assert list(row) == [expected.get((cohort, bit), 0) for bit in range(len(row))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kills", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.long)])
 def test_consumers_killed_at_random_count_each_once(line: Line, kills: int) -> None:
     """Two, each of every partition, as if none had heard of the other."""

@@ -25,7 +25,6 @@ def post_by_relay(config: KeyConfig, http: httpx.Client, body: bytes) -> tuple[i
 KILLS = int(os.environ.get("RAPPOR_KILLS", "3"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("database_url", "way", "kills"),
     [

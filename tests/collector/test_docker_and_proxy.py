@@ -60,6 +60,7 @@ def environment_of(stage: Instructions) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
+@pytest.mark.long
 def test_the_images_commands_run_outside_it(tmp_path: Path) -> None:
     """ENTRYPOINT + CMD with the image's environment, and its health check against them."""
     stage = dict(stages()["collector"])

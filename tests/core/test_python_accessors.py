@@ -62,6 +62,7 @@ def mypy(folder: Path, file: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_mypy_takes_only_what_is_declared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,6 +78,7 @@ def forged(counts: Aggregate, question: str, symbol: int, reports: int) -> Aggre
     )
 
 
+@pytest.mark.long
 def test_the_matrix_is_near_the_truth(decoding: FlowDecoding, truth: Floats) -> None:
     assert decoding.flow_share.sum() == pytest.approx(1)
     assert decoding.flow_share.min() >= 0
@@ -121,6 +122,7 @@ def test_both_ends_of_an_interval_are_counted(cells: int, errors: float) -> None
     assert reach(0.05, cells, 0.5) == pytest.approx(limit(0.05, cells))
 
 
+@pytest.mark.long
 def test_bands_come_from_their_question_alone(
     small: Aggregate, small_decoding: FlowDecoding
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_known_matrix_helps(small_truth: Floats) -> None:
     assert errors[1] < 0.7 * errors[0]
 
 
+@pytest.mark.long
 def test_a_known_matrix_that_answers_contradict_is_left_out(
     small: Aggregate, small_truth: Floats, small_decoding: FlowDecoding
 ) -> None:
@@ -202,6 +205,7 @@ def test_a_known_matrix_that_answers_contradict_is_left_out(
     np.testing.assert_array_equal(found.flow_share, small_decoding.flow_share)
 
 
+@pytest.mark.long
 def test_honest_people_far_from_gravity_are_not_accused(small_truth: Floats) -> None:
     """Rounds went to and fro between two sizes of departures, and ended at the lesser."""
     metric, rng = small_metric(), np.random.default_rng(6)

@@ -56,6 +56,7 @@ def planned(kind: str = "string", **numbers: float) -> Plan:
     return make_plan(asked(kind=kind, expected=ZIPF, **numbers))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("missing", "start"),
     [

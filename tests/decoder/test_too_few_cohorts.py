@@ -42,6 +42,7 @@ def test_intervals_hold_towers_that_the_map_has_elsewhere() -> None:
     assert any("16 cohorts cannot tell" in text and "30 cohorts" in text for text in found.warnings)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_with_enough_cohorts_intervals_are_short() -> None:
     found, tall, true = towers(13, 32, 0)

@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from decoder_service.lists.contents import content_of
 from decoder_service.shell.models import ListKind
 from tests.decoder_service.in_process import do_jobs
@@ -49,7 +47,6 @@ def test_the_same_areas_are_the_same_content() -> None:
     assert json.loads(by_code)["features"][0]["properties"] == {"name": "W1"}
 
 
-@pytest.mark.slow
 def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
     with (
         running(f"sqlite:///{tmp_path}/d.sqlite", tick_seconds=0) as served,

@@ -74,6 +74,7 @@ def finish(database: ServiceDatabase, hold: Hold) -> None:
         assert claims.end(db, hold, JobState.DONE)
 
 
+@pytest.mark.long
 def test_two_workers_do_200_jobs_once_each(database: ServiceDatabase) -> None:
     fill(database, [row(number, owner) for number, owner in enumerate(OWNERS)])
     done: list[str] = []

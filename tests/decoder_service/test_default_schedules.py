@@ -164,6 +164,7 @@ def test_nobody_takes_the_name_of_the_service(followed: Running) -> None:
     assert answer.status_code == 422
 
 
+@pytest.mark.long
 def test_charts_are_read_by_keys_and_saved(followed: Running, tmp_path: Path) -> None:
     """In a browser, under the policy of the service; axe finds nothing in either theme."""
     need_browser()

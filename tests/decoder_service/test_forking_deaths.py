@@ -30,7 +30,10 @@ from rappor_server.schema import prepare
 from tests.decoder_service.support import SLOW, STRINGS
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads states of processes")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads states of processes"),
+]
 
 
 @dataclass
@@ -119,7 +122,6 @@ def test_a_job_whose_start_fails_is_queued_again(bench: Bench, stop: Callable[[]
     assert found.attempt == 2
 
 
-@pytest.mark.long
 def test_running_jobs_are_queued_when_it_dies(bench: Bench) -> None:
     job = bench.submit(SLOW)
     kills = [1]

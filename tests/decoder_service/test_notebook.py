@@ -14,7 +14,6 @@ from tests.decoder_service.support import running
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "analysis.ipynb"
 ADDRESS = "http://127.0.0.1:8100"
-pytestmark = pytest.mark.slow
 
 
 def run_cell(source: str, name: str, names: dict[str, Any]) -> Any:

@@ -23,7 +23,6 @@ from tests.decoder_service.oidc_people import (
 from tests.decoder_service.support import Running
 
 __all__ = ["provider_folder"]
-pytestmark = pytest.mark.slow
 COOKIE = "rappor_decoder_session"
 BEGUN = "rappor_decoder_sign_in"
 

@@ -39,7 +39,6 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/decoder.sqlite"
 
 
-@pytest.mark.slow
 def test_each_kind_of_job_leaves_one_result(url: str, tmp_path: Path) -> None:
     with running(url) as served, workers(url, tmp_path), served.client("ana") as ana:
         listed = ana.post("/v1/lists?name=words", content=WORDS).json()["id"]
@@ -75,7 +74,6 @@ def _same_again(served: Running, decode: dict[str, Any], words: bytes, result: s
         assert ben.get(f"/v1/results/{result}").status_code == 200
 
 
-@pytest.mark.slow
 def test_cancel_frees_the_processor_within_a_second(url: str, tmp_path: Path) -> None:
     with (
         running(url) as served,
@@ -104,7 +102,6 @@ def seconds_until_cancelled(ana: httpx.Client, worker: Any) -> float:
     return taken
 
 
-@pytest.mark.slow
 def test_limits_end_jobs_with_a_reason_in_words(url: str, tmp_path: Path) -> None:
     memory = {"JOB_MEMORY_BYTES": 100 << 20}
     with running(url) as served, served.client("ana") as ana:
@@ -118,7 +115,6 @@ def test_limits_end_jobs_with_a_reason_in_words(url: str, tmp_path: Path) -> Non
         assert late["reason"] == "it took longer than 2 seconds, as jobs may take"
 
 
-@pytest.mark.slow
 def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
     with running(url) as served, served.client("ana") as ana:
         with workers(url, tmp_path):
@@ -130,7 +126,6 @@ def test_a_stopped_worker_gives_its_jobs_back(url: str, tmp_path: Path) -> None:
         assert ana.post(f"/v1/jobs/{job}/cancel").json()["state"] == "cancelled"
 
 
-@pytest.mark.slow
 def test_signals_to_all_processes_requeue_jobs(url: str, tmp_path: Path) -> None:
     """systemd tells all processes of a service to stop at once: no job fails of it."""
     with running(url) as served, served.client("ana") as ana:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from disclosure.co_clustering import co_cluster, learn_hierarchies, recode
 from disclosure.co_clustering.files import render_page
 from tests.disclosure.iris import NUMBERS, iris
 from tests.end_to_end.browser import THEMES, open_browser, sideways, violations
 
 
+@pytest.mark.long
 def test_it_fits_every_window_and_is_accessible(tmp_path: Path) -> None:
     table = iris()
     long = "a name without a blank " * 4 + "x" * 120

@@ -25,7 +25,7 @@ from tests.end_to_end.browser import (
     violations,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long  # a browser
 
 
 @pytest.fixture(scope="module")

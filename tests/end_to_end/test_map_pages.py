@@ -60,7 +60,7 @@ CHANGES = """{% extends "page.html.j2" %}{% import "map_frame.html.j2" as frame 
 {% block scripts %}{% include "map_script.html.j2" %}{% endblock %}"""
 
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long  # a browser
 
 SIDE = 4  # cells of the map from west to east, and from south to north
 

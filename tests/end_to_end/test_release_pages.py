@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.decoder_service.release_support import (
     decoded,
     proposal,
@@ -15,6 +17,7 @@ from tests.decoder_service.release_support import (
 from tests.end_to_end.test_service_pages import every_page_fits, need_browser, signed_in_page
 
 
+@pytest.mark.long
 def test_a_release_in_a_browser(tmp_path: Path) -> None:
     """The list, the form, and a release as its proposer sees it, before and after approval."""
     need_browser()

@@ -50,8 +50,6 @@ from tests.number_support import Fleet
 from tests.pair_support import drawn_pairs
 from tests.prefix_draws import StringPopulation
 
-pytestmark = pytest.mark.slow
-
 WORD = declaration(
     "word", "string", owner="web@example.org", expires="2099-12-31", num_bits=64,
     num_hashes=2, num_cohorts=16, epsilon_infinity=4.0, epsilon_one=3.0,
@@ -208,6 +206,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_every_window_in_both_themes(name: str, pages: Pages, browser: Any) -> None:
     """Nothing is cut, nothing scrolls sideways, and axe has nothing to say."""
@@ -239,6 +238,7 @@ def test_differences_are_rows_with_a_mark_each(pages: Pages, browser: Any) -> No
     page.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_printed_light_and_whole(name: str, pages: Pages, browser: Any) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")

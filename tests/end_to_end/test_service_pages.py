@@ -36,7 +36,7 @@ from tests.end_to_end.browser import (
 )
 from tests.end_to_end.test_report_pages import LONG, PLACES, WORD
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 WIDTHS = (390, 768, 1280)
 HOSTILE = '<img src=x onerror="document.title=1">'
 VALUES = ["steady", "rising", HOSTILE, "a\u202egnp.exe", LONG, *map(str, range(10))]

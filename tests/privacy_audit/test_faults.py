@@ -40,7 +40,6 @@ def test_a_fault_can_be_planted(fault: Fault) -> None:
     text_with(fault)
 
 
-@pytest.mark.slow
 def test_a_small_audit_finds_the_fault(tmp_path: Path) -> None:
     fault = BY_NAME[QUICK]
     command = plant(fault, tmp_path)
@@ -77,7 +76,6 @@ def test_an_app_shows_the_fault(fault: Fault, tmp_path: Path) -> None:
     check_found(fault, broken_claims(command, fault.metrics, 0, ("app",), ALPHA, APP_DEVICES))
 
 
-@pytest.mark.slow
 def test_an_app_with_an_honest_client_passes(tmp_path: Path) -> None:
     command = copy_client(tmp_path)
     assert broken_claims(command, METRICS, 0, ("app",), SMALL_ALPHA, 2) == []

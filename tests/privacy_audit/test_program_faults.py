@@ -85,7 +85,6 @@ def broken(command: str, part: str, metrics: str) -> list[str]:
     return [check.what for check in audit(parse_metrics(metrics), options, command=command).broken]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 @pytest.mark.parametrize("fault", SOME_LONG)
 def test_a_fault_of_the_typescript_client_is_found(fault: Planted, tmp_path: Path) -> None:
@@ -93,7 +92,6 @@ def test_a_fault_of_the_typescript_client_is_found(fault: Planted, tmp_path: Pat
     assert any(fault.seen_by in what for what in found), found
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(bool(needs_node()), reason=needs_node() or "Node is there")
 @pytest.mark.parametrize("fault", SOME_LONG)
 def test_the_typescript_client_itself_passes(fault: Planted, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def counts() -> Aggregate:
     return replace(drawn, definition=metric.to_dict(), params_id=metric.params_id)
 
 
+@pytest.mark.long
 def test_settings_of_the_user_are_not_used(counts: Aggregate, tmp_path: Path) -> None:
     """Of a notebook's kernel, whose backend is not installed, and of a matplotlibrc."""
     maps = [estimate_density([counts], DensityOptions("simplex", repeats=1.0))]

@@ -87,6 +87,7 @@ def test_counts_have_the_law_of_the_sdk() -> None:
     assert min(p_values(real, drawn(other, devices, 600)).values()) < FALSE_ALARM
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_turnover_has_the_law_of_changing_devices() -> None:
     """A second way: device by device in numpy; means, and covariances over periods and bits."""

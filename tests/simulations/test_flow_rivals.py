@@ -9,8 +9,6 @@ from benchmarks.flow_rivals import RIVALS, FlowDraw
 from decoder.flows.decoding import decode_flows
 from simulations.flows import LARGEST, city_matrix, city_metric, draw_flows, is_wrong, off
 
-pytestmark = pytest.mark.slow
-
 
 def test_five_questions_are_nearest_the_truth() -> None:
     rng = np.random.default_rng(1)

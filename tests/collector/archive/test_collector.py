@@ -176,7 +176,6 @@ def kill_exports(bench: Bench, database: str, archive: Path) -> int:
     return killed
 
 
-@pytest.mark.slow
 def test_killed_at_random_each_report_moves_once(
     bench: Bench, database_url: str, tmp_path: Path
 ) -> None:

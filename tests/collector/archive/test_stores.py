@@ -80,7 +80,6 @@ def test_processes_sum_as_one_does(days: Path) -> None:
     assert summed(days, workers=2) == whole()
 
 
-@pytest.mark.slow
 def test_a_process_that_is_killed_is_an_error(days: Path) -> None:
     with pytest.raises(PoolError, match="was killed"):
         summed(days, work=die, workers=2)
