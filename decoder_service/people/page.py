@@ -12,14 +12,15 @@ from starlette.responses import Response
 
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import NewKey, shown_key
-from decoder_service.people.oidc import BACK, Provider
-from decoder_service.people.permissions import Person, Role
+from decoder_service.people.oidc import BACK, PROXY, Provider, claimed_by_proxy
+from decoder_service.people.permissions import Claimed, Person, Role
 from decoder_service.shell.errors import (
     AuthenticationError,
     NoGroupError,
     NotFoundError,
     RequestError,
     RoleError,
+    ServiceError,
 )
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import (
@@ -31,6 +32,7 @@ from decoder_service.shell.requests import (
     set_session,
     sign_in,
     sign_out,
+    status_of,
     without_key,
 )
 from decoder_service.shell.web import Form, Visit, add_form, page_router, redirect, render
@@ -89,13 +91,19 @@ def home() -> Response:
 @pages.get("/sign-in")
 @without_key
 async def form(request: Request, next: str = "", left: bool = False) -> Response:
-    """The page that asks for a key. left: whether somebody just signed out, but not of their
-    provider."""
+    """The page that asks for a key, unless a trusted proxy says who it is. left: whether somebody
+    just signed out, but not of their provider or proxy."""
     provider, leave = service_of(request).provider, None
+    try:
+        claimed = claimed_by_proxy(request, service_of(request).settings)
+    except (AuthenticationError, RoleError) as error:
+        return await _refused(request, PROXY, error)
+    if claimed is not None and not left:
+        return await _entered(request, PROXY, claimed, next)
     if provider is not None and left:
         public = (service_of(request).settings.public_url or "").rstrip("/")
         leave = await provider.leave_url(f"{public}/sign-in")
-    return _sign_in_page(request, local_address(next), leave=leave)
+    return _sign_in_page(request, local_address(next), leave=leave, again=claimed is not None)
 
 
 @pages.post("/sign-in")
@@ -117,21 +125,18 @@ def enter(request: Request, form: Form) -> Response:
 def leave(request: Request, person: Me, form: Form) -> Response:
     """End the session."""
     del form
-    of_provider = service_of(request).provider is not None and not person.key_id
-    answer = redirect("/sign-in", left="1" if of_provider else "")
+    answer = redirect("/sign-in", left="" if person.key_id else "1")
     sign_out(request, answer)
     return answer
 
 
-def _sign_in_page(
-    request: Request, there: str, status: int = 200, *, problem: str = "", leave: str | None = None
-) -> Response:
-    """The form to sign in. there: the page to go to then. leave: where to sign out, too."""
+def _sign_in_page(request: Request, there: str, status: int = 200, **context: Any) -> Response:
+    """The form to sign in. there: the page to go to then. context: what the page shows, too."""
     provider = service_of(request).provider
     host = "" if provider is None else provider.host
     return render(
         request, "sign_in.html.j2", None, status,
-        next=there, problem=problem, provider=host, leave=leave or "",
+        **{"problem": "", "leave": None, "again": False} | context, next=there, provider=host,
     )  # fmt: skip
 
 
@@ -154,20 +159,33 @@ async def begin(request: Request, next: str = "") -> Response:
 @pages.get(BACK)
 @without_key
 async def back(request: Request) -> Response:
-    """Make a session of who comes back.
+    """Make a session of who comes back."""
+    provider = _provider(request)
+    try:
+        claimed, there = await provider.finish(request)
+    except (AuthenticationError, RoleError) as error:
+        return await _refused(request, provider.issuer, error)
+    return await _entered(request, provider.issuer, claimed, there)
+
+
+async def _refused(request: Request, issuer: str, error: ServiceError) -> Response:
+    """The page for a person whom a provider or proxy names, and who may not sign in."""
+    if isinstance(error, NoGroupError):
+        await run_in_threadpool(service_of(request).access.forget_role, issuer, error.subject)
+    return _sign_in_page(request, "", status_of(error), problem=str(error))
+
+
+async def _entered(request: Request, issuer: str, claimed: Claimed, there: str) -> Response:
+    """Make a session of a person whom a provider or proxy names.
 
     The page that is sent goes on by itself: a redirect would belong to the provider's navigation,
     with which a browser does not send the session's strict cookie.
     """
-    provider, access = _provider(request), service_of(request).access
+    access = service_of(request).access
     try:
-        claimed, there = await provider.finish(request)
-        person, token = await run_in_threadpool(access.sign_in_claimed, provider.issuer, claimed)
-    except (AuthenticationError, RoleError) as error:
-        if isinstance(error, NoGroupError):
-            await run_in_threadpool(access.forget_role, provider.issuer, error.subject)
-        status = 403 if isinstance(error, RoleError) else 401
-        return _sign_in_page(request, "", status, problem=str(error))
+        person, token = await run_in_threadpool(access.sign_in_claimed, issuer, claimed)
+    except AuthenticationError as error:
+        return await _refused(request, issuer, error)
     answer = render(request, "signed_in.html.j2", person, there=local_address(there) or "/metrics")
     set_session(request, answer, token)
     return answer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from decoder_service.shell.database import parse_url
@@ -80,6 +80,9 @@ class ServiceSettings(ServerSettings):
     oidc_analysts: tuple[str, ...] = ()
     oidc_admins: tuple[str, ...] = ()
     oidc_everyone: str = Field(default="", pattern="^(|viewer|analyst)$")  # in none of them
+    user_header: str | None = None  # of a proxy: the person whom it signed in
+    groups_header: str | None = None  # of the same proxy: their groups, separated by commas
+    forwarded_allow_ips: tuple[IPvAnyNetwork, ...] = ()  # addresses of proxies to be believed
     oidc_role_days: int = Field(default=30, ge=1)  # that schedules run on after a sign-in
 
     keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
@@ -101,7 +104,7 @@ class ServiceSettings(ServerSettings):
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        self._check_provider()
+        self._check_sign_in()
         if self.aggregate_folder is not None and not self.aggregate_folder.is_dir():
             raise ValueError(
                 f"aggregate_folder = {str(self.aggregate_folder)!r} is not a folder; make it, or "
@@ -113,20 +116,27 @@ class ServiceSettings(ServerSettings):
                 raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
         return self
 
-    def _check_provider(self) -> None:
-        """Refuse half of a provider."""
+    def _check_sign_in(self) -> None:
+        """Refuse half of a provider or of a trusted proxy."""
+        proxies = self.forwarded_allow_ips
+        if self.user_header and (not proxies or any(one.prefixlen == 0 for one in proxies)):
+            raise ValueError(
+                f"user_header = {self.user_header!r} needs forwarded_allow_ips, the addresses of "
+                "the proxies that set it: others could name anybody"
+            )
+        groups = (*self.oidc_viewers, *self.oidc_analysts, *self.oidc_admins, self.oidc_everyone)
+        for name in ("user_header", "oidc_issuer"):
+            if getattr(self, name) is not None and not any(groups):
+                raise ValueError(
+                    f"{name}: nobody would get a role; give oidc_admins, oidc_analysts or "
+                    "oidc_viewers groups, or oidc_everyone a role"
+                )
         if self.oidc_issuer is None:
             return
         if not is_safe_url(self.oidc_issuer):
             raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
         if not self.oidc_client_id or not self.public_url:
             raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
-        groups = (*self.oidc_viewers, *self.oidc_analysts, *self.oidc_admins)
-        if not groups and not self.oidc_everyone:
-            raise ValueError(
-                "oidc_issuer: nobody would get a role; give oidc_admins, oidc_analysts or "
-                "oidc_viewers groups, or oidc_everyone a role"
-            )
         if "openid" not in self.oidc_scopes.split():
             raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
 
