@@ -98,7 +98,7 @@ def _as_labelled(problem: str) -> RequestError:
     if problem.startswith(("source: give one", "before: give one")):
         which = "Earlier window" if problem.startswith("before") else "Counts"
         return FieldError(
-            f"{which}: choose a metric of the collector, aggregates or files, and one of these",
+            f"{which}: choose a metric of the collector, or aggregates",
             "metric",
         )
     name, colon, message = problem.partition(": ")
@@ -112,10 +112,10 @@ def _as_labelled(problem: str) -> RequestError:
 
 
 def _source(form: Posted, before: str) -> dict[str, Any]:
-    named = {name: form.all(before + name) for name in ("aggregates", "files")}
-    source: dict[str, Any] = {name: given for name, given in named.items() if given}
-    metric = form.text("metric")
-    if metric and not source:
+    if aggregates := form.all(f"{before}aggregates"):
+        return {"aggregates": aggregates}
+    source: dict[str, Any] = {}
+    if metric := form.text("metric"):
         days = {name: form.text(before + name) for name in ("first", "last")}
         given = {name: day for name, day in days.items() if day}
         source["collector"] = {"metric": metric, **given}

@@ -250,5 +250,5 @@ def shown_version(row: ListVersionRow) -> dict[str, Any]:
 
 def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
     """The public properties of an aggregate, without its counts."""
-    days = "first_day last_day num_reports kind num_cohorts own_values created"
+    days = "first_day last_day num_reports kind created"
     return shown(row, f"sha256 metric params_id {days}")

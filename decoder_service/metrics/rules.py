@@ -7,7 +7,7 @@ import re
 import reprlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
@@ -15,16 +15,18 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 from sqlalchemy import func, select
 
+from decoder.candidates.lists import own_names
 from decoder.errors import RemoteError
 from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import ResultRow
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+from rappor_core.params import RapporParams
 from rappor_core.text import visible
 
 _KEEP_SECONDS = 30.0
-_FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
 _WAIT_SECONDS = 3.0  # of a page, for an answer
 NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
 _UNKNOWN = (
@@ -33,6 +35,7 @@ _UNKNOWN = (
 )
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
+_MOST_NAMED = 20  # metrics in a message
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
@@ -137,26 +140,6 @@ class Metrics:
         current = [row["definition"] for row in listed if row["state"] == "current"]
         return current, why if self._ask else _UNKNOWN
 
-    def versions_of(
-        self, name: str, *, fresh: bool = False
-    ) -> tuple[list[dict[str, Any]], list[str], str]:
-        """The versions of a metric as the collector lists them.
-
-        name: of a metric, or of a whole location with all its slots and levels.  fresh: whether
-        the collector is asked now, as it is of a metric that it has not; not twice in a second.
-
-        Returns:
-            The versions; where there are none, the names of all metrics; why the collector's answer
-            is missing or old, or "".
-        """
-
-        listed, problem = self._listed(fresh=fresh)
-        if not _called(listed, name):
-            listed, problem = self._listed(fresh=True)  # it may have been declared just now
-        found = _called(listed, name)
-        others = {str(row["name"]).partition("/")[0] for row in listed}
-        return found, [] if found else sorted(others), problem
-
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
         columns = (ResultRow.metric, ResultRow.params_id)
@@ -168,11 +151,10 @@ class Metrics:
         with self._database.reading() as db:
             return {(r[0], r[1]): (int(r[2]), r[3]) for r in db.execute(statement)}
 
-    def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
+    def _listed(self) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
             return [], ""
-        keep = _FRESH_SECONDS if fresh else _KEEP_SECONDS
-        if time.monotonic() - self._asked > keep and self._lock.acquire(blocking=False):
+        if time.monotonic() - self._asked > _KEEP_SECONDS and self._lock.acquire(blocking=False):
             self._begun = time.monotonic()
             asker = threading.Thread(target=self._look, args=(self._ask,), daemon=True)
             try:
@@ -214,9 +196,41 @@ def checked(listed: Any) -> list[dict[str, Any]]:
     return list(listed)
 
 
-def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The rows of a metric, or of all slots and levels of a location."""
-    return [row for row in listed if name in (row["name"], str(row["name"]).partition("/")[0])]
+def has_own_values(definition: Mapping[str, Any]) -> bool:
+    """Whether a metric's definition, perhaps of another version, lists its values."""
+    try:
+        params = RapporParams.from_dict(definition["params"])
+        return bool(own_names(params, definition))
+    except (RapporError, AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
+def unknown_metric(name: str, others: list[str]) -> str:
+    """The sentence that the collector has no metric of this name, with the names that it has."""
+    named = ", ".join(ascii(one) for one in others[:_MOST_NAMED]) or "none yet"
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    return (
+        f"the collector has no metric {name!a}; it has {named}{more}; an operator declares it "
+        "there, or delete this schedule"
+    )
+
+
+def days_held(version: Mapping[str, Any], last: date | None) -> str:
+    """A sentence on which days of a metric the collector has, and when they will be served.
+
+    version: as the collector lists it.  last: of the window that is waited for, None if none is.
+    """
+    waiting, closed = version["waiting"], version["closed_through"]
+    few = (
+        f"; its days from {waiting['first_day']} on are closed and have too few reports "
+        f"({waiting['reports']}): they wait for more"
+        if waiting
+        else ""
+    )
+    if closed and last is not None and closed >= last.isoformat() and not waiting:
+        return f"; the days after are closed up to {closed} and hold no reports"
+    until = f"it has closed days up to {closed}" if closed else "it has closed no day"
+    return f"{few}; {until}, and closes each once its time for reports is over (rappor close: now)"
 
 
 @dataclass(frozen=True)

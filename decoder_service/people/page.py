@@ -44,19 +44,6 @@ MOST_AUDIT = 500
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
-class SignIn(StrictModel):
-    """A key, to be exchanged for a session."""
-
-    key: Annotated[str, StringConstraints(max_length=200)]
-
-
-@api.post("/v1/session", operation_id="signIn")
-@without_key
-def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
-    """Make a session from a key; the browser gets it as a cookie."""
-    return shown_person(sign_in(request, response, body.key))
-
-
 @api.get("/v1/session", operation_id="getSession")
 def get_session(person: Me) -> dict[str, Any]:
     """Who is asking."""
@@ -67,13 +54,6 @@ def get_session(person: Me) -> dict[str, Any]:
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
     return service.access.usage(person)
-
-
-@api.delete("/v1/session", operation_id="signOut")
-def delete_session(request: Request, response: Response) -> dict[str, Any]:
-    """End the session."""
-    sign_out(request, response)
-    return {"signed_out": True}
 
 
 def shown_person(person: Person) -> dict[str, Any]:

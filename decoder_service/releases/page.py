@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
@@ -17,7 +16,7 @@ from decoder_service.releases.sources import sees_review
 from decoder_service.results.page import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import FieldError, RequestError, ServiceError
+from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -33,47 +32,19 @@ from decoder_service.shell.web import (
     redirect,
 )
 
-TEXTS = {"owner": "Publisher", "audience": "Audience"}
-NUMBERS = {  # name: label, default, unit
-    "min_reports": ("Reports of a table, at least", "1000", "reports"),
-    "min_low": ("Smallest lower end that is shown", "0.1", "%"),
-    "rounding": ("Step of shares", "0.1", "%"),
-    "reports_rounding": ("Step of numbers of reports", "100", "reports"),
-    "sealed_after_days": ("Late reports are accepted for", "7", "days"),
-}
-_SHARES = {"min_low", "rounding"}  # in the file as shares
-PREFIX = "policy_"
+POLICY = """\
+owner = ""                 # who publishes it, such as stats@example.org
+audience = ""              # for whom, such as the public
+min_reports = 1000         # of a table
+min_low = 0.001            # smallest lower end of a share that is shown
+rounding = 0.001           # of shares
+reports_rounding = 100     # of numbers of reports
+sealed_after_days = 7      # for how long late reports are accepted
+strata = []                # by what tables may be split, such as ["region"]
+"""  # what the form begins with
 pages = page_router()
 api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 _ONE = "/releases/{release_id}"
-
-
-def policy_of_form(form: Posted) -> str:
-    """The text of the policy: typed as TOML, or made of the fields. Raises FieldError."""
-    typed = form.text("policy").replace("\r\n", "\n")
-    return typed if typed or not form.text("fields") else toml_of_fields(form)
-
-
-def toml_of_fields(form: Posted) -> str:
-    """A release.toml of what the fields say. Raises FieldError for a number that is none."""
-    strata = [part.strip() for part in form.text(PREFIX + "strata").split(",") if part.strip()]
-    texts: dict[str, Any] = {name: form.text(PREFIX + name) for name in TEXTS}
-    lines = [f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in texts.items()]
-    lines += [f"{name} = {_number(form, name)}" for name in NUMBERS]
-    return "\n".join([*lines, f"strata = {json.dumps(strata, ensure_ascii=False)}", ""])
-
-
-def _number(form: Posted, name: str) -> str:
-    label, _, unit = NUMBERS[name]
-    typed = form.text(PREFIX + name).replace(",", "")
-    try:
-        number = float(typed) / 100 if name in _SHARES else int(typed)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= 10**15:
-        what = "number of per cent" if unit == "%" else f"whole number of {unit}"
-        raise FieldError(f"{label}: {typed[:20]!a} is not a {what}", PREFIX + name)
-    return f"{number:.12g}" if name in _SHARES else str(number)
 
 
 @pages.get("/releases")
@@ -87,8 +58,7 @@ def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
 @pages.get("/releases/new")
 def new(visit: Visit, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
-    given = {"name": [name], "result": [result], "fields": ["1"]}
-    given |= {PREFIX + name: [default] for name, (_, default, _) in NUMBERS.items()}
+    given = {"name": [name], "result": [result], "policy": [POLICY]}
     return _form(visit, Posted(given, {}))
 
 
@@ -97,16 +67,13 @@ def post_proposal(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
     require(visit.person, Act.ANALYSE)
     try:
-        if form.text("switch"):
-            texts = {name: value for name, value in form.texts.items() if name != "switch"}
-            texts |= {"fields": [], "policy": [toml_of_fields(form)]}
-            return _form(visit, replace(form, texts=texts))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
         ]
-        given: dict[str, Any] = {"name": form.text("name"), "note": form.text("note")}
-        given |= {"policy": policy_of_form(form), "sources": sources}
+        given: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
+        given["policy"] = form.text("policy").replace("\r\n", "\n")
+        given["sources"] = sources
         asked = parsed(NewRelease, given)
         row = visit.service.releases.propose(visit.person, asked)
     except ServiceError as error:
@@ -160,8 +127,6 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
         results=visit.service.releases.offered(visit.person),
         form=form,
         chosen=set(form.all("result")),
-        texts=TEXTS,
-        numbers=NUMBERS,
     )
 
 

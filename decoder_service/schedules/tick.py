@@ -15,11 +15,10 @@ from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.jobs.checks import unknown_metric
-from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.rules import Jobs, ResolvedSpec
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.lists.rules import described, save_aggregate
-from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector
+from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector, unknown_metric
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
 from decoder_service.schedules.rules import (
@@ -28,6 +27,7 @@ from decoder_service.schedules.rules import (
     Schedules,
     delete_window,
     end_window,
+    groups_of,
     load_schedules,
     load_windows,
     period_end,
@@ -36,12 +36,11 @@ from decoder_service.schedules.rules import (
     spec_of_schedule,
     try_again,
 )
-from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
-    NO_OWNER,
     ScheduleStatus,
     ScheduleStatuses,
     first_window_day,
+    next_window,
 )
 from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
@@ -54,6 +53,10 @@ TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
 SERIES_DAYS = 90  # of a series, at most
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+NO_OWNER = (
+    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
+    "or the owner signs in"
+)
 Days = tuple[date, date]  # first and last
 
 
@@ -95,9 +98,14 @@ class ScheduleRunner(Operations):
             try:
                 if unreached is not None:
                     raise unreached
-                for queued in self._queue(schedule, listed):
+                versions = [one for one in listed if one["name"] == schedule.metric]
+                if not versions:
+                    known = sorted({str(one["name"]) for one in listed})
+                    raise RequestError(unknown_metric(schedule.metric, known))
+                person, resolved = self._asked(schedule)
+                for queued in self._queue(schedule, person, resolved, versions):
                     ticked.queued += queued  # also those before an error
-                found.append((schedule, self.statuses.by_list(schedule, listed)))
+                found.append((schedule, self._status(schedule, versions, resolved)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
                     raise
@@ -112,26 +120,43 @@ class ScheduleRunner(Operations):
                 ticked.problems["refusals"] = str(error)
         return ticked
 
+    def _asked(self, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
+        """The owner of a schedule, and what is asked. Raises ServiceError: one of them is gone."""
+        with self.database.reading() as db:
+            person = self._owner(db, schedule)
+            try:
+                return person, self.jobs.resolve(db, person, spec_of_schedule(schedule))
+            except ServiceError as error:
+                raise ServiceError(f"{error}; change the schedule") from None
+
+    def _status(
+        self, schedule: ScheduleRow, versions: Sequence[dict[str, Any]], resolved: ResolvedSpec
+    ) -> ScheduleStatus:
+        with self.database.reading() as db:
+            windows = load_windows(db, schedule.id)
+        return next_window(schedule, versions, windows, spec_digest_of(resolved))
+
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)
         if person is None:
             raise ServiceError(NO_OWNER)
         return person
 
-    def _queue(self, schedule: ScheduleRow, listed: list[dict[str, Any]]) -> Iterator[bool]:
+    def _queue(
+        self,
+        schedule: ScheduleRow,
+        person: Person,
+        resolved: ResolvedSpec,
+        versions: Sequence[dict[str, Any]],
+    ) -> Iterator[bool]:
         """Queue the windows of a schedule that are sealed; yield of each whether it was queued."""
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
-            person = self._owner(db, schedule)
-            resolved = self.jobs.resolve(db, person, spec_of_schedule(schedule))
             known = load_windows(db, schedule.id)
         spec_digest, tried = spec_digest_of(resolved), 0
-        names = {str(row["name"]) for row in listed}
-        if schedule.metric not in names:
-            raise RequestError(unknown_metric(schedule.metric, sorted(names)))
-        for row in listed:
+        for row in versions:
             served, params_id = row.get("served"), str(row["params_id"])
-            if row["name"] != schedule.metric or not served:
+            if not served:
                 continue
             key = (schedule.id, spec_digest, params_id)
             done = {one.first_day: one for one in known

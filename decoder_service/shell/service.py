@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select, text
-from sqlalchemy.orm import aliased
+from sqlalchemy import delete, text
 
 from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
@@ -92,18 +91,9 @@ class DecoderService(AuditedOperations):
                 delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
     def delete_unneeded_results(self) -> int:
-        """Delete results that nobody holds, and old superseded ones; how many.
-
-        Raises StorageError.
-        """
-        later = aliased(ResultRow)
-        newer = select(later.supersedes).where(later.supersedes.is_not(None))
+        """Delete results that nobody holds; how many. Raises StorageError."""
         with self.database.writing() as db:
-            deleted = delete_unheld(db)
-            if (days := self.settings.keep_superseded_days) is not None:
-                old = newer.where(later.created < self.now() - days * DAY_SECONDS)
-                deleted += delete_results(db, ResultRow.id.in_(old))
-        return deleted
+            return delete_unheld(db)
 
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
@@ -151,9 +141,9 @@ def make_service(
     if settings.collector is not None:
         collector = RemoteCollector(settings.collector, secret_text(settings.collector_key) or "")
     metrics = Metrics(basis["database"], collector.metrics if collector else None)
-    jobs = Jobs(**audited, metrics=metrics)
-    schedules = Schedules(**audited, jobs=jobs, metrics=metrics)
-    statuses = ScheduleStatuses(**basis, schedules=schedules, metrics=metrics)
+    jobs = Jobs(**audited)
+    schedules = Schedules(**audited, jobs=jobs)
+    statuses = ScheduleStatuses(**basis)
     return DecoderService(
         **audited,
         jobs=jobs,

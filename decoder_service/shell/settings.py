@@ -47,7 +47,6 @@ class ServiceSettings(ServerSettings):
 
     collector: str | None = None  # its URL
     collector_key: SecretStr | None = None  # of scope aggregate
-    aggregate_folder: Path | None = None  # aggregate files that jobs may name
     work_folder: Path | None = None  # of jobs that run; the system's folder for such by default
 
     job_slots: int = Field(default=2, ge=0, le=64)  # jobs at once of a worker; 0 with serve: none
@@ -56,17 +55,14 @@ class ServiceSettings(ServerSettings):
     job_attempts: int = Field(default=3, ge=1, le=20)
     lease_seconds: float = Field(default=15.0, gt=0)
     poll_seconds: float = Field(default=0.25, gt=0, le=1)
-    max_jobs_of_analyst: int = Field(default=100, ge=1)  # queued or running
-    max_jobs_of_admin: int = Field(default=1000, ge=1)
-    max_running_of_person: int = Field(default=64, ge=1)
+    max_jobs_of_person: int = Field(default=1000, ge=1)  # queued or running
 
     max_body_bytes: int = Field(default=256 << 10, ge=1024)
     max_upload_bytes: int = Field(default=64 << 20, ge=1024)  # of a list or an aggregate
     max_list_entries: int = Field(default=2_000_000, ge=1)
     max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
     max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
-    max_result_bytes_of_analyst: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results
-    max_result_bytes_of_admin: int = Field(default=50 << 30, ge=1 << 20)
+    max_result_bytes_of_person: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results
     keep_aggregates_days: int = Field(default=30, ge=1)  # that no live job or result needs
     body_seconds: float = Field(default=30.0, gt=0)
     session_seconds: int = Field(default=12 * 3600, ge=60)
@@ -89,7 +85,6 @@ class ServiceSettings(ServerSettings):
     keep_rejected_days: int = Field(default=90, ge=1)  # files of rejected releases
     release_key: Path | None = None  # private, PEM: approved releases are signed with it
     keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
-    keep_superseded_days: int | None = Field(default=None, ge=1)  # the same, of an older version
 
     tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
     alarm_urls: dict[str, SecretStr] = Field(default={})  # Apprise URLs by the names shown
@@ -105,11 +100,6 @@ class ServiceSettings(ServerSettings):
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
         self._check_sign_in()
-        if self.aggregate_folder is not None and not self.aggregate_folder.is_dir():
-            raise ValueError(
-                f"aggregate_folder = {str(self.aggregate_folder)!r} is not a folder; make it, or "
-                "leave the setting out"
-            )
         for name in ("collector", "public_url"):
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):

@@ -121,7 +121,6 @@ def test_the_collectors_database_is_refused(tmp_path: Path) -> None:
         ({"port": 70_000}, "setting port"),
         ({"database": "mysql://x"}, "use sqlite or postgresql"),
         ({"database": "postgresql://a:changeme@db/x"}, "placeholder"),
-        ({"aggregate_folder": "/nowhere/at all"}, "'/nowhere/at all' is not a folder; make it"),
     ],
 )
 def test_settings_are_refused_in_words(given: dict[str, object], message: str) -> None:

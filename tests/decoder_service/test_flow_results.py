@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from decoder_service.lists.contents import content_of
-from decoder_service.results.rules import counts_name
 from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import ListKind
 from rappor_core.metrics.flow import Flow
@@ -97,8 +96,6 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
             assert not INLINE.search(page)
             assert f"<b>{data['num_detected']}</b>" in page
             assert page.count('<svg class="map"') == 1
-            assert f"rappor flows commute --aggregate {counts_name(sha)} --alpha" in page
-            assert f" --prior flows-{census}-1.csv --min-km 2 --top 7 -o result" in page
             assert f'<a href="/lists/{census}">version 1</a>' in page
         refused = ana.post("/v1/releases", json=proposal("flows", flow))
         assert "does not publish the stratum 'between'" in refused.json()["detail"]

@@ -14,7 +14,6 @@ from decoder_service.metrics import rules as module
 from decoder_service.people.permissions import Person, Role
 from tests.decoder_service.support import Running, ask_by, running
 from tests.decoder_service.test_public_dictionary import GOOD
-from tests.decoder_service.test_schedule_status import SCHEDULE, post
 from tests.waiting import until
 
 WAIT = 0.2
@@ -50,18 +49,16 @@ def served(tmp_path: Path) -> Iterator[Running]:
         yield one
 
 
-def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) -> None:
+def test_many_pages_wait_once(served: Running, hanging: Hanging) -> None:
     metrics, before = ask_by(served, hanging), threading.active_count()
-    for number in range(12):
-        status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": f"s{number}"})
-        assert (status, made["status"]["state"]) == (201, "blocked")
-        assert "the collector has not answered" in made["status"]["reason"]
+    person = Person("", "", Role.VIEWER)
     with served.client("ana") as ana:
-        assert ana.get("/v1/schedules").status_code == 200
+        for _ in range(12):
+            assert "the collector has not answered" in ana.get("/v1/metrics").json()["problem"]
     assert (hanging.asked, hanging.answered) == (1, None)
     assert threading.active_count() - before < 60  # workers of the web, and one that asks
     hanging.free.set()
-    until(lambda: [len(one) for one in metrics.versions_of("homepage")] == [1, 0, 0])
+    until(lambda: [one.name for one in metrics.all(person).metrics] == ["homepage"])
 
 
 def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging) -> None:

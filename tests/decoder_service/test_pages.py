@@ -72,7 +72,11 @@ def stored(
     """The id of a result of ana's."""
     manifest = json.loads(files["manifest.json"])
     spec = JobSpec.model_validate(
-        {"operation": "decode", "source": {"files": ["a.json"]}, "candidates": {"numbers": [0, 5]}}
+        {
+            "operation": "decode",
+            "source": {"aggregates": ["a" * 64]},
+            "candidates": {"numbers": [0, 5]},
+        }
     )
     inputs = {"aggregates": [["a" * 64]], "candidates": None}
     made = {"spec": spec.model_dump(mode="json"), "inputs": inputs, "notes": []}

@@ -52,7 +52,6 @@ def listed(service: Running) -> list[dict[str, Any]]:
 
 def test_what_another_process_met_is_told_by_all(scheduling: Running) -> None:
     _, made = post(scheduling, "/v1/schedules", SCHEDULE)
-    assert made["status"]["state"] == "ready"
     assert listed(scheduling)[0] == told(scheduling, made["id"]) == made["status"]
     away = other(scheduling, collector="http://127.0.0.1:9", collector_key="k")
     assert list(away.tick().problems) == [made["id"]]
@@ -69,8 +68,9 @@ def test_what_another_process_met_is_told_by_all(scheduling: Running) -> None:
 def test_a_schedule_that_no_process_checks_says_so(scheduling: Running) -> None:
     _, made = post(scheduling, "/v1/schedules", SCHEDULE)
     row = scheduling.service.schedules.get(scheduling.people["root"], made["id"])
+    scheduling.service.tick()
     at = scheduling.service.clock()
-    for hours, state in ((24, ScheduleState.READY), (26, ScheduleState.BLOCKED)):
+    for hours, state in ((24, ScheduleState.WAITING), (26, ScheduleState.BLOCKED)):
         later = other(scheduling)
         object.__setattr__(later.statuses, "clock", lambda h=hours: at + timedelta(hours=h))
         said = later.statuses.of_rows([row])[0]
@@ -96,7 +96,7 @@ def test_checks_before_a_change_are_not_stored(scheduling: Running) -> None:
         changed = {"name": "b", "candidates": {"numbers": [0, 5]}}
         ana.put(f"/v1/schedules/{made['id']}", json=changed)
         scheduling.service.statuses.store([(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))])
-        assert told(scheduling, made["id"])["state"] == "ready"
+        assert "no process has checked it yet" in told(scheduling, made["id"])["reason"]
         ana.delete(f"/v1/schedules/{made['id']}")
     scheduling.service.statuses.store(
         [(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))]
