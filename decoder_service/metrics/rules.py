@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ from rappor_core.errors import RapporError
 from rappor_core.params import RapporParams
 from rappor_core.text import visible
 
-_KEEP_SECONDS = 30.0
-_WAIT_SECONDS = 3.0  # of a page, for an answer
+REFRESH_SECONDS = 30.0
 NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
 _UNKNOWN = (
     "this service is connected to no collector, so it does not know what is collected now; an "
@@ -104,20 +102,26 @@ class MetricViews:
 
 
 class Metrics:
-    """The metrics of a collector, which is asked at most twice a minute.
-
-    A thread of its own asks, one at a time. Who asks for it waits a moment; the others take what
-    was said last, so a collector that hangs holds no page.
-    """
+    """The metrics of a collector, as it listed them last: one that hangs holds no page."""
 
     def __init__(self, database: ServiceDatabase, ask: Ask | None) -> None:
         self._database = database
         self._ask = ask
-        self._lock = threading.Lock()  # of the thread that asks
-        self._metrics: list[dict[str, Any]] = []  # as the collector listed them last
+        self._metrics: list[dict[str, Any]] = []
         self._problem = "the collector has not answered yet; load this again in a moment"
-        self._asked = float("-inf")  # when it answered
-        self._begun: float | None = None  # since when it is being asked, if it is
+        self._answered = time.monotonic()
+
+    def refresh(self) -> None:
+        """Ask the collector, for the pages to come; a chore of every `REFRESH_SECONDS`."""
+        if self._ask is None:
+            return
+        problem = _DEFECT
+        try:
+            self._metrics, problem = checked(self._ask()), ""
+        except RemoteError as error:
+            problem = str(error)
+        finally:
+            self._problem, self._answered = problem, time.monotonic()
 
     def all(self, person: Person) -> MetricViews:
         """List every version of every metric, by name. Raises RoleError."""
@@ -154,35 +158,13 @@ class Metrics:
     def _listed(self) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
             return [], ""
-        if time.monotonic() - self._asked > _KEEP_SECONDS and self._lock.acquire(blocking=False):
-            self._begun = time.monotonic()
-            asker = threading.Thread(target=self._look, args=(self._ask,), daemon=True)
-            try:
-                asker.start()
-            except RuntimeError:  # too many threads: another page asks later
-                self._begun = None
-                self._lock.release()
-                raise
-            asker.join(_WAIT_SECONDS)
-        begun, problem = self._begun, self._problem
-        seconds = 0.0 if begun is None else time.monotonic() - begun
-        if seconds >= _WAIT_SECONDS:
-            problem = (
+        seconds = time.monotonic() - self._answered
+        if seconds > 2 * REFRESH_SECONDS:
+            return self._metrics, (
                 f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
                 "shown; check its address, or load this again"
             )
-        return self._metrics, problem
-
-    def _look(self, ask: Ask) -> None:
-        """Ask, and release the lock, which who started this has taken."""
-        problem = _DEFECT
-        try:
-            self._metrics, problem = checked(ask()), ""
-        except RemoteError as error:
-            problem = str(error)
-        finally:
-            self._problem, self._asked, self._begun = problem, time.monotonic(), None
-            self._lock.release()
+        return self._metrics, self._problem
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:

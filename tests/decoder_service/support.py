@@ -67,6 +67,7 @@ def with_people(url: str, service: DecoderService, **more: Role) -> Running:
         for name, role in (PEOPLE | more).items()
     }
     people = {name: service.access.person_of_key(key) for name, key in keys.items()}
+    service.metrics.refresh()
     return Running(url, service, keys, people)
 
 
@@ -196,7 +197,7 @@ def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
             raise RemoteError("no collector answers at http://127.0.0.1:9: refused")
         return listed
 
-    ask_by(service, ask)
+    ask_by(service, ask).refresh()
     ticker = service.service.ticker
     assert ticker.collector is not None
     stub = Listing(ticker.collector.url, ticker.collector.key, ask)
