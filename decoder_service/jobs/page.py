@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -14,9 +13,9 @@ from starlette.responses import Response
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.kinds.interface import DECODERS, KindDecoder, decoder_of, has_candidates
 from decoder.options import FlowOptions
-from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
+from decoder_service.jobs.form import percent_of_share, spec_of_form
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.permissions import Act, require
 from decoder_service.shell.database import matching
@@ -30,34 +29,18 @@ from decoder_service.shell.web import (
     Posted,
     Visit,
     add_form,
-    check_choice,
     page_router,
     redirect,
 )
 
 pages = page_router()
-HEADINGS = {
-    "source": "Counts",
-    "before": "Counts of the earlier window",
-    "candidates": "Values to look for",
-    "weights": "Weights",
-    "each": "Length of a window",
-    "known": "Known flows",
-    "areas": "Areas",
-    "flows": "Which flows are shown",
-    "crowd": "Smallest crowd",
-}
-_PARTS = {"method": "estimator", "split": "one map a"}
-_USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
-DIGEST = re.compile(r"[0-9a-f]{64}")
 api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 
 @pages.get("/jobs")
-def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> Response:
     """The page of one's own jobs; for an admin of all jobs."""
-    which = matching(JobRow, state=check_choice("state", state, JobState))
-    found = visit.rows(visit.service.jobs, page, *which)
+    found = visit.rows(visit.service.jobs, page, *matching(JobRow, state=state))
     return visit.render(
         "jobs.html.j2",
         **found | {"rows": [(row, percent_done(row)) for row in found["rows"]]},
@@ -161,42 +144,18 @@ def one(visit: Visit, job_id: str) -> Response:
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
-        chosen=chosen(with_names(said(row.spec), service.lists.all(visit.person))),
-        spec=json.dumps(said(row.spec), indent=2, ensure_ascii=True),
+        spec=said(row.spec),
         workers=_workers(visit) if row.state == JobState.QUEUED else None,
     )
 
 
-def said(spec: str) -> dict[str, Any]:
-    """A specification, given as JSON, without the parts that it leaves open, for display."""
+def said(spec: str, *names: str) -> str:
+    """A specification, given as JSON, or some parts of it, without what is as usual, to be read."""
     known = JobSpec.model_validate_json(spec)
     options = known.options.model_dump(mode="json", exclude_none=True)
-    shown = known.model_dump(mode="json", exclude_defaults=True)
-    return {"operation": known.operation, **shown, "options": options}
-
-
-def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
-    """Heading and text of each part of a specification, for people."""
-    return [(HEADINGS.get(name, name.capitalize()), _words(value)) for name, value in spec.items()]
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        parts = []
-        for name, one in value.items():
-            if (name, one) not in _USUAL:
-                label = LABELS.get(name, name.replace("_", " "))  # as the form calls it
-                part = _PARTS.get(name, label[0].lower() + label[1:])
-                parts.append(
-                    f"{part}: " + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
-                )
-        return "; ".join(parts)
-    if isinstance(value, list):
-        return ", ".join(map(_words, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = str(value)
-    return text[:16] if DIGEST.fullmatch(text) else text
+    shown = {"operation": known.operation, **known.model_dump(mode="json", exclude_defaults=True)}
+    shown |= {"options": options}
+    return json.dumps({name: shown[name] for name in names or shown if name in shown}, indent=2)
 
 
 def percent_done(row: JobRow) -> int | None:

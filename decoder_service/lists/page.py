@@ -100,16 +100,6 @@ def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
     return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 
 
-def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
-    """A specification with the names of its lists in place of their ids, where they are known."""
-    names, named = {row.id: row.name for row in rows}, dict(spec)
-    for member, value in spec.items():
-        if isinstance(value, dict) and value.get("list") in names:
-            version = value.get("version", "the latest")
-            named[member] = value | {"list": names[value["list"]], "version": version}
-    return named
-
-
 def _values(form: Posted) -> tuple[bytes, str]:
     """The content of a list and its format."""
     if "file" in form.files:

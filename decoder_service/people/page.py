@@ -18,7 +18,6 @@ from decoder_service.shell.errors import (
     AuthenticationError,
     NoGroupError,
     NotFoundError,
-    RequestError,
     RoleError,
     ServiceError,
 )
@@ -35,7 +34,7 @@ from decoder_service.shell.requests import (
     status_of,
     without_key,
 )
-from decoder_service.shell.web import Form, Visit, add_form, page_router, redirect, render
+from decoder_service.shell.web import Form, Visit, add_form, page_router, parsed, redirect, render
 
 api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 admin = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
@@ -249,12 +248,9 @@ def keys(visit: Visit) -> Response:
 @pages.post("/keys")
 def create(visit: Visit, form: Form) -> Response:
     """Make a key; only this page shows its text."""
-    role = form.text("role")
-    if role not in set(Role):
-        raise RequestError(f"role {role[:20]!a} is not one of {', '.join(Role)}")
+    asked = parsed(NewKeySpec, {name: form.text(name) for name in NewKeySpec.model_fields})
     access = visit.service.access
-    made = access.create_key(visit.person, form.text("name"), Role(role), form.text("label"))
-    return _shown(visit, made)
+    return _shown(visit, access.create_key(visit.person, asked.name, asked.role, asked.label))
 
 
 add_form(

@@ -26,7 +26,6 @@ from decoder_service.shell.web import (
     Posted,
     Visit,
     add_form,
-    check_choice,
     page_router,
     parsed,
     redirect,
@@ -48,10 +47,9 @@ _ONE = "/releases/{release_id}"
 
 
 @pages.get("/releases")
-def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: ReleaseState | None = None, page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
-    which = matching(ReleaseRow, state=check_choice("state", state, ReleaseState))
-    rows = visit.rows(visit.service.releases, page, *which)
+    rows = visit.rows(visit.service.releases, page, *matching(ReleaseRow, state=state))
     return visit.render("releases.html.j2", **rows, state=state, states=list(ReleaseState))
 
 
@@ -139,13 +137,7 @@ def _strata(text: str) -> dict[str, str]:
 
 
 class ReleaseDecision(StrictModel):
-    """Why a release is approved or rejected."""
-
-    reason: Note
-
-
-class ReleaseWithdrawal(StrictModel):
-    """Why a release is withdrawn, if anything is to be said."""
+    """Why a release is approved, rejected or withdrawn."""
 
     reason: Note = ""
 
@@ -217,7 +209,7 @@ def reject(service: Service, person: Me, release_id: str, body: ReleaseDecision)
 
 @api.post("/{release_id}/withdraw", operation_id="withdrawRelease")
 def withdraw(
-    service: Service, person: Me, release_id: str, body: ReleaseWithdrawal
+    service: Service, person: Me, release_id: str, body: ReleaseDecision
 ) -> dict[str, Any]:
     """Take back what you proposed, before it is settled; its files are deleted."""
     row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, body.reason)

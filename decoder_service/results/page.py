@@ -34,7 +34,6 @@ from decoder_service.shell.web import (
     PageNumber,
     Visit,
     add_form,
-    check_choice,
     page_router,
     parsed,
     redirect,
@@ -138,7 +137,7 @@ def _download(content: bytes, name: str) -> Response:
 @pages.get("/results")
 def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
     """Results that one may see, newest first."""
-    which = matching(ResultRow, metric=metric, kind=check_choice("kind", kind, DECODERS))
+    which = matching(ResultRow, metric=metric, kind=kind)
     return visit.render(
         "results.html.j2",
         **visit.rows(visit.service.results, page, *which),

@@ -21,9 +21,9 @@ from decoder_service.jobs.form import (
     parsed_in_labels,
     percent_of_share,
 )
-from decoder_service.jobs.page import chosen, said
+from decoder_service.jobs.page import said
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.rules import (
     Every,
@@ -201,16 +201,13 @@ def _shown(
     row = service.schedules.get(visit.person, schedule_id)
     alarms = service.alarms.all(visit.person, schedule_id)
     events = service.alarms.events(visit.person, schedule_id, MOST_EVENTS)
-    spec = with_names(said(row.spec), service.lists.all(visit.person))
     windows = service.schedules.windows(visit.person, schedule_id)
     return visit.render_form(
         "schedule.html.j2",
         error,
         row=row,
         schedule_status=service.statuses.of_rows([row])[0],
-        chosen=chosen(
-            {name: spec[name] for name in ("candidates", "weights", "options") if name in spec}
-        ),
+        spec=said(row.spec, "candidates", "weights", "options"),
         windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
         events=[(event.alarm.name, shown_event(event)) for event in events],

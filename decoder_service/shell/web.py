@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -173,14 +173,6 @@ class PageVisit:
         return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
 
 
-def check_choice(what: str, text: str, choices: Iterable[str]) -> str:
-    """A choice of a form or an address, which may be empty. Raises RequestError for another."""
-    known = list(choices)
-    if text and text not in known:
-        raise RequestError(f"{what} {text[:20]!a} is not one of {', '.join(known)}")
-    return text
-
-
 def check_sure(form: Posted, why: str) -> None:
     """Raises RequestError unless an act that cannot be taken back was confirmed in its form."""
     if not form.text("sure"):
@@ -197,7 +189,7 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
-    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
+    found.filters |= {"visible": visible, "moment": moment}
     found.filters["from_json"] = json.loads
     levels = {"default_alpha": str(DEFAULT_ALPHA), "default_level": str(DEFAULT_LEVEL)}
     found.globals |= {"address": address, **levels}
@@ -214,13 +206,6 @@ def _features() -> tuple[str, ...]:
 def moment(seconds: float | None) -> str:
     """A time for people, UTC."""
     return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
-
-
-def size_text(size: int) -> str:
-    """Format a number of bytes in the largest unit of 1,000s that leaves 1 or more."""
-    units = ("bytes", "kB", "MB", "GB", "TB")
-    power = min(len(units) - 1, (len(str(max(size, 0))) - 1) // 3)
-    return f"{size / 1000**power:.3g} {units[power]}" if power else f"{size} bytes"
 
 
 def address(path: str, **query: Any) -> str:

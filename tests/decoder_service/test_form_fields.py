@@ -50,7 +50,7 @@ def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
         assert f'<option value="{listed}:1" selected>words to find, version 1 for good' in fixed
         made = ana.post("/jobs", data=given | {"list": listed})
         assert made.status_code == 303
-        assert "words to find" in text_of(ana.get(made.headers["location"]))
+        assert listed in text_of(ana.get(made.headers["location"]))
 
 
 def test_levels_are_given_in_per_cent() -> None:

@@ -81,7 +81,7 @@ def test_a_schedule_from_form_to_results(
     served.service.tick()
     shown = page(browser, path)
     assert shown.count(" done ") == 2, shown
-    assert "bonferroni; level of the correction: 1 %" in shown
+    assert '"alpha": 0.01' in shown
     assert name in page(browser, "/schedules")
     changed = {"name": "renamed", "list": listed, "alpha_percent": "5", "correction": "bonferroni"}
     assert browser.post(f"{path}/edit", data=changed).status_code == 303
