@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Any
 
 from fastapi import APIRouter
@@ -55,18 +54,13 @@ def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> 
 def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> Response:
     """The page with the form for a new job: with the fields of the metric's kind, and its days."""
     require(visit.person, Act.ANALYSE)
+    if operation == "compare":
+        return redirect("/compare")
     given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
     known = known_metric(visit, metric)
     asked = _asked(operation, _kind_of(known) or kind)
-    days: dict[str, date] = {}
-    if served := known.get("served"):  # all of these days, or their two halves
-        first, last = (date.fromisoformat(served[name]) for name in ("first_day", "last_day"))
-        days = {"first": first, "last": last}
-        middle = first + (last - first) // 2
-        if asked.operation == "compare" and first < last:
-            days |= {"before_first": first, "before_last": middle}
-            days["first"] = middle + timedelta(days=1)
-    texts = {name: [day.isoformat()] for name, day in days.items()}
+    days = known.get("served") or {}
+    texts = {name: [day] for name in ("first", "last") if (day := days.get(f"{name}_day"))}
     return _form(visit, asked, Posted({"metric": [metric], **texts, **given}, {}))
 
 
@@ -78,6 +72,8 @@ def post_job(visit: Visit, form: Form) -> Response:
         spec = spec_of_form(asked.operation, asked.decoder, form)
         row = visit.service.jobs.submit(visit.person, spec)
     except ServiceError as error:
+        if asked.operation == "compare":  # the button of /compare
+            raise
         return _form(visit, asked, form, error)
     return redirect(f"/jobs/{row.id}")
 
@@ -177,7 +173,8 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "kind": asked.decoder,
         "has_candidates": has_candidates(asked.kind),
         "has_others": bool(aggregates),
-        "tabs": [Asked(one, name) for name in kinds for one in decoder_of(name).operations],
+        "tabs": [Asked(one, name) for name in kinds for one in decoder_of(name).operations
+                 if one != "compare"],
         "known": known,
         "needs_list": bool(known)
         and has_candidates(_kind_of(known) or "string")

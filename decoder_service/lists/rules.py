@@ -172,8 +172,7 @@ class Lists(Resources[ListRow]):
     def _read(
         self, content: bytes, kind: ListKind, suffix: str, column: str | None
     ) -> tuple[bytes, int]:
-        most = self.settings.max_list_entries
-        return self.reader.read(content_of, content, kind, suffix, column, most)
+        return self.reader.read(content_of, content, kind, suffix, column)
 
     def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
         return visible_row(db, ListRow, own_lists(person), list_id)

@@ -86,14 +86,14 @@ class Access(Operations):
             raise AuthenticationError("the session is over; sign in again at /sign-in")
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "", True)
 
-    def sign_in(self, key: str) -> tuple[Person, str]:
-        """A session for the person of a key: the person, and the token for the browser's cookie.
+    def sign_in(self, key: str) -> str:
+        """Make a session for the person of a key: the token for the browser's cookie.
 
         Raises AuthenticationError.
         """
         person = self.person_of_key(key)
         with self.database.writing() as db:
-            return person, self._session(db, person, {})
+            return self._session(db, person, {})
 
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
         """Make a session for a person whom the identity provider identified; the first sign-in

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import NewKey, shown_key
 from decoder_service.people.oidc import BACK, PROXY, Provider, claimed_by_proxy
-from decoder_service.people.permissions import Claimed, Person, Role
+from decoder_service.people.permissions import Claimed, Role
 from decoder_service.shell.errors import (
     AuthenticationError,
     NoGroupError,
@@ -27,10 +27,10 @@ from decoder_service.shell.requests import (
     Limit,
     Me,
     Service,
+    check_origin,
+    cookie_name,
     service_of,
     set_session,
-    sign_in,
-    sign_out,
     status_of,
     without_key,
 )
@@ -46,18 +46,13 @@ Name = Annotated[str, StringConstraints(max_length=200)]
 @api.get("/v1/session", operation_id="getSession")
 def get_session(person: Me) -> dict[str, Any]:
     """Who is asking."""
-    return shown_person(person)
+    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
 
 
 @api.get("/v1/usage", operation_id="getUsage")
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
     return service.access.usage(person)
-
-
-def shown_person(person: Person) -> dict[str, Any]:
-    """A person as shown to themselves."""
-    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
 
 
 @pages.get("/")
@@ -93,10 +88,12 @@ def enter(request: Request, form: Form) -> Response:
     answer = redirect("/metrics")
     if there:
         answer.headers["location"] = there
+    check_origin(request, may_be_missing=True)
     try:
-        sign_in(request, answer, form.text("key"))
+        token = service_of(request).access.sign_in(form.text("key"))
     except AuthenticationError as error:
         return _sign_in_page(request, there, 401, problem=str(error))
+    set_session(request, answer, token)
     return answer
 
 
@@ -105,7 +102,10 @@ def leave(request: Request, person: Me, form: Form) -> Response:
     """End the session."""
     del form
     answer = redirect("/sign-in", left="" if person.key_id else "1")
-    sign_out(request, answer)
+    token = request.cookies.get(cookie_name(request))
+    if token is not None:  # of a key beside it, too: its cookie is taken, so it must end
+        service_of(request).access.sign_out(person, token)
+    set_session(request, answer, "", seconds=0)
     return answer
 
 

@@ -64,7 +64,7 @@ def create(service: Service, person: Me, body: NewSchedule) -> dict[str, Any]:
 def list_schedules(service: Service, person: Me) -> dict[str, Any]:
     """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
     rows = service.schedules.all(person, limit=None)
-    pairs = zip(rows, service.statuses.of_rows(rows), strict=True)
+    pairs = zip(rows, service.ticker.statuses(rows), strict=True)
     return {
         "schedules": [shown_schedule(row) | {"status": shown_status(one)} for row, one in pairs]
     }
@@ -101,7 +101,7 @@ def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
 
 
 def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
-    return shown_schedule(row) | {"status": shown_status(service.statuses.of_rows([row])[0])}
+    return shown_schedule(row) | {"status": shown_status(service.ticker.statuses([row])[0])}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def index(visit: Visit) -> Response:
     """The page of one's own schedules; for an admin of all."""
     schedules = visit.service.schedules
     known = schedules.all(visit.person, limit=None)
-    statuses = visit.service.statuses.of_rows(known)
+    statuses = visit.service.ticker.statuses(known)
     rows = [
         (row, Counter(one.state for one in schedules.windows(visit.person, row.id)), status)
         for row, status in zip(known, statuses, strict=True)
@@ -206,7 +206,7 @@ def _shown(
         "schedule.html.j2",
         error,
         row=row,
-        schedule_status=service.statuses.of_rows([row])[0],
+        schedule_status=service.ticker.statuses([row])[0],
         spec=said(row.spec, "candidates", "weights", "options"),
         windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],

@@ -8,23 +8,16 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import select, true
-
-from decoder.errors import RemoteError
 from decoder_service.metrics.rules import days_held
 from decoder_service.schedules.rules import (
     DAY,
     Every,
-    load_schedules,
     period_end,
     period_start,
     spec_of_schedule,
 )
-from decoder_service.shell.database import save
-from decoder_service.shell.errors import ConflictError
-from decoder_service.shell.models import ScheduleRow, StatusRow, WindowRow
-from decoder_service.shell.operations import Operations, shown, text_of
-from rappor_core.errors import RapporError
+from decoder_service.shell.models import ScheduleRow, WindowRow
+from decoder_service.shell.operations import shown
 
 UNCHECKED = "no process has checked it yet; rappor decoder serve does"
 FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
@@ -52,66 +45,6 @@ class ScheduleStatus:
     reason: str
     since: float | None = None
     checked: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleStatuses(Operations):
-    """Stores the state of each schedule that a tick found; every process reads it."""
-
-    def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of schedules, as the latest tick found them."""
-        with self.database.reading() as db:
-            own = select(StatusRow).where(StatusRow.schedule_id.in_([row.id for row in rows]))
-            stored = {one.schedule_id: one for one in db.scalars(own)}
-        return [self._current(row, stored.get(row.id)) for row in rows]
-
-    def _current(self, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
-        checked = stored.checked if stored else None
-        if not row.enabled:
-            why = "a person paused it: no window is queued until it goes on"
-            return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
-        if stored is None:
-            return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
-        if self.now() - stored.checked > FORGOTTEN_SECONDS:
-            why = (
-                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
-                "starts rappor decoder serve; then it was "
-                f"{stored.state}: {stored.reason}"
-            )
-            return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
-        return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
-
-    def failed(self, error: RapporError) -> ScheduleStatus:
-        """The state of a schedule whose check met an error."""
-        about_key = ""
-        has = self.settings.collector is not None, self.settings.collector_key is not None
-        if isinstance(error, RemoteError) and has == (True, False):
-            about_key = (
-                "; this service has no key for the collector: an operator sets "
-                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
-            )
-        return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
-
-    def store(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
-        """Store what a check found, of schedules that are still what was checked. While the state
-        is the same, so is `since`."""
-        at = self.now()
-        try:
-            with self.database.writing() as db:
-                known = load_schedules(db, true())
-                for row, one in found:
-                    if row not in known:
-                        continue
-                    stored = db.get(StatusRow, row.id)
-                    if stored is None:
-                        save(db, StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
-                                           since=at, checked=at))  # fmt: skip
-                        continue
-                    if stored.state != one.state:
-                        stored.since = at
-                    stored.state, stored.reason, stored.checked = one.state, one.reason, at
-        except ConflictError:  # another process stored them just now, or deleted one
-            return
 
 
 def next_window(

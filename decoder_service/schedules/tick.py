@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
+from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
@@ -37,16 +38,27 @@ from decoder_service.schedules.rules import (
     try_again,
 )
 from decoder_service.schedules.status import (
+    FORGOTTEN_SECONDS,
+    UNCHECKED,
+    ScheduleState,
     ScheduleStatus,
-    ScheduleStatuses,
     first_window_day,
     next_window,
 )
 from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
-from decoder_service.shell.models import LIVE, JobRow, JobState, ScheduleRow, WindowRow, WindowState
-from decoder_service.shell.operations import Operations
+from decoder_service.shell.models import (
+    LIVE,
+    JobRow,
+    JobState,
+    ScheduleRow,
+    StatusRow,
+    WindowRow,
+    WindowState,
+)
+from decoder_service.shell.operations import Operations, text_of
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
 
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
@@ -79,7 +91,6 @@ class ScheduleRunner(Operations):
     jobs: Jobs
     window_events: WindowEvents
     collector: RemoteCollector | None
-    statuses: ScheduleStatuses
 
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
@@ -110,15 +121,70 @@ class ScheduleRunner(Operations):
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
                     raise
                 ticked.problems[schedule.id] = str(error)
-                found.append((schedule, self.statuses.failed(error)))
+                found.append((schedule, self._failed(error)))
             ticked.ended += self._end_windows(schedule)
-        self.statuses.store(found)
+        self.store_statuses(found)
         if self.collector is not None:
             try:
                 self.window_events.check_refusals(self.collector)
             except RemoteError as error:
                 ticked.problems["refusals"] = str(error)
         return ticked
+
+    def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
+        """The states of schedules, as the latest tick found them."""
+        with self.database.reading() as db:
+            own = select(StatusRow).where(StatusRow.schedule_id.in_([row.id for row in rows]))
+            stored = {one.schedule_id: one for one in db.scalars(own)}
+        return [self._current(row, stored.get(row.id)) for row in rows]
+
+    def _current(self, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
+        checked = stored.checked if stored else None
+        if not row.enabled:
+            why = "a person paused it: no window is queued until it goes on"
+            return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
+        if stored is None:
+            return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
+        if self.now() - stored.checked > FORGOTTEN_SECONDS:
+            why = (
+                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
+                "starts rappor decoder serve; then it was "
+                f"{stored.state}: {stored.reason}"
+            )
+            return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
+        return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
+
+    def _failed(self, error: RapporError) -> ScheduleStatus:
+        """The state of a schedule whose check met an error."""
+        about_key = ""
+        has = self.settings.collector is not None, self.settings.collector_key is not None
+        if isinstance(error, RemoteError) and has == (True, False):
+            about_key = (
+                "; this service has no key for the collector: an operator sets "
+                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
+            )
+        return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
+
+    def store_statuses(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
+        """Store what a check found, of schedules that are still what was checked. While the state
+        is the same, so is `since`."""
+        at = self.now()
+        try:
+            with self.database.writing() as db:
+                known = load_schedules(db, true())
+                for row, one in found:
+                    if row not in known:
+                        continue
+                    stored = db.get(StatusRow, row.id)
+                    if stored is None:
+                        save(db, StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
+                                           since=at, checked=at))  # fmt: skip
+                        continue
+                    if stored.state != one.state:
+                        stored.since = at
+                    stored.state, stored.reason, stored.checked = one.state, one.reason, at
+        except ConflictError:  # another process stored them just now, or deleted one
+            return
 
     def _asked(self, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
         """The owner of a schedule, and what is asked. Raises ServiceError: one of them is gone."""

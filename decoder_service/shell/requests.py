@@ -146,26 +146,6 @@ def cookie_name(request: Request) -> str:
     return f"__Host-{COOKIE}" if is_https(request) else COOKIE
 
 
-def sign_in(request: Request, response: Response, key: str) -> Person:
-    """Make a session from a key and put it into the browser's cookie.
-
-    Args:
-        request: a POST from the service's own page, or from a program.
-        response: gets the cookie.
-        key: what the person gave.
-
-    Returns:
-        Who it is.
-
-    Raises:
-        OriginError, AuthenticationError.
-    """
-    check_origin(request, may_be_missing=True)
-    person, token = service_of(request).access.sign_in(key)
-    set_session(request, response, token)
-    return person
-
-
 def set_session(request: Request, response: Response, token: str, seconds: int = -1) -> None:
     """Put a session into the browser's cookie. seconds: of its life; those of the settings if
     negative."""
@@ -178,15 +158,6 @@ def set_session(request: Request, response: Response, token: str, seconds: int =
         httponly=True,
         samesite="strict",
     )
-
-
-def sign_out(request: Request, response: Response) -> None:
-    """End a browser's session and delete its cookie. Raises as `current_person`."""
-    person = current_person(request)
-    token = request.cookies.get(cookie_name(request))
-    if token is not None:  # of a key beside it, too: its cookie is taken, so it must end
-        service_of(request).access.sign_out(person, token)
-    set_session(request, response, "", seconds=0)
 
 
 def without_key(endpoint: Endpoint) -> Endpoint:

@@ -24,7 +24,6 @@ from decoder_service.releases.sources import delete_rejected
 from decoder_service.results.rows import delete_results, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
-from decoder_service.schedules.status import ScheduleStatuses
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import UnavailableError
@@ -45,7 +44,6 @@ class DecoderService(AuditedOperations):
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
-    statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
     provider: Provider | None
@@ -143,7 +141,6 @@ def make_service(
     metrics = Metrics(basis["database"], collector.metrics if collector else None)
     jobs = Jobs(**audited)
     schedules = Schedules(**audited, jobs=jobs)
-    statuses = ScheduleStatuses(**basis)
     return DecoderService(
         **audited,
         jobs=jobs,
@@ -153,7 +150,6 @@ def make_service(
         aggregates=Aggregates(**audited, reader=reader),
         metrics=metrics,
         schedules=schedules,
-        statuses=statuses,
         alarms=Alarms(**audited, schedules=schedules, urls=urls),
         ticker=ScheduleRunner(
             **basis,
@@ -161,7 +157,6 @@ def make_service(
             jobs=jobs,
             window_events=WindowEvents(**basis, schedules=schedules),
             collector=collector,
-            statuses=statuses,
         ),
         provider=Provider(settings) if settings.oidc_issuer else None,
     )

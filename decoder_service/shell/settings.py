@@ -59,7 +59,6 @@ class ServiceSettings(ServerSettings):
 
     max_body_bytes: int = Field(default=256 << 10, ge=1024)
     max_upload_bytes: int = Field(default=64 << 20, ge=1024)  # of a list or an aggregate
-    max_list_entries: int = Field(default=2_000_000, ge=1)
     max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
     max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
     max_result_bytes_of_person: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results

@@ -33,7 +33,7 @@ TWO = collection(district("west side", -74.0, -73.5), district("east side", -73.
 
 
 def stored(content: bytes, column: str | None = None) -> tuple[bytes, int]:
-    return content_of(content, ListKind.AREAS, "txt", column, 100)
+    return content_of(content, ListKind.AREAS, "txt", column)
 
 
 def test_the_same_areas_are_the_same_content() -> None:

@@ -28,10 +28,7 @@ def test_metric_forms_are_filled_with_days(idle: Running) -> None:
         assert "served 2026-11-09 to 2026-11-10" in page
         assert "The values of this metric are not declared" in page
         tabs = re.findall(r"/jobs/new\?operation=(\w+)&kind=string&metric=homepage", page)
-        assert tabs == ["decode", "series", "compare"]
-        both = text_of(ana.get("/jobs/new?metric=homepage&operation=compare"))
-        assert 'name="before_first" value="2026-11-09"' in both
-        assert 'name="first" value="2026-11-10"' in both
+        assert tabs == ["decode", "series"]
 
 
 def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:

@@ -154,8 +154,7 @@ def test_bodies_are_bounded(tmp_path: Any) -> None:
 
 def test_quotas_end_in_words(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    limits = {"max_jobs_of_person": 2, "max_list_entries": 3}
-    with running(url, **limits) as served, served.client("ana") as ana:
+    with running(url, max_jobs_of_person=2) as served, served.client("ana") as ana:
         asked = decode_spec(ana)
         answers = [
             ana.post("/v1/jobs", json={**asked, "options": {"alpha": a}})
@@ -164,4 +163,3 @@ def test_quotas_end_in_words(tmp_path: Any) -> None:
         assert [one.status_code for one in answers] == [202, 202, 202, 429]
         assert answers[1].json()["id"] == answers[2].json()["id"]  # the same job, asked for twice
         assert "as many as one may have" in answers[3].json()["detail"]
-        assert ana.post("/v1/lists?name=l", content=b"a\nb\nc\nd\n").status_code == 429

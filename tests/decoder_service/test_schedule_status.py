@@ -119,6 +119,6 @@ def test_a_schedule_without_a_collector_is_blocked(
     alone = make_service(settings_of(url))
     person = alone.access.person_of_key(key)
     alone.tick()
-    said = alone.statuses.of_rows([alone.schedules.get(person, made["id"])])[0]
+    said = alone.ticker.statuses([alone.schedules.get(person, made["id"])])[0]
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()
