@@ -12,13 +12,12 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
-from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import FILES, file_name
 from decoder_service.lists.rules import NewList
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import GuardedRoute, Me, Service, service_of, takes_file
+from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 
 pages = page_router()
@@ -111,12 +110,6 @@ def _values(form: Posted) -> tuple[bytes, str]:
     return typed.replace("\r\n", "\n").encode("utf-8", "surrogatepass"), "txt"
 
 
-class Share(StrictModel):
-    """Whether other analysts see it."""
-
-    shared: bool
-
-
 @api.get("/lists", operation_id="listLists")
 def list_lists(service: Service, person: Me) -> dict[str, Any]:
     """Your lists and shared ones, with their latest versions."""
@@ -186,9 +179,9 @@ async def add_version(
 
 
 @api.post("/lists/{list_id}/share", operation_id="shareList")
-def share(service: Service, person: Me, list_id: str, body: Share) -> dict[str, Any]:
+def share(service: Service, person: Me, list_id: str, shared: Flag) -> dict[str, Any]:
     """Show a list of yours to other analysts, or to yourself alone."""
-    service.lists.share(person, list_id, body.shared)
+    service.lists.share(person, list_id, shared)
     return shown_list(service.lists.get(person, list_id))
 
 

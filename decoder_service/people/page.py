@@ -23,6 +23,7 @@ from decoder_service.shell.errors import (
 )
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import (
+    Flag,
     GuardedRoute,
     Limit,
     Me,
@@ -185,12 +186,6 @@ class NewKeySpec(StrictModel):
     label: Name = ""
 
 
-class KeepOut(StrictModel):
-    """Whether a person may not sign in."""
-
-    out: bool
-
-
 @admin.get("/keys", operation_id="listKeys")
 def list_keys(service: Service, person: Me) -> dict[str, Any]:
     """All keys, without their secrets."""
@@ -220,10 +215,10 @@ def list_identities(service: Service, person: Me) -> dict[str, Any]:
 
 
 @admin.post("/identities/{person_id}/keep-out", operation_id="keepOut")
-def keep_out(service: Service, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
+def keep_out(service: Service, person: Me, person_id: str, out: Flag) -> dict[str, Any]:
     """Keep a person of the identity provider out and end their sessions, or let them in again."""
-    service.access.keep_out(person, person_id, body.out)
-    return {"person_id": person_id, "out": body.out}
+    service.access.keep_out(person, person_id, out)
+    return {"person_id": person_id, "out": out}
 
 
 @admin.get("/audit", operation_id="readAudit")

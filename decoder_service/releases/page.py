@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Body, Path
 from starlette.responses import Response
 
 from decoder.tables.paging import TableQuery, page_of, query_of
-from decoder_service.jobs.specs import NewRelease, Note, StrictModel
+from decoder_service.jobs.specs import NewRelease, Note
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.sources import sees_review
@@ -44,6 +44,7 @@ strata = []                # by what tables may be split, such as ["region"]
 pages = page_router()
 api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 _ONE = "/releases/{release_id}"
+Reason = Annotated[Note, Body(embed=True)]
 
 
 @pages.get("/releases")
@@ -136,12 +137,6 @@ def _strata(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-class ReleaseDecision(StrictModel):
-    """Why a release is approved, rejected or withdrawn."""
-
-    reason: Note = ""
-
-
 @api.get("", operation_id="listReleases")
 def list_releases(
     service: Service, person: Me, paging: Paging, state: ReleaseState | None = None
@@ -194,25 +189,23 @@ def get_file(
 
 
 @api.post("/{release_id}/approve", operation_id="approveRelease")
-def approve(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+def approve(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
     """Publish what another person proposed; it is settled for good."""
-    row = service.releases.decide(person, release_id, ReleaseState.APPROVED, body.reason)
+    row = service.releases.decide(person, release_id, ReleaseState.APPROVED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/reject", operation_id="rejectRelease")
-def reject(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+def reject(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
     """Refuse what another person proposed; it is settled for good."""
-    row = service.releases.decide(person, release_id, ReleaseState.REJECTED, body.reason)
+    row = service.releases.decide(person, release_id, ReleaseState.REJECTED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/withdraw", operation_id="withdrawRelease")
-def withdraw(
-    service: Service, person: Me, release_id: str, body: ReleaseDecision
-) -> dict[str, Any]:
+def withdraw(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
     """Take back what you proposed, before it is settled; its files are deleted."""
-    row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, body.reason)
+    row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, reason)
     return shown_release(row, person)
 
 

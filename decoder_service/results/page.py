@@ -15,7 +15,7 @@ from decoder.options import Operation
 from decoder.tables.paging import query_of
 from decoder.tables.table import csv_of_parquet
 from decoder_service.jobs.rules import LISTS
-from decoder_service.jobs.specs import MetricName, StrictModel
+from decoder_service.jobs.specs import MetricName
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
 from decoder_service.results.rules import (
@@ -28,7 +28,7 @@ from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.operations import text_of
-from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
+from decoder_service.shell.requests import Flag, GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
@@ -47,12 +47,6 @@ FILE_POLICY = (
 )
 Format = Literal["json", "csv", "parquet", "geojson"]
 pages = page_router()
-
-
-class ResultVisibility(StrictModel):
-    """Whether every viewer sees it."""
-
-    released: bool
 
 
 @api.get("", operation_id="listResults")
@@ -113,9 +107,9 @@ def get_file(
 
 
 @api.post("/{result_id}/release", operation_id="releaseResult")
-def release(service: Service, person: Me, result_id: str, body: ResultVisibility) -> dict[str, Any]:
+def release(service: Service, person: Me, result_id: str, released: Flag) -> dict[str, Any]:
     """Show a result of yours to every viewer, or take it back."""
-    row = service.results.release(person, result_id, body.released)
+    row = service.results.release(person, result_id, released)
     return shown_result(row, person)
 
 

@@ -22,7 +22,6 @@ from decoder_service.jobs.form import (
     percent_of_share,
 )
 from decoder_service.jobs.page import said
-from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.rules import (
@@ -36,19 +35,13 @@ from decoder_service.schedules.status import shown_status
 from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import ScheduleRow, WindowRow
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import GuardedRoute, Me, Service
+from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
 
 api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 MOST_EVENTS = 50
 pages = page_router()
 _ONE = "/schedules/{schedule_id}"
-
-
-class Enabled(StrictModel):
-    """Whether a schedule is switched on."""
-
-    enabled: bool
 
 
 @api.post("", operation_id="createSchedule", status_code=201)
@@ -88,9 +81,9 @@ def edit(service: Service, person: Me, schedule_id: str, body: ScheduleChoices) 
 
 
 @api.post("/{schedule_id}/enable", operation_id="enableSchedule")
-def enable(service: Service, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
+def enable(service: Service, person: Me, schedule_id: str, enabled: Flag) -> dict[str, Any]:
     """Switch a schedule on or off."""
-    return _with_status(service, service.schedules.enable(person, schedule_id, body.enabled))
+    return _with_status(service, service.schedules.enable(person, schedule_id, enabled))
 
 
 @api.delete("/{schedule_id}", operation_id="deleteSchedule")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +34,7 @@ UPLOADS = 2  # files that arrive or are read at once; others wait, with their se
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Limit = Annotated[int, Query(ge=1, le=1000)]
+Flag = Annotated[bool, Body(embed=True)]  # the one member of a body
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 DISK_FULL = (
     "the disk of the service's database is full, so that nothing can be changed, deleted, or read "

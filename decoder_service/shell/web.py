@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -44,6 +45,7 @@ from decoder_service.shell.errors import (
 from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
     DISK_FULL,
+    Flag,
     GuardedRoute,
     Handler,
     Me,
@@ -279,22 +281,25 @@ def add_form(
     Args:
         pages: gets the route of the form.
         path: of that route, with the parameters of the API's.
-        act: the function of the API's route; its body has texts and flags.
+        act: the function of the API's route, with texts and flags of its body.
         back: the page to show then.
         sure: the box that confirms the act, and why it is there; "" for an act without one.
     """
-    body = get_type_hints(act).get("body")
+    others = {"service", "person", "return", *re.findall(r"{(\w+)}", path)}
+    hints = get_type_hints(act, include_extras=True)
+    fields: dict[str, Any] = {name: hints[name] for name in hints if name not in others}
+    definitions: Any = {name: (hint, ...) for name, hint in fields.items()}
+    body = create_model("Form", **definitions)
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
         if sure:
             check_sure(form, sure)
         given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
-        if body is not None:
-            texts = {name: form.text(name) for name in body.model_fields}
-            flags = {name: bool(text) for name, text in texts.items()
-                     if body.model_fields[name].annotation is bool}  # fmt: skip
-            given["body"] = parsed(body, texts | flags)
-        act(**given)
+        texts: dict[str, Any] = {
+            name: bool(form.text(name)) if hint is Flag else form.text(name)
+            for name, hint in fields.items()
+        }
+        act(**given, **parsed(body, texts).model_dump())
         return redirect(back.format(**request.path_params))
 
     pages.add_api_route(path, post, methods=["POST"])
