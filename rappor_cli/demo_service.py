@@ -150,7 +150,6 @@ def prepared_service(
             public_url=None,
             collector=collector,
             collector_key=None,
-            aggregate_folder=None,
             job_slots=2,
             tick_seconds=TICK_SECONDS,
             alarm_urls={ALARM_TARGET: hook},

@@ -7,22 +7,26 @@ unique for the alarm.
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pyarrow import parquet
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
 from decoder.results.warnings import odd_cohorts
+from decoder.typing import Flags, Floats
 from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical
 from decoder_service.metrics.rules import RemoteCollector
+from decoder_service.results.rows import RESULT_FILES
 from decoder_service.schedules.rules import Schedules, add_values, end_window, spec_of_schedule
-from decoder_service.schedules.series import Family, WindowTests, decided, load_tests
 from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import (
@@ -37,6 +41,8 @@ from decoder_service.shell.models import (
 from decoder_service.shell.operations import Operations, shown
 
 MOST_SHOWN = 20  # values of one event
+_FILES = ("candidates.parquet", "results.json")
+_NUMBERS = ("estimate", "std_error")
 USUAL_WINDOWS = 8  # whose median is what is expected
 FEW_REPORTS = 100.0  # of a day, below which its refusals tell nothing
 
@@ -54,6 +60,20 @@ class AlarmEvent:
     bound: float | None = None
 
 
+@dataclass(frozen=True)
+class WindowTests:
+    """The tests of one window: a row for each distinguishable value, (M,).
+
+    cohort_z: of the cohorts.
+    """
+
+    values: tuple[str, ...]
+    estimate: Floats
+    std_error: Floats
+    detected: Flags
+    cohort_z: Floats
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEvents(Operations):
     """Completes windows of schedules, and stores the messages that their alarms send."""
@@ -66,13 +86,11 @@ class WindowEvents(Operations):
         """Complete a window whose result exists, unless another process was first; store its
         events."""
         now = replace(window, state=WindowState.DONE, result_id=result_id)
-        options, family = spec_of_schedule(schedule).options, Family(schedule.family)
+        alpha = spec_of_schedule(schedule).options.alpha
         done = [one for one in earlier if one.state == WindowState.DONE]
-        wanted = done if family is Family.SERIES else done[-1:]
         with self.database.reading() as db:
             alarms = load_alarms(db, [schedule.id])
-            read = load_tests(db, [*wanted, now])
-        tests = dict(zip(read, decided(list(read.values()), family, options.alpha), strict=True))
+            tests = load_tests(db, [*done[-1:], now])
         rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
         try:
             with self.database.writing() as db:
@@ -86,7 +104,7 @@ class WindowEvents(Operations):
                     events += _of_cohorts(tests[now])
                     before = tests.get(done[-1]) if done else None
                     if before is not None:
-                        events += _of_changes(before, tests[now], options.alpha, rules)
+                        events += _of_changes(before, tests[now], alpha, rules)
                 self._store(db, schedule, alarms, events, now)
         except ConflictError:  # a later tick ends it
             return now
@@ -161,6 +179,33 @@ class WindowEvents(Operations):
                     created=at,
                 )
                 save(db, row)
+
+
+def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
+    """Load the tests of the windows whose results exist."""
+    tests = {}
+    for one in windows:
+        if one.state == WindowState.DONE and one.result_id is not None:
+            files = RESULT_FILES.all(db, one.result_id, _FILES)
+            if len(files) == len(_FILES):
+                tests[one] = read_tests(*(files[name] for name in _FILES))
+    return tests
+
+
+def read_tests(candidates: bytes, results: bytes) -> WindowTests:
+    """The tests of a result. candidates: candidates.parquet.  results: results.json."""
+    table = parquet.read_table(
+        io.BytesIO(candidates), columns=["value", *_NUMBERS, "detected", "same_bits_as"]
+    )
+    table = table.filter(table["same_bits_as"].is_null())
+    numbers = {name: np.asarray(table[name].to_numpy(), dtype=np.float64) for name in _NUMBERS}
+    scores = json.loads(results)["diagnostics"]["cohort_z"]
+    return WindowTests(
+        values=tuple(table["value"].to_pylist()),
+        detected=np.asarray(table["detected"].to_numpy(zero_copy_only=False), dtype=bool),
+        cohort_z=np.array([np.nan if z is None else z for z in scores]),
+        **numbers,
+    )
 
 
 def _body(

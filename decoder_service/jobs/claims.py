@@ -38,7 +38,7 @@ class Hold:
         )
 
 
-def claim(db: Session, worker: str, token: str, lease: float, most: int) -> Hold | None:
+def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
     """Take the next job: of the owner with the fewest held jobs, who has waited longest.
 
     Not one whose specification is being computed already: its result will be there.
@@ -48,13 +48,12 @@ def claim(db: Session, worker: str, token: str, lease: float, most: int) -> Hold
         worker: id of the worker.
         token: new, random.
         lease: seconds.
-        most: held jobs of one owner.
 
     Returns:
         The hold, None where nothing is to be done.
     """
     lock(db.connection(), CLAIM_LOCK)  # two claims at once might take two jobs of one specification
-    job_id = db.execute(_next(most)).scalar()
+    job_id = db.execute(_next()).scalar()
     if job_id is None:
         return None
     at = now(db)
@@ -77,7 +76,7 @@ def claim(db: Session, worker: str, token: str, lease: float, most: int) -> Hold
     return Hold(job_id, token, int(attempt))
 
 
-def _next(most: int) -> Any:
+def _next() -> Any:
     """The id of the job to take, locked against others."""
     other = aliased(JobRow)
     held = (
@@ -93,8 +92,8 @@ def _next(most: int) -> Any:
     twin = select(1).where(other.spec_digest == JobRow.spec_digest, other.state.in_(HELD))
     return (
         select(JobRow.id)
-        .where(JobRow.state == JobState.QUEUED, ~twin.exists(), held < most)
-        .order_by(held, served, JobRow.priority.desc(), JobRow.created, JobRow.id)
+        .where(JobRow.state == JobState.QUEUED, ~twin.exists())
+        .order_by(held, served, JobRow.created, JobRow.id)
         .limit(1)
         .with_for_update(of=JobRow, skip_locked=True)
     )

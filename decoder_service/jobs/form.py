@@ -15,7 +15,6 @@ from decoder_service.shell.web import Posted, parsed
 
 LABELS = {
     "source": "Counts",
-    "before": "Earlier window",
     "metric": "Metric of the collector",
     "first": "From day",
     "last": "To day",
@@ -37,11 +36,6 @@ LABELS = {
     "every": "One window a",
     "first_day": "From day",
 }  # of the fields of the form, by their names in a specification
-LENGTHS = {"numbers": (2, 3), "dates": (2,)}
-EXAMPLES = {
-    "numbers": "FIRST:LAST or FIRST:LAST:STEP, such as 0:100 or 0:100:5",
-    "dates": "FIRST:LAST, such as 2026-01-01:2026-12-31",
-}
 Known = TypeVar("Known", bound=BaseModel)
 LEVELS, PERCENT = ("alpha", "level"), "_percent"  # fields of the form in per cent
 _CHOICES = ("method", "correction", "alpha", "level", "repeats")
@@ -55,9 +49,9 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         kind: the decoder of the metric's kind, whose fields the form has.
         form: as it was posted.
     """
-    given: dict[str, Any] = {"operation": operation, "source": _source(form, "")}
+    given: dict[str, Any] = {"operation": operation, "source": _source(form)}
     if operation == "compare":
-        given["before"] = _source(form, "before_")
+        given["before"] = {"aggregates": form.all("before_aggregates")}
     if operation == "series":
         given["each"] = form.text("each", "day")
     members = {"options", *kind.members}
@@ -95,28 +89,22 @@ def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
 
 def _as_labelled(problem: str) -> RequestError:
     """A problem of a specification, under the label that its field has in the form."""
-    if problem.startswith(("source: give one", "before: give one")):
-        which = "Earlier window" if problem.startswith("before") else "Counts"
-        return FieldError(
-            f"{which}: choose a metric of the collector, aggregates or files, and one of these",
-            "metric",
-        )
+    if problem.startswith("source: give one"):
+        return FieldError("Counts: choose a metric of the collector, or aggregates", "metric")
     name, colon, message = problem.partition(": ")
-    parts = name.split(".")
-    field = next((part for part in reversed(parts) if part in LABELS), "")
+    field = next((part for part in reversed(name.split(".")) if part in LABELS), "")
     if not colon or not field:
         return RequestError(problem)
-    before = "before_" if parts[0] == "before" and field in ("first", "last") else ""
     after = PERCENT if field in LEVELS else ""
-    return FieldError(f"{LABELS[field]}: {message}", before + field + after)
+    return FieldError(f"{LABELS[field]}: {message}", field + after)
 
 
-def _source(form: Posted, before: str) -> dict[str, Any]:
-    named = {name: form.all(before + name) for name in ("aggregates", "files")}
-    source: dict[str, Any] = {name: given for name, given in named.items() if given}
-    metric = form.text("metric")
-    if metric and not source:
-        days = {name: form.text(before + name) for name in ("first", "last")}
+def _source(form: Posted) -> dict[str, Any]:
+    if aggregates := form.all("aggregates"):
+        return {"aggregates": aggregates}
+    source: dict[str, Any] = {}
+    if metric := form.text("metric"):
+        days = {name: form.text(name) for name in ("first", "last")}
         given = {name: day for name, day in days.items() if day}
         source["collector"] = {"metric": metric, **given}
     return source
@@ -133,8 +121,6 @@ def candidates_of_form(form: Posted) -> dict[str, Any]:
     for kind in ("numbers", "dates"):
         if text := form.text(kind):
             given[kind] = [part.strip() for part in text.replace(" to ", ":").split(":")]
-            if len(given[kind]) not in LENGTHS[kind]:
-                raise FieldError(f"{LABELS[kind]}: {text[:40]!a} is not {EXAMPLES[kind]}", kind)
     return given
 
 

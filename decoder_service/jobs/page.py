@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter
-from pydantic import Field
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
-from decoder.kinds.interface import DECODERS, KindDecoder, has_candidates
+from decoder.kinds.interface import DECODERS, KindDecoder, decoder_of, has_candidates
 from decoder.options import FlowOptions
-from decoder_service.jobs.checks import kind_decoder
-from decoder_service.jobs.form import LABELS, LEVELS, percent_of_share, spec_of_form
-from decoder_service.jobs.known_counts import KnownCounts, counts_of_version
+from decoder_service.jobs.form import percent_of_share, spec_of_form
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.lists.page import lists_by_kind
+from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.permissions import Act, require
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import RequestError, ServiceError
@@ -32,34 +28,18 @@ from decoder_service.shell.web import (
     Posted,
     Visit,
     add_form,
-    check_choice,
     page_router,
     redirect,
 )
 
 pages = page_router()
-HEADINGS = {
-    "source": "Counts",
-    "before": "Counts of the earlier window",
-    "candidates": "Values to look for",
-    "weights": "Weights",
-    "each": "Length of a window",
-    "known": "Known flows",
-    "areas": "Areas",
-    "flows": "Which flows are shown",
-    "crowd": "Smallest crowd",
-}
-_PARTS = {"method": "estimator", "split": "one map a"}
-_USUAL = (("full_fit", True), ("largest_p", 1.0))  # which no form asks
-DIGEST = re.compile(r"[0-9a-f]{64}")
 api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 
 @pages.get("/jobs")
-def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> Response:
     """The page of one's own jobs; for an admin of all jobs."""
-    which = matching(JobRow, state=check_choice("state", state, JobState))
-    found = visit.rows(visit.service.jobs, page, *which)
+    found = visit.rows(visit.service.jobs, page, *matching(JobRow, state=state))
     return visit.render(
         "jobs.html.j2",
         **found | {"rows": [(row, percent_done(row)) for row in found["rows"]]},
@@ -74,17 +54,13 @@ def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
 def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> Response:
     """The page with the form for a new job: with the fields of the metric's kind, and its days."""
     require(visit.person, Act.ANALYSE)
+    if operation == "compare":
+        return redirect("/compare")
     given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
     known = known_metric(visit, metric)
-    asked = _asked(operation, (known and known.kind) or kind)
-    days: dict[str, date] = {}
-    if known and known.first_day and known.last_day:  # all that are served, or their two halves
-        days = {"first": known.first_day, "last": known.last_day}
-        middle = known.first_day + (known.last_day - known.first_day) // 2
-        if asked.operation == "compare" and known.first_day < known.last_day:
-            days |= {"before_first": known.first_day, "before_last": middle}
-            days["first"] = middle + timedelta(days=1)
-    texts = {name: [day.isoformat()] for name, day in days.items()}
+    asked = _asked(operation, _kind_of(known) or kind)
+    days = known.get("served") or {}
+    texts = {name: [day] for name in ("first", "last") if (day := days.get(f"{name}_day"))}
     return _form(visit, asked, Posted({"metric": [metric], **texts, **given}, {}))
 
 
@@ -96,6 +72,8 @@ def post_job(visit: Visit, form: Form) -> Response:
         spec = spec_of_form(asked.operation, asked.decoder, form)
         row = visit.service.jobs.submit(visit.person, spec)
     except ServiceError as error:
+        if asked.operation == "compare":  # the button of /compare
+            raise
         return _form(visit, asked, form, error)
     return redirect(f"/jobs/{row.id}")
 
@@ -110,7 +88,7 @@ class Asked:
     @property
     def decoder(self) -> KindDecoder:
         """The decoder of the kind."""
-        return kind_decoder(self.kind)
+        return decoder_of(self.kind)
 
     @property
     def label(self) -> str:
@@ -134,8 +112,8 @@ def _asked(operation: str, kind: str) -> Asked:
     return found
 
 
-def known_metric(visit: Visit, name: str) -> KnownCounts | None:
-    """What the collector says of the current version of a metric; None where it says nothing.
+def known_metric(visit: Visit, name: str) -> dict[str, Any]:
+    """The current version of a metric as the collector lists it; empty where it does not.
 
     name: of a location that of the whole.
     """
@@ -145,7 +123,11 @@ def known_metric(visit: Visit, name: str) -> KnownCounts | None:
         if view.listed and name in (view.name, view.name.partition("/")[0])
     ]
     current = [one for one in listed if one["state"] == "current"]
-    return counts_of_version((current or listed)[-1]) if listed else None
+    return (current or listed or [{}])[-1]
+
+
+def _kind_of(listed: dict[str, Any]) -> str:
+    return str(listed.get("definition", {}).get("kind", ""))
 
 
 @pages.get("/jobs/{job_id}")
@@ -158,42 +140,18 @@ def one(visit: Visit, job_id: str) -> Response:
         row=row,
         done=percent_done(row),
         live=row.state in LIVE,
-        chosen=chosen(with_names(said(row.spec), service.lists.all(visit.person))),
-        spec=json.dumps(said(row.spec), indent=2, ensure_ascii=True),
+        spec=said(row.spec),
         workers=_workers(visit) if row.state == JobState.QUEUED else None,
     )
 
 
-def said(spec: str) -> dict[str, Any]:
-    """A specification, given as JSON, without the parts that it leaves open, for display."""
+def said(spec: str, *names: str) -> str:
+    """A specification, given as JSON, or some parts of it, without what is as usual, to be read."""
     known = JobSpec.model_validate_json(spec)
     options = known.options.model_dump(mode="json", exclude_none=True)
-    shown = known.model_dump(mode="json", exclude_defaults=True)
-    return {"operation": known.operation, **shown, "options": options}
-
-
-def chosen(spec: dict[str, Any]) -> list[tuple[str, str]]:
-    """Heading and text of each part of a specification, for people."""
-    return [(HEADINGS.get(name, name.capitalize()), _words(value)) for name, value in spec.items()]
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        parts = []
-        for name, one in value.items():
-            if (name, one) not in _USUAL:
-                label = LABELS.get(name, name.replace("_", " "))  # as the form calls it
-                part = _PARTS.get(name, label[0].lower() + label[1:])
-                parts.append(
-                    f"{part}: " + (f"{100 * one:.12g} %" if name in LEVELS else _words(one))
-                )
-        return "; ".join(parts)
-    if isinstance(value, list):
-        return ", ".join(map(_words, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = str(value)
-    return text[:16] if DIGEST.fullmatch(text) else text
+    shown = {"operation": known.operation, **known.model_dump(mode="json", exclude_defaults=True)}
+    shown |= {"options": options}
+    return json.dumps({name: shown[name] for name in names or shown if name in shown}, indent=2)
 
 
 def percent_done(row: JobRow) -> int | None:
@@ -206,20 +164,21 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
     lists, known = service.lists.all(visit.person), known_metric(visit, metric)
     names = {view.name for view in service.metrics.all(visit.person).metrics if view.listed}
     aggregates = service.aggregates.all(visit.person)
-    is_location, folder = "map" in asked.decoder.members, service.settings.aggregate_folder
+    is_location = "map" in asked.decoder.members
     # What the metric, or some metric, can be asked; kinds with one decoder are one.
-    alike = {id(kind_decoder(name)): name for name in reversed(DECODERS)}
+    alike = {id(decoder_of(name)): name for name in reversed(DECODERS)}
     kinds = [asked.kind] if known else reversed(alike.values())
     context: dict[str, Any] = {
         "asked": asked,
         "kind": asked.decoder,
         "has_candidates": has_candidates(asked.kind),
         "has_others": bool(aggregates),
-        "tabs": [Asked(one, name) for name in kinds for one in kind_decoder(name).operations],
+        "tabs": [Asked(one, name) for name in kinds for one in decoder_of(name).operations
+                 if one != "compare"],
         "known": known,
-        "needs_list": bool(
-            known and known.own_values is False and has_candidates(known.kind or "string")
-        ),
+        "needs_list": bool(known)
+        and has_candidates(_kind_of(known) or "string")
+        and not has_own_values(known["definition"]),
         "percent_of_share": percent_of_share,
         "given": given,
         **lists_by_kind(lists),
@@ -232,9 +191,6 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "metrics": sorted({name.partition("/")[0] for name in names
                            if is_location == ("/" in name)}),
         "has_collector": service.settings.collector is not None,
-        "files": sorted(path.name for path in folder.iterdir() if path.suffix == ".json")[:1000]
-        if folder is not None and folder.is_dir()
-        else [],
         "corrections": CORRECTIONS,
         "usual_flows": FlowOptions(),
     }  # fmt: skip
@@ -243,7 +199,7 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
 
 def _is_alike(kind: str, other: str) -> bool:
     """Whether two kinds of metric have one decoder, and so one form."""
-    return kind in DECODERS and kind_decoder(kind) is kind_decoder(other)
+    return kind in DECODERS and decoder_of(kind) is decoder_of(other)
 
 
 def _workers(visit: Visit) -> bool:
@@ -254,16 +210,10 @@ def _workers(visit: Visit) -> bool:
         return False
 
 
-class NewJob(JobSpec):
-    """A job, with its place among one's own: higher goes first."""
-
-    priority: Annotated[int, Field(ge=-10, le=10, exclude=True)] = 0
-
-
 @api.post("", operation_id="submitJob", status_code=202)
-def submit(service: Service, person: Me, body: NewJob) -> dict[str, Any]:
+def submit(service: Service, person: Me, body: JobSpec) -> dict[str, Any]:
     """Queue a job. While an equal one of yours waits or runs, that one is answered."""
-    return shown_job(service.jobs.submit(person, body, body.priority))
+    return shown_job(service.jobs.submit(person, body))
 
 
 @api.get("", operation_id="listJobs")
@@ -294,7 +244,7 @@ def shown_job(row: JobRow) -> dict[str, Any]:
     """The properties of a job that its owner sees; the worker that holds it is not among them."""
     public = shown(
         row,
-        "id operation metric state stage done total attempt max_attempts priority reason result_id "
-        "checks created started ended",
+        "id operation metric state stage done total attempt max_attempts reason result_id "
+        "created started ended",
     )
     return public | {"spec": json.loads(row.spec), "owner": row.person.name}

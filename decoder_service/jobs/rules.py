@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from decoder_service.jobs.checks import Known, check_job, check_spec, counts_of_source
 from decoder_service.jobs.claims import cancel_job
-from decoder_service.jobs.known_counts import KnownCounts
 from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, digest
-from decoder_service.metrics.rules import Metrics
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import (
     Act,
     Person,
     check_room,
     count_live,
-    max_jobs,
-    own_results,
     require,
     visible_aggregates,
     visible_jobs,
@@ -37,7 +31,6 @@ from decoder_service.shell.models import (
     ListKind,
     ListRow,
     ListVersionRow,
-    ResultRow,
 )
 from decoder_service.shell.operations import decoder_version
 
@@ -62,15 +55,13 @@ class Jobs(Resources[JobRow]):
     model = JobRow
     visible = visible_jobs
     order = (JobRow.created.desc(), JobRow.id)
-    metrics: Metrics
 
-    def submit(self, person: Person, spec: JobSpec, priority: int = 0) -> JobRow:
+    def submit(self, person: Person, spec: JobSpec) -> JobRow:
         """Queue a job. While an equal one of the same person is live, that one is returned.
 
         Args:
             person: its owner.
             spec: what is wanted; lists and aggregates must be visible to the person.
-            priority: -10 to 10, among the owner's own jobs.
 
         Returns:
             The job, queued.
@@ -78,66 +69,37 @@ class Jobs(Resources[JobRow]):
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError.
         """
-        require(person, Act.ANALYSE)
-        check_spec(spec)
-        try:
-            return self._submit(person, spec, priority, fresh=False)
-        except RequestError:
-            if self.settings.collector is None or not any(one.collector for one in spec.sources):
-                raise
-        return self._submit(person, spec, priority, fresh=True)  # a day may be closed just now
-
-    def _submit(self, person: Person, spec: JobSpec, priority: int, *, fresh: bool) -> JobRow:
-        """As `submit`; the collector is asked first, which no transaction waits for."""
-        served: list[Known | None] = [None] * len(spec.sources)
-        if self.settings.collector is not None:
-            served = [
-                counts_of_source(self.metrics, spec, source, fresh=fresh) for source in spec.sources
-            ]
         with self.database.writing() as db:
-            return self.submit_in(db, person, spec, priority, served)
+            return self.submit_in(db, person, spec)
 
-    def submit_in(
-        self,
-        db: Session,
-        person: Person,
-        spec: JobSpec,
-        priority: int = 0,
-        served: Sequence[Known | None] | None = None,
-    ) -> JobRow:
-        """As `submit`, in a transaction that does more, of what `check_spec` has passed.
-
-        served: what is known of the collector's window of each source, None where that is nothing.
-        """
+    def submit_in(self, db: Session, person: Person, spec: JobSpec) -> JobRow:
+        """As `submit`, in a transaction that does more."""
         require(person, Act.ANALYSE)
-        check_room(db, self.settings, person.id, person.role)
+        check_room(db, self.settings, person.id)
         resolved = self.resolve(db, person, spec)
-        known: list[Known | None] = list(served or [None] * len(spec.sources))
-        for number, source in enumerate(spec.sources):
-            if source.aggregates:
-                named = AggregateRow.sha256.in_(source.aggregates)
-                known[number] = list(
-                    map(KnownCounts.model_validate, db.scalars(select(AggregateRow).where(named)))
-                )
-        check_job(spec, known)
-        spec_digest = digest(resolved.spec.to_json(), *resolved.digests, decoder_version())
-        return self._queue(db, person, "submit-job", resolved.spec, spec_digest, priority)
-
-    def check_again(self, person: Person, result_id: str) -> JobRow:
-        """Queue a job that decodes a result again and compares the bytes of its files.
-
-        Raises RoleError, NotFoundError, QuotaError; RequestError for a result of another version.
-        """
-        require(person, Act.ANALYSE)
-        with self.database.writing() as db:
-            found = visible_row(db, ResultRow, own_results(person), result_id)
-            if found.version != decoder_version():
-                raise RequestError(
-                    f"the result was made by {found.version}, this is {decoder_version()}; "
-                    "start the job again: its result supersedes this one"
-                )
-            spec = JobSpec.model_validate(json.loads(found.manifest)["spec"])
-            return self._queue(db, person, "check-result", spec, found.key, checks=result_id)
+        spec = resolved.spec
+        spec_digest = digest(spec.to_json(), *resolved.digests, decoder_version())
+        same = (JobRow.owner == person.id, JobRow.spec_digest == spec_digest)
+        twin = db.scalar(select(JobRow).where(*same, JobRow.state.in_(LIVE)))
+        if twin is not None:
+            return twin
+        most = self.settings.max_jobs_of_person
+        if count_live(db, person.id) >= most:
+            raise QuotaError(f"you have {most} jobs that wait or run, as many as one may have")
+        row = JobRow(
+            id=self.new_id(),
+            operation=spec.operation,
+            metric=spec.source.collector.metric if spec.source.collector else "",
+            spec=spec.to_json(),
+            spec_digest=spec_digest,
+            state=JobState.QUEUED,
+            max_attempts=self.settings.job_attempts,
+            owner=person.id,
+            created=self.now(),
+        )
+        save(db, row)
+        self.access.note(db, person, "submit-job", job=row.id, operation=row.operation)
+        return self.one(db, person, row.id)
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
         """Ask for the end of a job: one that waits ends at once, one that is over stays as it is.
@@ -157,15 +119,9 @@ class Jobs(Resources[JobRow]):
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.
         """
-        folder = self.settings.aggregate_folder
         for source in spec.sources:
             if source.collector is not None and self.settings.collector is None:
                 raise UnavailableError("no collector is set up here; an operator sets `collector`")
-            for name in source.files:
-                if folder is None or not (folder / name).is_file():
-                    raise NotFoundError(
-                        f"there is no file {name} in aggregate_folder, which an operator fills"
-                    )
             for sha in source.aggregates:
                 seen = (visible_aggregates(person), AggregateRow.sha256 == sha)
                 if not db.scalar(select(AggregateRow.sha256).where(*seen)):
@@ -173,44 +129,6 @@ class Jobs(Resources[JobRow]):
                         f"there is no aggregate {sha} that you may see; upload its file"
                     )
         return resolve_lists(db, person, spec)
-
-    def _queue(
-        self,
-        db: Session,
-        person: Person,
-        act: str,
-        spec: JobSpec,
-        spec_digest: str,
-        priority: int = 0,
-        checks: str | None = None,
-    ) -> JobRow:
-        """Queue a job, unless an equal one is live, which is returned. checks: the result that it
-        decodes again."""
-        same = (JobRow.owner == person.id, JobRow.spec_digest == spec_digest,
-                JobRow.check_key == (checks or ""))  # fmt: skip
-        twin = db.scalar(select(JobRow).where(*same, JobRow.state.in_(LIVE)))
-        if twin is not None:
-            return twin
-        most = max_jobs(self.settings, person.role)
-        if count_live(db, person.id) >= most:
-            raise QuotaError(f"you have {most} jobs that wait or run, as many as a role may have")
-        row = JobRow(
-            id=self.new_id(),
-            operation=spec.operation,
-            metric=spec.source.collector.metric if spec.source.collector else "",
-            spec=spec.to_json(),
-            spec_digest=spec_digest,
-            state=JobState.QUEUED,
-            max_attempts=self.settings.job_attempts,
-            owner=person.id,
-            priority=priority,
-            created=self.now(),
-            checks=checks,
-            check_key=checks or "",
-        )
-        save(db, row)
-        self.access.note(db, person, act, job=row.id, operation=row.operation)
-        return self.one(db, person, row.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,6 @@ MetricName = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_METRIC_BYTES, pattern=r"^[^\x00-\x1f\x7f]+$"),
 ]
-FileName = Annotated[
-    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-]
 StratumText = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
 ]
@@ -86,16 +83,15 @@ class WindowSpec(StrictModel):
 
 
 class CountSource(StrictModel):
-    """Where the counts come from: one of a collector, uploads by digest, files of the folder."""
+    """Where the counts come from: a collector, or uploads by digest."""
 
     collector: WindowSpec | None = None
     aggregates: Annotated[list[Digest], Field(max_length=MAX_AGGREGATES)] = []
-    files: Annotated[list[FileName], Field(max_length=MAX_AGGREGATES)] = []
 
     @model_validator(mode="after")
     def _one(self) -> CountSource:
-        if (self.collector is not None) + bool(self.aggregates) + bool(self.files) != 1:
-            raise ValueError("give one of collector, aggregates and files")
+        if (self.collector is not None) == bool(self.aggregates):
+            raise ValueError("give one of collector and aggregates")
         return self
 
 

@@ -18,7 +18,7 @@ from decoder.formats.density_inputs import (
     read_flow_counts,
     read_outlines,
 )
-from decoder_service.shell.errors import QuotaError, RequestError
+from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import ListKind
 
 SUFFIXES = ("txt", "csv")  # not packed: what it takes in memory is bounded by its bytes
@@ -56,7 +56,7 @@ def file_name(kind: str, list_id: str, number: int | None) -> str:
 
 
 def content_of(
-    content: bytes, kind: ListKind, suffix: str, column: str | None, most: int
+    content: bytes, kind: ListKind, suffix: str, column: str | None
 ) -> tuple[bytes, int]:
     """The content as it is stored, and how many distinct values it has.
 
@@ -69,10 +69,9 @@ def content_of(
         kind: what it holds.
         suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
         column: of a table of candidates; of areas the property that names them, "name" if None.
-        most: values at most.
 
     Raises:
-        RequestError, QuotaError, CandidatesError, CountsError, DecodeError.
+        RequestError, CandidatesError, CountsError, DecodeError.
     """
     if suffix not in SUFFIXES:
         raise RequestError(f"format {suffix[:20]!a} is not one of {', '.join(SUFFIXES)}")
@@ -86,18 +85,15 @@ def content_of(
         return outlines_json(areas).encode("utf-8", "surrogatepass"), len(areas)
     if kind == ListKind.FLOWS:
         flows = _read(content, "csv", read_flow_counts)
-        _check_number(len(flows), most)
         return flow_counts_csv(flows).encode(), len(flows)
     if kind == ListKind.WEIGHTS:
         weights = _read(content, "csv", read_weights)
-        _check_number(len(weights.of), most)
         if not weights.of:
             raise RequestError("no value has a weight; give a value and its weight a line")
         if any(end in value for value in weights.of for end in _ENDS):
             raise RequestError("a value holds a line break; no list of candidates has such a value")
         return weights.to_csv().encode(), len(weights.of)
     values = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
-    _check_number(len(values), most)
     if any(b"\n" in value or b"\r" in value for value in values):
         raise RequestError("a value holds a line break; a list has a value a line")
     return b"".join(value + b"\n" for value in values), len(values)
@@ -111,8 +107,3 @@ def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
             return read(path)
         except (CandidatesError, CountsError, DecodeError) as error:
             raise type(error)(str(error).replace(f"{path}: ", "the list: ")) from error
-
-
-def _check_number(values: int, most: int) -> None:
-    if values > most:
-        raise QuotaError(f"{values:,} values; a list holds up to {most:,}")

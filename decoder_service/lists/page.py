@@ -12,13 +12,12 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
-from decoder_service.jobs.specs import StrictModel
 from decoder_service.lists.contents import FILES, file_name
 from decoder_service.lists.rules import NewList
 from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import GuardedRoute, Me, Service, service_of, takes_file
+from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 
 pages = page_router()
@@ -100,16 +99,6 @@ def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
     return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 
 
-def with_names(spec: dict[str, Any], rows: Sequence[ListRow]) -> dict[str, Any]:
-    """A specification with the names of its lists in place of their ids, where they are known."""
-    names, named = {row.id: row.name for row in rows}, dict(spec)
-    for member, value in spec.items():
-        if isinstance(value, dict) and value.get("list") in names:
-            version = value.get("version", "the latest")
-            named[member] = value | {"list": names[value["list"]], "version": version}
-    return named
-
-
 def _values(form: Posted) -> tuple[bytes, str]:
     """The content of a list and its format."""
     if "file" in form.files:
@@ -119,12 +108,6 @@ def _values(form: Posted) -> tuple[bytes, str]:
     if not typed:
         raise RequestError("choose a file, or type the values, one a line")
     return typed.replace("\r\n", "\n").encode("utf-8", "surrogatepass"), "txt"
-
-
-class Share(StrictModel):
-    """Whether other analysts see it."""
-
-    shared: bool
 
 
 @api.get("/lists", operation_id="listLists")
@@ -196,9 +179,9 @@ async def add_version(
 
 
 @api.post("/lists/{list_id}/share", operation_id="shareList")
-def share(service: Service, person: Me, list_id: str, body: Share) -> dict[str, Any]:
+def share(service: Service, person: Me, list_id: str, shared: Flag) -> dict[str, Any]:
     """Show a list of yours to other analysts, or to yourself alone."""
-    service.lists.share(person, list_id, body.shared)
+    service.lists.share(person, list_id, shared)
     return shown_list(service.lists.get(person, list_id))
 
 
@@ -250,5 +233,5 @@ def shown_version(row: ListVersionRow) -> dict[str, Any]:
 
 def shown_aggregate(row: AggregateRow) -> dict[str, Any]:
     """The public properties of an aggregate, without its counts."""
-    days = "first_day last_day num_reports kind num_cohorts own_values created"
+    days = "first_day last_day num_reports kind created"
     return shown(row, f"sha256 metric params_id {days}")

@@ -11,7 +11,6 @@ from pydantic import StringConstraints
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from decoder_service.jobs.known_counts import shape_of
 from decoder_service.jobs.specs import Name, Note, StrictModel
 from decoder_service.lists.contents import content_of
 from decoder_service.people.access import AuditedOperations, Resources
@@ -173,8 +172,7 @@ class Lists(Resources[ListRow]):
     def _read(
         self, content: bytes, kind: ListKind, suffix: str, column: str | None
     ) -> tuple[bytes, int]:
-        most = self.settings.max_list_entries
-        return self.reader.read(content_of, content, kind, suffix, column, most)
+        return self.reader.read(content_of, content, kind, suffix, column)
 
     def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
         return visible_row(db, ListRow, own_lists(person), list_id)
@@ -278,7 +276,6 @@ def described(content: bytes | str, at: float) -> AggregateRow:
     except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition
         raise AggregateError(str(error)) from error
     text = one.to_json().encode()
-    num_cohorts, own_values = shape_of(one.definition, one.params)
     return AggregateRow(
         sha256=sha256(text).hexdigest(),
         metric=one.metric,
@@ -289,6 +286,4 @@ def described(content: bytes | str, at: float) -> AggregateRow:
         content=text,
         created=at,
         kind=str(one.definition["kind"])[:32] if "kind" in one.definition else None,
-        num_cohorts=num_cohorts,
-        own_values=own_values,
     )

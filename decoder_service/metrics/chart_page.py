@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from decoder.kinds.over_time import chart_csv
@@ -21,7 +22,6 @@ from decoder_service.shell.web import (
     HEADERS,
     Visit,
     address,
-    check_choice,
     environment,
     page_router,
 )
@@ -31,7 +31,6 @@ RANGES = (7, 14, 30, 90)  # days up to the last
 FIRST_LINES = 3  # drawn where the address names no value
 OFFERED = 12  # values with a box to tick; others are typed
 MOST_LISTED = 500  # values that the page completes
-SCALES = ("linear", "log")
 pages = page_router()
 
 
@@ -69,30 +68,24 @@ class ChartQuery:
         return address(path, **(query | changes))
 
 
-def query_of(visit: Visit) -> ChartQuery:
-    """Read the address of a chart. Raises RequestError for what is none."""
-    given = visit.request.query_params
-    values = [*given.getlist("value"), given.get("more", "").strip()]
-    scale = check_choice("scale", given.get("scale", ""), SCALES)
-    days = check_choice("days", given.get("days", ""), map(str, RANGES))
-    return ChartQuery(
-        tuple(dict.fromkeys(value for value in values if value)),
-        _day(given.get("from", "")),
-        _day(given.get("to", "")),
-        int(days) if days else None,
-        scale == "log",
-        given.get("view", "") == "large",
-    )
+def _query(
+    value: Annotated[list[str] | None, Query()] = None,
+    more: str = "",
+    scale: Literal["", "linear", "log"] = "",
+    days: Literal["", "7", "14", "30", "90"] = "",
+    first: Annotated[date | Literal[""], Query(alias="from")] = "",
+    last: Annotated[date | Literal[""], Query(alias="to")] = "",
+    view: str = "",
+) -> ChartQuery:
+    values = tuple(dict.fromkeys(one for one in [*(value or ()), more.strip()] if one))
+    large, log = view == "large", scale == "log"
+    return ChartQuery(values, str(first), str(last), int(days) if days else None, log, large)
 
 
-def _day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat() if text else ""
-    except ValueError:
-        raise RequestError(f"day {text[:20]!a} is not one such as 2026-11-02") from None
+Asked = Annotated[ChartQuery, Depends(_query)]
 
 
-def chart_of(visit: Visit, row: ResultRow | None) -> dict[str, Any] | None:
+def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str, Any] | None:
     """The chart of a series, for the templates; None without one, or where nothing was found in it.
 
     phone: the same for a narrow page.  offered: values with a box.  names: values that are
@@ -105,7 +98,6 @@ def chart_of(visit: Visit, row: ResultRow | None) -> dict[str, Any] | None:
     names = values_by_share(content)
     if not names:
         return None
-    asked = query_of(visit)
     query = asked.of(content)
     if not windows_between(content, query.first, query.last):
         raise RequestError(
@@ -147,9 +139,9 @@ def _series_of(visit: Visit, name: str) -> ResultRow:
 
 
 @pages.get("/metrics/{name}/chart.svg")
-def picture(visit: Visit, name: str) -> Response:
+def picture(visit: Visit, name: str, asked: Asked) -> Response:
     """The chart as a picture of its own, for light paper."""
-    found = chart_of(visit, _series_of(visit, name))
+    found = chart_of(visit, _series_of(visit, name), asked)
     if found is None:
         raise NotFoundError("nothing was found in the series, so that there is no chart")
     chart = found["chart"]
@@ -160,9 +152,9 @@ def picture(visit: Visit, name: str) -> Response:
 
 
 @pages.get("/metrics/{name}/chart.csv")
-def numbers(visit: Visit, name: str) -> Response:
+def numbers(visit: Visit, name: str, asked: Asked) -> Response:
     """The numbers of the chart."""
     content = _content(visit, _series_of(visit, name))
-    query = query_of(visit).of(content)
+    query = asked.of(content)
     text = chart_csv(content, query.values, query.first, query.last)
     return Response(text, headers=HEADERS, media_type="text/csv; charset=utf-8")

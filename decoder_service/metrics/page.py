@@ -27,7 +27,7 @@ from decoder.output.series_view import (
     window_reports,
 )
 from decoder.tables.format import days
-from decoder_service.metrics.chart_page import RANGES, chart_of
+from decoder_service.metrics.chart_page import RANGES, Asked, chart_of
 from decoder_service.metrics.rules import MetricView
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import AuthenticationError, NotFoundError
@@ -78,7 +78,7 @@ def index(visit: Visit, q: str = "") -> Response:
 
 
 @pages.get("/metrics/{name}")
-def one(visit: Visit, name: str) -> Response:
+def one(visit: Visit, name: str, asked: Asked) -> Response:
     """The page of a metric: for each version its shares over time and its reports."""
     service = visit.service
     found = service.metrics.all(visit.person)
@@ -98,7 +98,7 @@ def one(visit: Visit, name: str) -> Response:
     series = next((row for row in results if row.operation == "series"), None)
     return visit.render(
         "metric.html.j2",
-        chart=chart_of(visit, series),
+        chart=chart_of(visit, series, asked),
         colours=THEMES["light"],
         ranges=RANGES,
         health=_metric(name, views, kind=results[0].kind if results else ""),

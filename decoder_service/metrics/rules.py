@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
@@ -15,17 +14,18 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 from sqlalchemy import func, select
 
+from decoder.candidates.lists import own_names
 from decoder.errors import RemoteError
 from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import ResultRow
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
+from rappor_core.params import RapporParams
 from rappor_core.text import visible
 
-_KEEP_SECONDS = 30.0
-_FRESH_SECONDS = 1.0  # where a metric is asked for that was not listed
-_WAIT_SECONDS = 3.0  # of a page, for an answer
+REFRESH_SECONDS = 30.0
 NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
 _UNKNOWN = (
     "this service is connected to no collector, so it does not know what is collected now; an "
@@ -33,6 +33,7 @@ _UNKNOWN = (
 )
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
+_MOST_NAMED = 20  # metrics in a message
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
@@ -101,20 +102,26 @@ class MetricViews:
 
 
 class Metrics:
-    """The metrics of a collector, which is asked at most twice a minute.
-
-    A thread of its own asks, one at a time. Who asks for it waits a moment; the others take what
-    was said last, so a collector that hangs holds no page.
-    """
+    """The metrics of a collector, as it listed them last: one that hangs holds no page."""
 
     def __init__(self, database: ServiceDatabase, ask: Ask | None) -> None:
         self._database = database
         self._ask = ask
-        self._lock = threading.Lock()  # of the thread that asks
-        self._metrics: list[dict[str, Any]] = []  # as the collector listed them last
+        self._metrics: list[dict[str, Any]] = []
         self._problem = "the collector has not answered yet; load this again in a moment"
-        self._asked = float("-inf")  # when it answered
-        self._begun: float | None = None  # since when it is being asked, if it is
+        self._answered = time.monotonic()
+
+    def refresh(self) -> None:
+        """Ask the collector, for the pages to come; a chore of every `REFRESH_SECONDS`."""
+        if self._ask is None:
+            return
+        problem = _DEFECT
+        try:
+            self._metrics, problem = checked(self._ask()), ""
+        except RemoteError as error:
+            problem = str(error)
+        finally:
+            self._problem, self._answered = problem, time.monotonic()
 
     def all(self, person: Person) -> MetricViews:
         """List every version of every metric, by name. Raises RoleError."""
@@ -137,26 +144,6 @@ class Metrics:
         current = [row["definition"] for row in listed if row["state"] == "current"]
         return current, why if self._ask else _UNKNOWN
 
-    def versions_of(
-        self, name: str, *, fresh: bool = False
-    ) -> tuple[list[dict[str, Any]], list[str], str]:
-        """The versions of a metric as the collector lists them.
-
-        name: of a metric, or of a whole location with all its slots and levels.  fresh: whether
-        the collector is asked now, as it is of a metric that it has not; not twice in a second.
-
-        Returns:
-            The versions; where there are none, the names of all metrics; why the collector's answer
-            is missing or old, or "".
-        """
-
-        listed, problem = self._listed(fresh=fresh)
-        if not _called(listed, name):
-            listed, problem = self._listed(fresh=True)  # it may have been declared just now
-        found = _called(listed, name)
-        others = {str(row["name"]).partition("/")[0] for row in listed}
-        return found, [] if found else sorted(others), problem
-
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
         columns = (ResultRow.metric, ResultRow.params_id)
@@ -168,39 +155,16 @@ class Metrics:
         with self._database.reading() as db:
             return {(r[0], r[1]): (int(r[2]), r[3]) for r in db.execute(statement)}
 
-    def _listed(self, fresh: bool = False) -> tuple[list[dict[str, Any]], str]:
+    def _listed(self) -> tuple[list[dict[str, Any]], str]:
         if self._ask is None:
             return [], ""
-        keep = _FRESH_SECONDS if fresh else _KEEP_SECONDS
-        if time.monotonic() - self._asked > keep and self._lock.acquire(blocking=False):
-            self._begun = time.monotonic()
-            asker = threading.Thread(target=self._look, args=(self._ask,), daemon=True)
-            try:
-                asker.start()
-            except RuntimeError:  # too many threads: another page asks later
-                self._begun = None
-                self._lock.release()
-                raise
-            asker.join(_WAIT_SECONDS)
-        begun, problem = self._begun, self._problem
-        seconds = 0.0 if begun is None else time.monotonic() - begun
-        if seconds >= _WAIT_SECONDS:
-            problem = (
+        seconds = time.monotonic() - self._answered
+        if seconds > 2 * REFRESH_SECONDS:
+            return self._metrics, (
                 f"the collector has not answered for {seconds:.0f} seconds; what it said before is "
                 "shown; check its address, or load this again"
             )
-        return self._metrics, problem
-
-    def _look(self, ask: Ask) -> None:
-        """Ask, and release the lock, which who started this has taken."""
-        problem = _DEFECT
-        try:
-            self._metrics, problem = checked(ask()), ""
-        except RemoteError as error:
-            problem = str(error)
-        finally:
-            self._problem, self._asked, self._begun = problem, time.monotonic(), None
-            self._lock.release()
+        return self._metrics, self._problem
 
 
 def checked(listed: Any) -> list[dict[str, Any]]:
@@ -214,9 +178,41 @@ def checked(listed: Any) -> list[dict[str, Any]]:
     return list(listed)
 
 
-def _called(listed: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The rows of a metric, or of all slots and levels of a location."""
-    return [row for row in listed if name in (row["name"], str(row["name"]).partition("/")[0])]
+def has_own_values(definition: Mapping[str, Any]) -> bool:
+    """Whether a metric's definition, perhaps of another version, lists its values."""
+    try:
+        params = RapporParams.from_dict(definition["params"])
+        return bool(own_names(params, definition))
+    except (RapporError, AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
+def unknown_metric(name: str, others: list[str]) -> str:
+    """The sentence that the collector has no metric of this name, with the names that it has."""
+    named = ", ".join(ascii(one) for one in others[:_MOST_NAMED]) or "none yet"
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    return (
+        f"the collector has no metric {name!a}; it has {named}{more}; an operator declares it "
+        "there, or delete this schedule"
+    )
+
+
+def days_held(version: Mapping[str, Any], last: date | None) -> str:
+    """A sentence on which days of a metric the collector has, and when they will be served.
+
+    version: as the collector lists it.  last: of the window that is waited for, None if none is.
+    """
+    waiting, closed = version["waiting"], version["closed_through"]
+    few = (
+        f"; its days from {waiting['first_day']} on are closed and have too few reports "
+        f"({waiting['reports']}): they wait for more"
+        if waiting
+        else ""
+    )
+    if closed and last is not None and closed >= last.isoformat() and not waiting:
+        return f"; the days after are closed up to {closed} and hold no reports"
+    until = f"it has closed days up to {closed}" if closed else "it has closed no day"
+    return f"{few}; {until}, and closes each once its time for reports is over (rappor close: now)"
 
 
 @dataclass(frozen=True)

@@ -86,14 +86,14 @@ class Access(Operations):
             raise AuthenticationError("the session is over; sign in again at /sign-in")
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "", True)
 
-    def sign_in(self, key: str) -> tuple[Person, str]:
-        """A session for the person of a key: the person, and the token for the browser's cookie.
+    def sign_in(self, key: str) -> str:
+        """Make a session for the person of a key: the token for the browser's cookie.
 
         Raises AuthenticationError.
         """
         person = self.person_of_key(key)
         with self.database.writing() as db:
-            return person, self._session(db, person, {})
+            return self._session(db, person, {})
 
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
         """Make a session for a person whom the identity provider identified; the first sign-in
@@ -240,8 +240,21 @@ class Access(Operations):
             self.note(db, person, "keep-out", kept=person_id, out=out)
 
     def person_of_id(self, db: Session, person_id: str) -> Person | None:
-        """A person with the highest role that holds in their absence; None without one."""
-        return person_of_id(db, person_id, self.now() - self.settings.oidc_role_days * DAY_SECONDS)
+        """A person with the highest role of the keys that hold, and of a sign-in lately; None
+        without one."""
+        if person_id == SERVICE.id:
+            return SERVICE
+        since = self.now() - self.settings.oidc_role_days * DAY_SECONDS
+        own = IdentityRow.person_id == person_id
+        signed_in = select(IdentityRow).where(
+            own, IdentityRow.revoked.is_(None), IdentityRow.seen >= since
+        )
+        keys = select(KeyRow).where(KeyRow.person_id == person_id, KeyRow.revoked.is_(None))
+        roles = {row.role: Person(person_id, row.person.name, Role(row.role))
+                 for row in db.scalars(signed_in)}  # fmt: skip
+        for key in db.scalars(keys.order_by(KeyRow.created, KeyRow.key_id)):
+            roles[key.role] = Person(person_id, key.person.name, Role(key.role), key.key_id)
+        return next((roles[role] for role in reversed(Role) if role in roles), None)
 
     def check_holds(self, db: Session, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request
@@ -358,24 +371,6 @@ def _end_sessions(db: Session, person_id: str, *which: ColumnElement[bool]) -> N
 def end_old_sessions(db: Session, at: float) -> int:
     """Delete the sessions that are over; how many."""
     return changed(db, delete(SessionRow).where(SessionRow.expires <= at))
-
-
-def person_of_id(db: Session, person_id: str, since: float) -> Person | None:
-    """A person with the highest role of the keys that hold, and of a sign-in since a time.
-
-    None without one.
-    """
-    if person_id == SERVICE.id:
-        return SERVICE
-    signed_in = select(IdentityRow).where(
-        IdentityRow.person_id == person_id, IdentityRow.revoked.is_(None), IdentityRow.seen >= since
-    )
-    keys = select(KeyRow).where(KeyRow.person_id == person_id, KeyRow.revoked.is_(None))
-    roles = {row.role: Person(person_id, row.person.name, Role(row.role))
-             for row in db.scalars(signed_in)}  # fmt: skip
-    for key in db.scalars(keys.order_by(KeyRow.created, KeyRow.key_id)):
-        roles[key.role] = Person(person_id, key.person.name, Role(key.role), key.key_id)
-    return next((roles[role] for role in reversed(Role) if role in roles), None)
 
 
 def shown_key(row: KeyRow) -> dict[str, Any]:

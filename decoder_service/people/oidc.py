@@ -1,4 +1,5 @@
-"""Signing in through an OpenID Connect provider, by Authlib's client for Starlette.
+"""Signing in through an OpenID Connect provider, by Authlib's client for Starlette, or by the
+header of a trusted proxy.
 
 Authlib makes the requests (code flow with PKCE, state and nonce) and reads the ID token. Nothing
 is stored until a sign-in has succeeded: what the flow needs lies in a signed cookie of the browser.
@@ -12,7 +13,8 @@ import warnings
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
@@ -33,6 +35,7 @@ with warnings.catch_warnings():
     from authlib.integrations.starlette_client import StarletteIntegration, StarletteOAuth2App
 
 BACK = "/sign-in/provider/back"  # the path that a provider sends browsers to
+PROXY = "proxy"  # the issuer of who is named by a trusted proxy
 PENDING_SECONDS = 600  # for a person to sign in at the provider
 _KEEP_SECONDS = 3600.0  # what a provider says of itself
 _LEEWAY = 60  # seconds between two clocks
@@ -75,13 +78,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         self.issuer = settings.oidc_issuer or ""
         self.host = urlsplit(self.issuer).hostname or self.issuer  # its name for people
         self.back = (settings.public_url or "").rstrip("/") + BACK
-        groups = {
-            Role.VIEWER: frozenset(settings.oidc_viewers),
-            Role.ANALYST: frozenset(settings.oidc_analysts),
-            Role.ADMIN: frozenset(settings.oidc_admins),
-        }
-        default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
-        self.roles = ProviderRoles(settings.oidc_role_claim, groups, default)
+        self.roles = roles_of(settings)
         super().__init__(
             _TabStates("provider"),
             name="provider",
@@ -245,6 +242,38 @@ class ProviderRoles:
                 subject,
             )
         return Claimed(subject, _name(claims, subject), self.default)
+
+
+def roles_of(settings: ServiceSettings) -> ProviderRoles:
+    """The roles of the settings, which a provider and a trusted proxy share."""
+    groups = {
+        Role.VIEWER: frozenset(settings.oidc_viewers),
+        Role.ANALYST: frozenset(settings.oidc_analysts),
+        Role.ADMIN: frozenset(settings.oidc_admins),
+    }
+    default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
+    return ProviderRoles(settings.oidc_role_claim, groups, default)
+
+
+def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
+    """The person whom a trusted proxy names in its header; None without one.
+
+    Raises AuthenticationError for a header that is there twice: one may be the browser's own;
+    NoGroupError.
+    """
+    if settings.user_header is None or request.client is None:
+        return None
+    peer = ip_address(request.client.host)
+    peer = getattr(peer, "ipv4_mapped", None) or peer
+    names = request.headers.getlist(settings.user_header)
+    listed = request.headers.getlist(settings.groups_header or "")
+    if not names or not any(peer in one for one in settings.forwarded_allow_ips):
+        return None
+    if len(names) > 1 or len(listed) > 1:
+        raise AuthenticationError("the proxy must replace the headers of people, not add another")
+    groups = [group.strip() for group in ",".join(listed).split(",")]
+    roles = replace(roles_of(settings), claim="groups")
+    return roles.claimed({"sub": names[0].strip(), "groups": groups})
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:

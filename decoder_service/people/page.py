@@ -12,28 +12,30 @@ from starlette.responses import Response
 
 from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import NewKey, shown_key
-from decoder_service.people.oidc import BACK, Provider
-from decoder_service.people.permissions import Person, Role
+from decoder_service.people.oidc import BACK, PROXY, Provider, claimed_by_proxy
+from decoder_service.people.permissions import Claimed, Role
 from decoder_service.shell.errors import (
     AuthenticationError,
     NoGroupError,
     NotFoundError,
-    RequestError,
     RoleError,
+    ServiceError,
 )
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import (
+    Flag,
     GuardedRoute,
     Limit,
     Me,
     Service,
+    check_origin,
+    cookie_name,
     service_of,
     set_session,
-    sign_in,
-    sign_out,
+    status_of,
     without_key,
 )
-from decoder_service.shell.web import Form, Visit, add_form, page_router, redirect, render
+from decoder_service.shell.web import Form, Visit, add_form, page_router, parsed, redirect, render
 
 api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 admin = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
@@ -42,41 +44,16 @@ MOST_AUDIT = 500
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
-class SignIn(StrictModel):
-    """A key, to be exchanged for a session."""
-
-    key: Annotated[str, StringConstraints(max_length=200)]
-
-
-@api.post("/v1/session", operation_id="signIn")
-@without_key
-def post_session(request: Request, response: Response, body: SignIn) -> dict[str, Any]:
-    """Make a session from a key; the browser gets it as a cookie."""
-    return shown_person(sign_in(request, response, body.key))
-
-
 @api.get("/v1/session", operation_id="getSession")
 def get_session(person: Me) -> dict[str, Any]:
     """Who is asking."""
-    return shown_person(person)
+    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
 
 
 @api.get("/v1/usage", operation_id="getUsage")
 def get_usage(service: Service, person: Me) -> dict[str, Any]:
     """What you have stored, in bytes, and how much your role allows; jobs that wait or run."""
     return service.access.usage(person)
-
-
-@api.delete("/v1/session", operation_id="signOut")
-def delete_session(request: Request, response: Response) -> dict[str, Any]:
-    """End the session."""
-    sign_out(request, response)
-    return {"signed_out": True}
-
-
-def shown_person(person: Person) -> dict[str, Any]:
-    """A person as shown to themselves."""
-    return {"name": person.name, "role": person.role.value, "key_id": person.key_id}
 
 
 @pages.get("/")
@@ -89,13 +66,19 @@ def home() -> Response:
 @pages.get("/sign-in")
 @without_key
 async def form(request: Request, next: str = "", left: bool = False) -> Response:
-    """The page that asks for a key. left: whether somebody just signed out, but not of their
-    provider."""
+    """The page that asks for a key, unless a trusted proxy says who it is. left: whether somebody
+    just signed out, but not of their provider or proxy."""
     provider, leave = service_of(request).provider, None
+    try:
+        claimed = claimed_by_proxy(request, service_of(request).settings)
+    except (AuthenticationError, RoleError) as error:
+        return await _refused(request, PROXY, error)
+    if claimed is not None and not left:
+        return await _entered(request, PROXY, claimed, next)
     if provider is not None and left:
         public = (service_of(request).settings.public_url or "").rstrip("/")
         leave = await provider.leave_url(f"{public}/sign-in")
-    return _sign_in_page(request, local_address(next), leave=leave)
+    return _sign_in_page(request, local_address(next), leave=leave, again=claimed is not None)
 
 
 @pages.post("/sign-in")
@@ -106,10 +89,12 @@ def enter(request: Request, form: Form) -> Response:
     answer = redirect("/metrics")
     if there:
         answer.headers["location"] = there
+    check_origin(request, may_be_missing=True)
     try:
-        sign_in(request, answer, form.text("key"))
+        token = service_of(request).access.sign_in(form.text("key"))
     except AuthenticationError as error:
         return _sign_in_page(request, there, 401, problem=str(error))
+    set_session(request, answer, token)
     return answer
 
 
@@ -117,21 +102,21 @@ def enter(request: Request, form: Form) -> Response:
 def leave(request: Request, person: Me, form: Form) -> Response:
     """End the session."""
     del form
-    of_provider = service_of(request).provider is not None and not person.key_id
-    answer = redirect("/sign-in", left="1" if of_provider else "")
-    sign_out(request, answer)
+    answer = redirect("/sign-in", left="" if person.key_id else "1")
+    token = request.cookies.get(cookie_name(request))
+    if token is not None:  # of a key beside it, too: its cookie is taken, so it must end
+        service_of(request).access.sign_out(person, token)
+    set_session(request, answer, "", seconds=0)
     return answer
 
 
-def _sign_in_page(
-    request: Request, there: str, status: int = 200, *, problem: str = "", leave: str | None = None
-) -> Response:
-    """The form to sign in. there: the page to go to then. leave: where to sign out, too."""
+def _sign_in_page(request: Request, there: str, status: int = 200, **context: Any) -> Response:
+    """The form to sign in. there: the page to go to then. context: what the page shows, too."""
     provider = service_of(request).provider
     host = "" if provider is None else provider.host
     return render(
         request, "sign_in.html.j2", None, status,
-        next=there, problem=problem, provider=host, leave=leave or "",
+        **{"problem": "", "leave": None, "again": False} | context, next=there, provider=host,
     )  # fmt: skip
 
 
@@ -154,20 +139,33 @@ async def begin(request: Request, next: str = "") -> Response:
 @pages.get(BACK)
 @without_key
 async def back(request: Request) -> Response:
-    """Make a session of who comes back.
+    """Make a session of who comes back."""
+    provider = _provider(request)
+    try:
+        claimed, there = await provider.finish(request)
+    except (AuthenticationError, RoleError) as error:
+        return await _refused(request, provider.issuer, error)
+    return await _entered(request, provider.issuer, claimed, there)
+
+
+async def _refused(request: Request, issuer: str, error: ServiceError) -> Response:
+    """The page for a person whom a provider or proxy names, and who may not sign in."""
+    if isinstance(error, NoGroupError):
+        await run_in_threadpool(service_of(request).access.forget_role, issuer, error.subject)
+    return _sign_in_page(request, "", status_of(error), problem=str(error))
+
+
+async def _entered(request: Request, issuer: str, claimed: Claimed, there: str) -> Response:
+    """Make a session of a person whom a provider or proxy names.
 
     The page that is sent goes on by itself: a redirect would belong to the provider's navigation,
     with which a browser does not send the session's strict cookie.
     """
-    provider, access = _provider(request), service_of(request).access
+    access = service_of(request).access
     try:
-        claimed, there = await provider.finish(request)
-        person, token = await run_in_threadpool(access.sign_in_claimed, provider.issuer, claimed)
-    except (AuthenticationError, RoleError) as error:
-        if isinstance(error, NoGroupError):
-            await run_in_threadpool(access.forget_role, provider.issuer, error.subject)
-        status = 403 if isinstance(error, RoleError) else 401
-        return _sign_in_page(request, "", status, problem=str(error))
+        person, token = await run_in_threadpool(access.sign_in_claimed, issuer, claimed)
+    except AuthenticationError as error:
+        return await _refused(request, issuer, error)
     answer = render(request, "signed_in.html.j2", person, there=local_address(there) or "/metrics")
     set_session(request, answer, token)
     return answer
@@ -186,12 +184,6 @@ class NewKeySpec(StrictModel):
     name: Name
     role: Role
     label: Name = ""
-
-
-class KeepOut(StrictModel):
-    """Whether a person may not sign in."""
-
-    out: bool
 
 
 @admin.get("/keys", operation_id="listKeys")
@@ -223,10 +215,10 @@ def list_identities(service: Service, person: Me) -> dict[str, Any]:
 
 
 @admin.post("/identities/{person_id}/keep-out", operation_id="keepOut")
-def keep_out(service: Service, person: Me, person_id: str, body: KeepOut) -> dict[str, Any]:
+def keep_out(service: Service, person: Me, person_id: str, out: Flag) -> dict[str, Any]:
     """Keep a person of the identity provider out and end their sessions, or let them in again."""
-    service.access.keep_out(person, person_id, body.out)
-    return {"person_id": person_id, "out": body.out}
+    service.access.keep_out(person, person_id, out)
+    return {"person_id": person_id, "out": out}
 
 
 @admin.get("/audit", operation_id="readAudit")
@@ -251,12 +243,9 @@ def keys(visit: Visit) -> Response:
 @pages.post("/keys")
 def create(visit: Visit, form: Form) -> Response:
     """Make a key; only this page shows its text."""
-    role = form.text("role")
-    if role not in set(Role):
-        raise RequestError(f"role {role[:20]!a} is not one of {', '.join(Role)}")
+    asked = parsed(NewKeySpec, {name: form.text(name) for name in NewKeySpec.model_fields})
     access = visit.service.access
-    made = access.create_key(visit.person, form.text("name"), Role(role), form.text("label"))
-    return _shown(visit, made)
+    return _shown(visit, access.create_key(visit.person, asked.name, asked.role, asked.label))
 
 
 add_form(

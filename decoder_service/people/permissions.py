@@ -1,4 +1,4 @@
-"""All permissions in one place: roles for acts, SQL filters for rows, and the limits of roles.
+"""All permissions in one place: roles for acts, SQL filters for rows, and limits.
 
 A row that a person may not see is answered as one that is not there.
 """
@@ -163,21 +163,8 @@ class Claimed:
     role: Role
 
 
-def max_result_bytes(settings: ServiceSettings, role: Role) -> int:
-    """The most bytes of results that a person of a role may hold."""
-    is_admin = role is Role.ADMIN
-    return settings.max_result_bytes_of_admin if is_admin else settings.max_result_bytes_of_analyst
-
-
-def max_jobs(settings: ServiceSettings, role: Role) -> int:
-    """The most jobs of a person of a role that wait or run."""
-    return settings.max_jobs_of_admin if role is Role.ADMIN else settings.max_jobs_of_analyst
-
-
-def check_room(
-    db: Session, settings: ServiceSettings, person: str, role: Role, *, given: bool = False
-) -> None:
-    """Raises QuotaError where a person's results fill what the role allows: no job may start.
+def check_room(db: Session, settings: ServiceSettings, person: str, *, given: bool = False) -> None:
+    """Raises QuotaError where a person's results fill what one may hold: no job may start.
 
     given: whether a result was just given to the person, and must fit. Until the transaction ends
     no other one gives that person a result.
@@ -185,11 +172,11 @@ def check_room(
     if given:
         owner = select(PersonRow.id).where(PersonRow.id == person)
         db.execute(owner.with_for_update(key_share=True))  # on PostgreSQL
-    held, most = result_bytes_of(db, person), max_result_bytes(settings, role)
+    held, most = result_bytes_of(db, person), settings.max_result_bytes_of_person
     if held < most or (given and held == most):
         return
     has = f"with this result yours would hold {held:,}" if given else f"your results hold {held:,}"
-    raise QuotaError(f"{has} bytes; a role of {role} may hold {most:,}: {_WAY_OUT}")
+    raise QuotaError(f"{has} bytes; a person may hold {most:,}: {_WAY_OUT}")
 
 
 def count_live(db: Session, owner: str) -> int:
@@ -214,11 +201,11 @@ def aggregate_bytes_of(db: Session, person: str) -> int:
 def usage_of(db: Session, settings: ServiceSettings, person: Person) -> dict[str, dict[str, int]]:
     """A person's bytes of results, lists and aggregates, and jobs that wait or run (`held`), each
     with its limit (`most`)."""
-    role, most = person.role, settings.max_stored_bytes_of_person
+    most = settings.max_stored_bytes_of_person
     amounts = {
-        "result_bytes": (result_bytes_of(db, person.id), max_result_bytes(settings, role)),
+        "result_bytes": (result_bytes_of(db, person.id), settings.max_result_bytes_of_person),
         "list_bytes": (list_bytes_of(db, person.id), most),
         "aggregate_bytes": (aggregate_bytes_of(db, person.id), most),
-        "jobs": (count_live(db, person.id), max_jobs(settings, role)),
+        "jobs": (count_live(db, person.id), settings.max_jobs_of_person),
     }
     return {name: {"held": held, "most": limit} for name, (held, limit) in amounts.items()}

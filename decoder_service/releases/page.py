@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Body, Path
 from starlette.responses import Response
 
 from decoder.tables.paging import TableQuery, page_of, query_of
-from decoder_service.jobs.specs import NewRelease, Note, StrictModel
+from decoder_service.jobs.specs import NewRelease, Note
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.sources import sees_review
 from decoder_service.results.page import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import FieldError, RequestError, ServiceError
+from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -27,68 +26,38 @@ from decoder_service.shell.web import (
     Posted,
     Visit,
     add_form,
-    check_choice,
     page_router,
     parsed,
     redirect,
 )
 
-TEXTS = {"owner": "Publisher", "audience": "Audience"}
-NUMBERS = {  # name: label, default, unit
-    "min_reports": ("Reports of a table, at least", "1000", "reports"),
-    "min_low": ("Smallest lower end that is shown", "0.1", "%"),
-    "rounding": ("Step of shares", "0.1", "%"),
-    "reports_rounding": ("Step of numbers of reports", "100", "reports"),
-    "sealed_after_days": ("Late reports are accepted for", "7", "days"),
-}
-_SHARES = {"min_low", "rounding"}  # in the file as shares
-PREFIX = "policy_"
+POLICY = """\
+owner = ""                 # who publishes it, such as stats@example.org
+audience = ""              # for whom, such as the public
+min_reports = 1000         # of a table
+min_low = 0.001            # smallest lower end of a share that is shown
+rounding = 0.001           # of shares
+reports_rounding = 100     # of numbers of reports
+sealed_after_days = 7      # for how long late reports are accepted
+strata = []                # by what tables may be split, such as ["region"]
+"""  # what the form begins with
 pages = page_router()
 api = APIRouter(prefix="/v1/releases", tags=["releases"], route_class=GuardedRoute)
 _ONE = "/releases/{release_id}"
-
-
-def policy_of_form(form: Posted) -> str:
-    """The text of the policy: typed as TOML, or made of the fields. Raises FieldError."""
-    typed = form.text("policy").replace("\r\n", "\n")
-    return typed if typed or not form.text("fields") else toml_of_fields(form)
-
-
-def toml_of_fields(form: Posted) -> str:
-    """A release.toml of what the fields say. Raises FieldError for a number that is none."""
-    strata = [part.strip() for part in form.text(PREFIX + "strata").split(",") if part.strip()]
-    texts: dict[str, Any] = {name: form.text(PREFIX + name) for name in TEXTS}
-    lines = [f"{name} = {json.dumps(one, ensure_ascii=False)}" for name, one in texts.items()]
-    lines += [f"{name} = {_number(form, name)}" for name in NUMBERS]
-    return "\n".join([*lines, f"strata = {json.dumps(strata, ensure_ascii=False)}", ""])
-
-
-def _number(form: Posted, name: str) -> str:
-    label, _, unit = NUMBERS[name]
-    typed = form.text(PREFIX + name).replace(",", "")
-    try:
-        number = float(typed) / 100 if name in _SHARES else int(typed)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= 10**15:
-        what = "number of per cent" if unit == "%" else f"whole number of {unit}"
-        raise FieldError(f"{label}: {typed[:20]!a} is not a {what}", PREFIX + name)
-    return f"{number:.12g}" if name in _SHARES else str(number)
+Reason = Annotated[Note, Body(embed=True)]
 
 
 @pages.get("/releases")
-def index(visit: Visit, state: str = "", page: PageNumber = 1) -> Response:
+def index(visit: Visit, state: ReleaseState | None = None, page: PageNumber = 1) -> Response:
     """Releases that one may see, newest first."""
-    which = matching(ReleaseRow, state=check_choice("state", state, ReleaseState))
-    rows = visit.rows(visit.service.releases, page, *which)
+    rows = visit.rows(visit.service.releases, page, *matching(ReleaseRow, state=state))
     return visit.render("releases.html.j2", **rows, state=state, states=list(ReleaseState))
 
 
 @pages.get("/releases/new")
 def new(visit: Visit, result: str = "", name: str = "") -> Response:
     """The page with the form for a proposal."""
-    given = {"name": [name], "result": [result], "fields": ["1"]}
-    given |= {PREFIX + name: [default] for name, (_, default, _) in NUMBERS.items()}
+    given = {"name": [name], "result": [result], "policy": [POLICY]}
     return _form(visit, Posted(given, {}))
 
 
@@ -97,16 +66,13 @@ def post_proposal(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
     require(visit.person, Act.ANALYSE)
     try:
-        if form.text("switch"):
-            texts = {name: value for name, value in form.texts.items() if name != "switch"}
-            texts |= {"fields": [], "policy": [toml_of_fields(form)]}
-            return _form(visit, replace(form, texts=texts))
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
             for one in form.all("result")
         ]
-        given: dict[str, Any] = {"name": form.text("name"), "note": form.text("note")}
-        given |= {"policy": policy_of_form(form), "sources": sources}
+        given: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
+        given["policy"] = form.text("policy").replace("\r\n", "\n")
+        given["sources"] = sources
         asked = parsed(NewRelease, given)
         row = visit.service.releases.propose(visit.person, asked)
     except ServiceError as error:
@@ -160,8 +126,6 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
         results=visit.service.releases.offered(visit.person),
         form=form,
         chosen=set(form.all("result")),
-        texts=TEXTS,
-        numbers=NUMBERS,
     )
 
 
@@ -171,18 +135,6 @@ def _strata(text: str) -> dict[str, str]:
     if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
         raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-class ReleaseDecision(StrictModel):
-    """Why a release is approved or rejected."""
-
-    reason: Note
-
-
-class ReleaseWithdrawal(StrictModel):
-    """Why a release is withdrawn, if anything is to be said."""
-
-    reason: Note = ""
 
 
 @api.get("", operation_id="listReleases")
@@ -237,25 +189,23 @@ def get_file(
 
 
 @api.post("/{release_id}/approve", operation_id="approveRelease")
-def approve(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+def approve(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
     """Publish what another person proposed; it is settled for good."""
-    row = service.releases.decide(person, release_id, ReleaseState.APPROVED, body.reason)
+    row = service.releases.decide(person, release_id, ReleaseState.APPROVED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/reject", operation_id="rejectRelease")
-def reject(service: Service, person: Me, release_id: str, body: ReleaseDecision) -> dict[str, Any]:
+def reject(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
     """Refuse what another person proposed; it is settled for good."""
-    row = service.releases.decide(person, release_id, ReleaseState.REJECTED, body.reason)
+    row = service.releases.decide(person, release_id, ReleaseState.REJECTED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/withdraw", operation_id="withdrawRelease")
-def withdraw(
-    service: Service, person: Me, release_id: str, body: ReleaseWithdrawal
-) -> dict[str, Any]:
+def withdraw(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
     """Take back what you proposed, before it is settled; its files are deleted."""
-    row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, body.reason)
+    row = service.releases.decide(person, release_id, ReleaseState.WITHDRAWN, reason)
     return shown_release(row, person)
 
 

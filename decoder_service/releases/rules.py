@@ -229,15 +229,13 @@ class Releases(Resources[ReleaseRow]):
             self.access.check_holds(db, person)
             row = self.one(db, person, release_id)
             check_may_decide(person, row, state)
-            if state == ReleaseState.APPROVED and is_stale(db, row):
-                raise stale(row)
             signature: Files = {}
             if state == ReleaseState.APPROVED:
                 signature = approval_of(db, self.publisher, row)
             at = self.now()
             try:
                 is_done = decide(db, release_id, state, person.id, reason, at)
-            except IntegrityError as error:  # another one was approved at the same time
+            except IntegrityError as error:  # another one was approved since it was built
                 raise stale(row) from error
             if not is_done:
                 raise ConflictError("somebody settled it just now", name=row.name)

@@ -7,10 +7,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from decoder.kinds.interface import kinds_with
+from decoder.kinds.interface import decoder_of, kinds_with
 from decoder.kinds.location import MAP, MAP_CHANGES
 from decoder.output.density_html import changes_view
-from decoder_service.jobs.checks import kind_decoder
 from decoder_service.jobs.form import form_fields
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import RequestError
@@ -73,7 +72,7 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
 
     Raises RequestError where no job can compare them.
     """
-    if before.kind != after.kind or "compare" not in kind_decoder(after.kind).operations:
+    if before.kind != after.kind or "compare" not in decoder_of(after.kind).operations:
         raise RequestError(
             f"results of kinds {before.kind} and {after.kind}: two of one kind are compared, of "
             f"{', '.join(kinds_with('compare'))}"
@@ -99,4 +98,4 @@ def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
 
 
 def _has_maps(row: ResultRow) -> bool:
-    return "map" in kind_decoder(row.kind).members
+    return "map" in decoder_of(row.kind).members

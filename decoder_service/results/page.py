@@ -8,21 +8,17 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from decoder.kinds.discover import kept_strings
-from decoder.kinds.interface import DECODERS
+from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.kinds.result import RESULTS, StoredResult
 from decoder.kinds.run import page_parts
 from decoder.options import Operation
 from decoder.tables.paging import query_of
 from decoder.tables.table import csv_of_parquet
-from decoder_service.jobs.checks import kind_decoder
-from decoder_service.jobs.page import shown_job
 from decoder_service.jobs.rules import LISTS
-from decoder_service.jobs.specs import MetricName, StrictModel
+from decoder_service.jobs.specs import MetricName
 from decoder_service.lists.rules import NewList
 from decoder_service.people.permissions import Act
-from decoder_service.results.command import command_of, counts_of
 from decoder_service.results.rules import (
-    counts_name,
     may_take_back,
     media_type,
     shown_manifest,
@@ -32,13 +28,12 @@ from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ListVersionRow, ResultRow
 from decoder_service.shell.operations import text_of
-from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
+from decoder_service.shell.requests import Flag, GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
     PageNumber,
     Visit,
     add_form,
-    check_choice,
     page_router,
     parsed,
     redirect,
@@ -52,12 +47,6 @@ FILE_POLICY = (
 )
 Format = Literal["json", "csv", "parquet", "geojson"]
 pages = page_router()
-
-
-class ResultVisibility(StrictModel):
-    """Whether every viewer sees it."""
-
-    released: bool
 
 
 @api.get("", operation_id="listResults")
@@ -95,7 +84,7 @@ def get_data(
 ) -> Response:
     """The main table of a result in a format that its kind has; csv as of `getResultFile`."""
     row = service.results.get(person, result_id)
-    table = kind_decoder(row.kind).table_of(row.operation)
+    table = decoder_of(row.kind).table_of(row.operation)
     name = RESULTS if form == "json" else f"{table}.{form}"  # as JSON all that was found
     return get_file(service, person, result_id, name, exact)
 
@@ -117,22 +106,10 @@ def get_file(
     return _download(results.file(person, result_id, name), name)
 
 
-@api.get("/{result_id}/counts/{sha256}", operation_id="getResultCounts")
-def get_counts(
-    service: Service,
-    person: Me,
-    result_id: str,
-    sha256: Annotated[str, Path(max_length=64)],
-) -> Response:
-    """An aggregate file that a result of yours was made of, by its digest in `inputs`."""
-    content = service.results.counts(person, result_id, sha256)
-    return _download(content, counts_name(sha256))
-
-
 @api.post("/{result_id}/release", operation_id="releaseResult")
-def release(service: Service, person: Me, result_id: str, body: ResultVisibility) -> dict[str, Any]:
+def release(service: Service, person: Me, result_id: str, released: Flag) -> dict[str, Any]:
     """Show a result of yours to every viewer, or take it back."""
-    row = service.results.release(person, result_id, body.released)
+    row = service.results.release(person, result_id, released)
     return shown_result(row, person)
 
 
@@ -141,12 +118,6 @@ def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     """Give up a result of yours; it is deleted once nobody holds it, or by an admin."""
     gone = service.results.give_up(person, result_id)
     return {"given_up": result_id, "deleted": gone}
-
-
-@api.post("/{result_id}/check", operation_id="checkResult", status_code=202)
-def check(service: Service, person: Me, result_id: str) -> dict[str, Any]:
-    """Queue a job that decodes it again and compares the bytes of its files."""
-    return shown_job(service.jobs.check_again(person, result_id))
 
 
 def _download(content: bytes, name: str) -> Response:
@@ -160,7 +131,7 @@ def _download(content: bytes, name: str) -> Response:
 @pages.get("/results")
 def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) -> Response:
     """Results that one may see, newest first."""
-    which = matching(ResultRow, metric=metric, kind=check_choice("kind", kind, DECODERS))
+    which = matching(ResultRow, metric=metric, kind=kind)
     return visit.render(
         "results.html.j2",
         **visit.rows(visit.service.results, page, *which),
@@ -178,7 +149,7 @@ def one(visit: Visit, result_id: str) -> Response:
     """A result."""
     results = visit.service.results
     found = results.view(visit.person, result_id)
-    row, own, kind = found.row, found.own, kind_decoder(found.row.kind)
+    row, own, kind = found.row, found.own, decoder_of(found.row.kind)
     query = query_of(visit.request.query_params)
     stored = StoredResult(
         row.operation, frozenset(file.name for file in found.files),
@@ -202,8 +173,6 @@ def one(visit: Visit, result_id: str) -> Response:
         late_weights=bool(  # stored when the last day of the counts was over
             (one := lists["weights"]) and row.last_day and text_of(one.created)[:10] > row.last_day
         ),
-        command=command_of(manifest, row) if own else "",
-        counts=counts_of(manifest) if own else [],
         query=query,
         **parts.variables,
     )
@@ -214,13 +183,6 @@ def map_data(service: Service, person: Me, result_id: str) -> Response:
     """What the script of a map draws."""
     text = service.results.file(person, result_id, "map.json")
     return Response(text, media_type="application/json")
-
-
-@pages.post("/results/{result_id}/check")
-def post_check(service: Service, person: Me, result_id: str, form: Form) -> Response:
-    """Decode again and compare bytes."""
-    del form
-    return redirect(f"/jobs/{service.jobs.check_again(person, result_id).id}")
 
 
 @pages.post("/results/{result_id}/keep")

@@ -58,25 +58,17 @@ def give_up(db: Session, result_id: str, person: str) -> bool:
 
 
 def delete_unheld(db: Session, result_id: str | None = None) -> int:
-    """Delete the results that nobody holds any more, or one of them; return their number.
-
-    Those that a live job decodes again stay; jobs that are over keep their rows.
-    """
+    """Delete the results that nobody holds any more, or one of them; return their number."""
     which = ~select(1).where(result_readers.c.result_id == ResultRow.id).exists()
     return delete_results(db, which if result_id is None else which & (ResultRow.id == result_id))
 
 
 def delete_results(db: Session, which: ColumnElement[bool]) -> int:
-    """Delete results that are not released and that no live job decodes again; how many."""
-    checked = select(JobRow.checks).where(JobRow.checks.is_not(None), JobRow.ended.is_(None))
-    old = select(ResultRow.id).where(
-        which, ResultRow.released.is_(False), ResultRow.id.not_in(checked)
-    )
-    ids = list(db.scalars(old))
+    """Delete results that are not released; how many."""
+    ids = list(db.scalars(select(ResultRow.id).where(which, ResultRow.released.is_(False))))
     for start in range(0, len(ids), _AT_ONCE):
         part = ids[start : start + _AT_ONCE]
         db.execute(update(JobRow).where(JobRow.result_id.in_(part)).values(result_id=None))
-        db.execute(update(JobRow).where(JobRow.checks.in_(part)).values(checks=None))
         for table in (result_readers, result_files):
             db.execute(delete(table).where(table.c.result_id.in_(part)))
         db.execute(delete(ResultRow).where(ResultRow.id.in_(part)))

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from decoder_service.jobs.checks import kind_decoder
-from decoder_service.lists.rules import load_aggregate_content
+from decoder.kinds.interface import decoder_of
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results.rows import RESULT_FILES, delete_unheld, give_up, load_results
@@ -34,7 +33,7 @@ MEDIA_TYPES = {
 class ResultView:
     """A result as one person sees it.
 
-    own: whether a job of the person had it, who may release it and check it again.  later: the
+    own: whether a job of the person had it, who may release it.  later: the
     result of a later version from the same inputs, if the person may see it.
     """
 
@@ -89,26 +88,6 @@ class Results(Resources[ResultRow]):
             self.access.note(db, person, "read-result", result=result_id, file=name)
         return content
 
-    def counts(self, person: Person, result_id: str, sha: str) -> bytes:
-        """The aggregate file of a digest that a result of one's own was made of; it is audited.
-
-        Raises as `get`, and NotFoundError for another digest.
-        """
-        row = self.get(person, result_id)
-        groups = json.loads(row.manifest).get("inputs", {}).get("aggregates", [])
-        with self.database.reading() as db:
-            own = self._is_own(db, person, result_id)
-            known = own and any(sha in group for group in groups)
-            content = load_aggregate_content(db, sha) if known else None
-        if content is None:
-            raise NotFoundError(
-                f"there is no result {result_id} of yours that was made of counts {sha[:70]!a}; "
-                f"GET /v1/results/{result_id} names them"
-            )
-        with self.database.writing() as db:
-            self.access.note(db, person, "read-counts", result=result_id, sha256=sha)
-        return content
-
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
         """Show a result of one's own to every viewer, or take back what one released.
 
@@ -117,7 +96,7 @@ class Results(Resources[ResultRow]):
         require(person, Act.ANALYSE)
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)
-            unshared = kind_decoder(row.kind).unshared
+            unshared = decoder_of(row.kind).unshared
             if released and unshared:
                 raise RequestError(unshared)
             if row.released == released:
@@ -160,11 +139,6 @@ def may_take_back(person: Person, row: ResultRow) -> bool:
 def is_list(name: str) -> bool:
     """Whether a file holds the whole list of candidates, which is sensitive."""
     return name.startswith("candidates.")
-
-
-def counts_name(sha: str) -> str:
-    """The name that the aggregate file of a digest has as a download."""
-    return f"{sha[:16]}.json"
 
 
 def media_type(name: str) -> str:

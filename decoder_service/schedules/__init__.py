@@ -1,1 +1,1 @@
-"""Schedules: decodings of every sealed window, and what was found over all of them."""
+"""Schedules: decodings of every sealed window."""

@@ -1,4 +1,4 @@
-"""Pages of schedules: make one, see its windows and findings, change, pause and delete it."""
+"""Pages of schedules: make one, see its windows, change, pause and delete it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from decoder_service.jobs.form import (
     parsed_in_labels,
     percent_of_share,
 )
-from decoder_service.jobs.page import chosen, said
-from decoder_service.jobs.specs import StrictModel
-from decoder_service.lists.page import lists_by_kind, with_names
+from decoder_service.jobs.page import said
+from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.rules import (
     Every,
@@ -32,42 +31,36 @@ from decoder_service.schedules.rules import (
     shown_schedule,
     spec_of_schedule,
 )
-from decoder_service.schedules.series import Family, SeriesView
-from decoder_service.schedules.status import ScheduleStatus, shown_status
-from decoder_service.shell.errors import QuotaError, RequestError, ServiceError
+from decoder_service.schedules.status import shown_status
+from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import ScheduleRow, WindowRow
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import GuardedRoute, Me, Service
+from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
 
 api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
 MOST_EVENTS = 50
 pages = page_router()
 _ONE = "/schedules/{schedule_id}"
-MOST_FOUND = 100  # values of a series on the page
-
-
-class Enabled(StrictModel):
-    """Whether a schedule is switched on."""
-
-    enabled: bool
 
 
 @api.post("", operation_id="createSchedule", status_code=201)
 def create(service: Service, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
-    `status` says whether anything is in its way, such as a collector that cannot be reached.
+    `status` says, once it is checked, whether anything is in its way.
     """
-    return _checked(service, service.schedules.create(person, body))
+    return _with_status(service, service.schedules.create(person, body))
 
 
 @api.get("", operation_id="listSchedules")
 def list_schedules(service: Service, person: Me) -> dict[str, Any]:
     """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
     rows = service.schedules.all(person, limit=None)
-    pairs = zip(rows, service.statuses.of_rows(rows), strict=True)
-    return {"schedules": [_shown_with(row, one) for row, one in pairs]}
+    pairs = zip(rows, service.ticker.statuses(rows), strict=True)
+    return {
+        "schedules": [shown_schedule(row) | {"status": shown_status(one)} for row, one in pairs]
+    }
 
 
 @api.get("/{schedule_id}", operation_id="getSchedule")
@@ -75,24 +68,7 @@ def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """A schedule, its windows, its state and the reason for it: `status`."""
     row = service.schedules.get(person, schedule_id)
     windows = [shown_window(one) for one in service.schedules.windows(person, schedule_id)]
-    return _shown_with(row, service.statuses.of_rows([row])[0]) | {"windows": windows}
-
-
-@api.get("/{schedule_id}/series", operation_id="getScheduleSeries")
-def get_series(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
-    """The values found over the windows of a schedule, at its level, which is also put in words."""
-    return {
-        "series": [
-            {
-                "params_id": one.windows[0].params_id,
-                "level": one.level,
-                "windows": [shown_window(window) for window in one.windows],
-                "rows": one.rows,
-                "values_left_out": one.left_out,
-            }
-            for one in service.schedules.series(person, schedule_id)
-        ]
-    }
+    return _with_status(service, row) | {"windows": windows}
 
 
 @api.put("/{schedule_id}", operation_id="editSchedule")
@@ -101,13 +77,13 @@ def edit(service: Service, person: Me, schedule_id: str, body: ScheduleChoices) 
 
     With other options or other lists all windows are decoded again.
     """
-    return _checked(service, service.schedules.edit(person, schedule_id, body))
+    return _with_status(service, service.schedules.edit(person, schedule_id, body))
 
 
 @api.post("/{schedule_id}/enable", operation_id="enableSchedule")
-def enable(service: Service, person: Me, schedule_id: str, body: Enabled) -> dict[str, Any]:
+def enable(service: Service, person: Me, schedule_id: str, enabled: Flag) -> dict[str, Any]:
     """Switch a schedule on or off."""
-    return _checked(service, service.schedules.enable(person, schedule_id, body.enabled))
+    return _with_status(service, service.schedules.enable(person, schedule_id, enabled))
 
 
 @api.delete("/{schedule_id}", operation_id="deleteSchedule")
@@ -117,13 +93,8 @@ def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     return {"deleted": schedule_id}
 
 
-def _checked(service: Service, row: ScheduleRow) -> dict[str, Any]:
-    """A schedule that was made or changed, which is checked at once."""
-    return _shown_with(row, service.statuses.check(row))
-
-
-def _shown_with(row: ScheduleRow, status: ScheduleStatus) -> dict[str, Any]:
-    return shown_schedule(row) | {"status": shown_status(status)}
+def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
+    return shown_schedule(row) | {"status": shown_status(service.ticker.statuses([row])[0])}
 
 
 def shown_window(row: WindowRow) -> dict[str, Any]:
@@ -137,7 +108,7 @@ def index(visit: Visit) -> Response:
     """The page of one's own schedules; for an admin of all."""
     schedules = visit.service.schedules
     known = schedules.all(visit.person, limit=None)
-    statuses = visit.service.statuses.of_rows(known)
+    statuses = visit.service.ticker.statuses(known)
     rows = [
         (row, Counter(one.state for one in schedules.windows(visit.person, row.id)), status)
         for row, status in zip(known, statuses, strict=True)
@@ -164,13 +135,12 @@ def post_schedule(visit: Visit, form: Form) -> Response:
         row = visit.service.schedules.create(visit.person, asked)
     except ServiceError as error:
         return _form(visit, None, form, error)
-    visit.service.statuses.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
 @pages.get("/schedules/{schedule_id}")
 def one(visit: Visit, schedule_id: str) -> Response:
-    """The page of a schedule: its windows, findings and alarms."""
+    """The page of a schedule: its windows and alarms."""
     return _shown(visit, schedule_id)
 
 
@@ -179,7 +149,7 @@ def edit_page(visit: Visit, schedule_id: str) -> Response:
     """The page with the filled form of a schedule."""
     row = visit.service.schedules.get(visit.person, schedule_id)
     fields = form_fields(spec_of_schedule(row).model_dump(mode="json"))
-    fields += [("name", row.name), ("family", row.family), ("first_day", row.first_day or "")]
+    fields += [("name", row.name), ("first_day", row.first_day or "")]
     return _form(visit, row, Posted({name: [text] for name, text in fields}, {}))
 
 
@@ -193,7 +163,6 @@ def change(visit: Visit, schedule_id: str, form: Form) -> Response:
         row = schedules.edit(visit.person, row.id, asked)
     except ServiceError as error:
         return _form(visit, row, form, error)
-    visit.service.statuses.check(row)
     return redirect(f"/schedules/{row.id}")
 
 
@@ -223,26 +192,16 @@ def _shown(
     """The page of a schedule. form, error: of an alarm that was refused, which stays filled."""
     service = visit.service
     row = service.schedules.get(visit.person, schedule_id)
-    series, uncorrected = list[SeriesView](), ""
-    try:
-        series = service.schedules.series(visit.person, schedule_id)
-    except QuotaError as too_many:  # tests to be corrected together
-        uncorrected = str(too_many)
     alarms = service.alarms.all(visit.person, schedule_id)
     events = service.alarms.events(visit.person, schedule_id, MOST_EVENTS)
-    spec = with_names(said(row.spec), service.lists.all(visit.person))
     windows = service.schedules.windows(visit.person, schedule_id)
     return visit.render_form(
         "schedule.html.j2",
         error,
         row=row,
-        schedule_status=service.statuses.of_rows([row])[0],
-        chosen=chosen(
-            {name: spec[name] for name in ("candidates", "weights", "options") if name in spec}
-        ),
+        schedule_status=service.ticker.statuses([row])[0],
+        spec=said(row.spec, "candidates", "weights", "options"),
         windows=sorted(windows, key=lambda one: one.first_day, reverse=True),
-        series=[(one, found_values(one)) for one in series],
-        uncorrected=uncorrected,
         alarms=[(alarm, rules_in_words(json.loads(alarm.rules))) for alarm in alarms],
         events=[(event.alarm.name, shown_event(event)) for event in events],
         rules=RULES,
@@ -261,7 +220,6 @@ def _choices(form: Posted, row: ScheduleRow | None = None) -> dict[str, Any]:
         "candidates": candidates_of_form(form),
         "weights": list_of_form(form, "weights"),
         "options": options | choices_of_form(form),
-        "family": form.text("family", Family.WINDOW),
         "first_day": form.text("first_day") or None,
     }
 
@@ -283,17 +241,5 @@ def _form(
         **lists_by_kind(lists),
         every=list(Every),
         corrections=CORRECTIONS,
-        families=list(Family),
         has_collector=service.settings.collector is not None,
     )
-
-
-def found_values(series: SeriesView) -> list[tuple[str, int, dict[str, Any]]]:
-    """The detected values, most windows first: in how many of them, and the row of the last."""
-    by_value: dict[str, list[dict[str, Any]]] = {}
-    for row in series.rows:
-        if row["detected"]:
-            by_value.setdefault(row["value"], []).append(row)
-    found = [(value, len(rows), max(rows, key=lambda one: one["first_day"]))
-             for value, rows in by_value.items()]  # fmt: skip
-    return sorted(found, key=lambda one: (-one[1], -(one[2]["estimate"] or 0.0)))[:MOST_FOUND]

@@ -15,8 +15,6 @@ from sqlalchemy.orm import Session
 from decoder.kinds.interface import has_candidates, kinds_with
 from decoder.options import Operation
 from decoder.sources.windows import Each
-from decoder_service.jobs.checks import Known, check_job, check_spec, metric_versions
-from decoder_service.jobs.known_counts import counts_of_version
 from decoder_service.jobs.rules import Jobs, ResolvedSpec
 from decoder_service.jobs.specs import (
     CandidateSpec,
@@ -30,10 +28,9 @@ from decoder_service.jobs.specs import (
     WindowSpec,
     digest,
 )
-from decoder_service.metrics.rules import Metrics
+from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.access import MAX_NAME, Resources
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
-from decoder_service.schedules.series import Family, SeriesView, groups_of, view_of
 from decoder_service.shell.database import changed, save, total
 from decoder_service.shell.errors import ConflictError, QuotaError, RequestError
 from decoder_service.shell.models import (
@@ -80,15 +77,13 @@ class ScheduleChoices(StrictModel):
     """The properties of a schedule that may be changed later.
 
     candidates, weights: with a list and no version, each new version decodes all windows again.
-    options: of each decoding; `alpha` is the level of the family.  family: over what it holds.
-    first_day: nothing before it is decoded.
+    options: of each decoding.  first_day: nothing before it is decoded.
     """
 
     name: Name
     candidates: CandidateSpec = CandidateSpec()
     weights: ListSpec | None = None
     options: Choices = Choices()
-    family: Family = Family.WINDOW
     first_day: date | None = None
 
 
@@ -112,7 +107,6 @@ class Schedules(Resources[ScheduleRow]):
     visible = visible_schedules
     order = (ScheduleRow.name, ScheduleRow.id)
     jobs: Jobs
-    metrics: Metrics
 
     def create(self, person: Person, asked: NewSchedule) -> ScheduleRow:
         """Decode every sealed window of a metric from now on, and those that are sealed already.
@@ -127,11 +121,10 @@ class Schedules(Resources[ScheduleRow]):
         require(person, Act.ANALYSE)
         spec = self._spec(asked, asked.metric, asked.every, asked.operation)
         row = self._new(asked.name, person.id, asked.metric, asked.every, spec)
-        row.family, row.first_day = asked.family, _iso(asked.first_day)
-        counts = self._known(asked.metric)  # asks the collector, which no transaction waits for
+        row.first_day = _iso(asked.first_day)
         own = select(func.count()).where(ScheduleRow.owner == person.id)
         with self.database.writing() as db:
-            self._check(db, person, row, counts)
+            self._check(db, person, row)
             if total(db, own) >= MAX_SCHEDULES:
                 raise QuotaError(f"you have {MAX_SCHEDULES} schedules, as many as one may have")
             save(db, row)
@@ -144,15 +137,16 @@ class Schedules(Resources[ScheduleRow]):
         With other options or other lists all windows are decoded again; what was found with those
         of before stays, beside. Raises as `create`, and NotFoundError.
         """
-        counts = self._known(self.get(person, schedule_id).metric)
+        require(person, Act.ANALYSE)
         with self.database.writing() as db:
             row = self.one(db, person, schedule_id)
             operation = spec_of_schedule(row).operation
             with db.no_autoflush:  # it is stored when it has passed the checks
                 row.name = asked.name
                 row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
-                row.family, row.first_day = asked.family, _iso(asked.first_day)
-                self._check(db, person, row, counts)
+                row.first_day = _iso(asked.first_day)
+                self._check(db, person, row)
+            db.execute(delete(StatusRow).where(StatusRow.schedule_id == schedule_id))
             self.access.note(db, person, "edit-schedule", schedule=schedule_id)
         return row
 
@@ -185,26 +179,9 @@ class Schedules(Resources[ScheduleRow]):
             options=asked.options,
         )
 
-    def _known(self, metric: str) -> Known | None:
-        """What is known of the latest version of a metric. Raises RequestError for an unknown one.
-
-        The days that are served do not count: a schedule waits for others.
-        """
-        versions = metric_versions(self.metrics, metric)
-        return None if versions is None else [counts_of_version(versions[-1])]
-
-    def _check(self, db: Session, person: Person, row: ScheduleRow, counts: Known | None) -> None:
-        """Check that its jobs can succeed, its list is there, and its name is new to the owner."""
-        spec = spec_of_schedule(row)
-        check_spec(spec)
-        for one in counts or ():
-            if spec.operation == "decode" and not has_candidates(one.kind or "string"):
-                raise RequestError(
-                    f"metric {one.metric!a} is of kind {one.kind}, and a schedule decodes strings, "
-                    "categories and booleans; make a series of it, or start jobs"
-                )
-        check_job(spec, [counts])
-        self.jobs.resolve(db, person, spec)
+    def _check(self, db: Session, person: Person, row: ScheduleRow) -> None:
+        """Check that its lists are there, and its name is new to the owner."""
+        self.jobs.resolve(db, person, spec_of_schedule(row))
         same = (ScheduleRow.owner == row.owner, ScheduleRow.name == row.name)
         if db.scalar(select(ScheduleRow.id).where(*same, ScheduleRow.id != row.id)):
             raise RequestError(f"there is a schedule {row.name!a} of this person already")
@@ -237,23 +214,6 @@ class Schedules(Resources[ScheduleRow]):
             db.execute(delete(schedule_values).where(schedule_values.c.schedule_id == schedule_id))
             db.execute(delete(ScheduleRow).where(ScheduleRow.id == schedule_id))
             self.access.note(db, person, "delete-schedule", schedule=schedule_id)
-
-    def series(self, person: Person, schedule_id: str) -> list[SeriesView]:
-        """The findings of a schedule, by version of the metric and of the list; the read is
-        audited.
-
-        Raises as `get`, and QuotaError for more tests than can be corrected together.
-        """
-        row = self.get(person, schedule_id)
-        spec = spec_of_schedule(row)
-        with self.database.reading() as db:
-            groups = groups_of(load_windows(db, schedule_id))
-            if spec.operation == "series":
-                groups = []  # the tests are those of its result
-            views = [view_of(db, Family(row.family), spec.options, one) for one in groups]
-        with self.database.writing() as db:
-            self.access.note(db, person, "read-schedule", schedule=schedule_id)
-        return views
 
     def add_defaults(self, listed: Sequence[Mapping[str, Any]]) -> None:
         """Make the default schedules: the series by day of each metric whose values are declared.
@@ -289,10 +249,11 @@ def _iso(day: date | None) -> str | None:
 
 def _has_default(version: Mapping[str, Any]) -> bool:
     """Whether the service follows a version by itself: no list has to name its values."""
-    known, name = counts_of_version(version), str(version["name"])
-    if version["state"] != "current" or "/" in name or known.kind not in kinds_with("series"):
+    definition = version["definition"]
+    kind = definition.get("kind")
+    if version["state"] != "current" or "/" in str(version["name"]):
         return False
-    return known.own_values or not has_candidates(known.kind)
+    return kind in kinds_with("series") and (not has_candidates(kind) or has_own_values(definition))
 
 
 def spec_of_schedule(row: ScheduleRow) -> JobSpec:
@@ -312,7 +273,7 @@ def shown_schedule(row: ScheduleRow) -> dict[str, Any]:
     """The properties of a schedule that its owner sees."""
     asked = {"operation", "candidates", "weights", "options"}
     spec = spec_of_schedule(row).model_dump(mode="json", include=asked)
-    return shown(row, "id name metric every family first_day enabled") | spec
+    return shown(row, "id name metric every first_day enabled") | spec
 
 
 def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]:
@@ -326,6 +287,14 @@ def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
     own = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
     order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
     return list(db.scalars(own.order_by(*order)))
+
+
+def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
+    """Group windows by specification and version of the metric, oldest first."""
+    groups: dict[tuple[str, str], list[WindowRow]] = {}
+    for one in windows:
+        groups.setdefault((one.digest, one.params_id), []).append(one)
+    return list(groups.values())
 
 
 def _is_window(row: WindowRow) -> ColumnElement[bool]:

@@ -8,38 +8,19 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import select, true
-from sqlalchemy.orm import Session
-
-from decoder.errors import RemoteError
-from decoder_service.jobs.checks import unknown_metric
-from decoder_service.jobs.known_counts import days_held
-from decoder_service.jobs.rules import resolve_lists
-from decoder_service.metrics.rules import NO_COLLECTOR, Metrics
+from decoder_service.metrics.rules import days_held
 from decoder_service.schedules.rules import (
     DAY,
     Every,
-    Schedules,
-    load_schedules,
-    load_windows,
     period_end,
     period_start,
-    spec_digest_of,
     spec_of_schedule,
 )
-from decoder_service.shell.database import save
-from decoder_service.shell.errors import ConflictError, ServiceError
-from decoder_service.shell.models import ScheduleRow, StatusRow, WindowRow
-from decoder_service.shell.operations import Operations, shown, text_of
-from rappor_core.errors import RapporError
+from decoder_service.shell.models import ScheduleRow, WindowRow
+from decoder_service.shell.operations import shown
 
-NO_OWNER = (
-    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
-    "or the owner signs in"
-)
 UNCHECKED = "no process has checked it yet; rappor decoder serve does"
 FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
-Listed = Sequence[Mapping[str, Any]]  # versions of metrics, as the collector lists them
 
 
 class ScheduleState(StrEnum):
@@ -66,118 +47,20 @@ class ScheduleStatus:
     checked: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleStatuses(Operations):
-    """Works out and stores the state of each schedule; every process reads what is stored."""
-
-    schedules: Schedules
-    metrics: Metrics
-
-    def of_rows(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of schedules: as stored, but for what the database itself says now."""
-        with self.database.reading() as db:
-            own = select(StatusRow).where(StatusRow.schedule_id.in_([row.id for row in rows]))
-            stored = {one.schedule_id: one for one in db.scalars(own)}
-            return [self._current(db, row, stored.get(row.id)) for row in rows]
-
-    def _current(self, db: Session, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
-        checked = stored.checked if stored else None
-        if not row.enabled:
-            why = "a person paused it: no window is queued until it goes on"
-            return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
-        try:
-            self._asked(db, row)
-        except ServiceError as error:
-            return ScheduleStatus(ScheduleState.BLOCKED, str(error), None, checked)
-        if stored is None:
-            return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
-        if self.now() - stored.checked > FORGOTTEN_SECONDS:
-            why = (
-                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
-                "starts rappor decoder serve; then it was "
-                f"{stored.state}: {stored.reason}"
-            )
-            return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
-        return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
-
-    def check(self, row: ScheduleRow) -> ScheduleStatus:
-        """Work out a schedule's state from what the collector says now, and store it."""
-        if row.enabled:
-            try:
-                status = self._checked(row)
-            except (RemoteError, ServiceError) as error:
-                status = self.failed(error)
-            self.store([(row, status)])
-        return self.of_rows([row])[0]
-
-    def _checked(self, row: ScheduleRow) -> ScheduleStatus:
-        if self.settings.collector is None:
-            raise RemoteError(NO_COLLECTOR)
-        versions, others, unreached = self.metrics.versions_of(row.metric)
-        if unreached:
-            raise RemoteError(unreached)
-        return self._by(row, versions, others)
-
-    def by_list(self, row: ScheduleRow, listed: Listed) -> ScheduleStatus:
-        """Work out a schedule's state from what the collector lists. Raises ServiceError."""
-        versions = [one for one in listed if one["name"] == row.metric]
-        return self._by(row, versions, sorted({str(one["name"]) for one in listed}))
-
-    def failed(self, error: RapporError) -> ScheduleStatus:
-        """The state of a schedule whose check met an error."""
-        about_key = ""
-        has = self.settings.collector is not None, self.settings.collector_key is not None
-        if isinstance(error, RemoteError) and has == (True, False):
-            about_key = (
-                "; this service has no key for the collector: an operator sets "
-                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
-            )
-        return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
-
-    def store(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
-        """Store what a check found, of schedules that are still what was checked. While the state
-        is the same, so is `since`."""
-        at = self.now()
-        try:
-            with self.database.writing() as db:
-                known = load_schedules(db, true())
-                for row, one in found:
-                    if row not in known:
-                        continue
-                    stored = db.get(StatusRow, row.id)
-                    if stored is None:
-                        save(db, StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
-                                           since=at, checked=at))  # fmt: skip
-                        continue
-                    if stored.state != one.state:
-                        stored.since = at
-                    stored.state, stored.reason, stored.checked = one.state, one.reason, at
-        except ConflictError:  # another process stored them just now, or deleted one
-            return
-
-    def _by(self, row: ScheduleRow, versions: Listed, others: list[str]) -> ScheduleStatus:
-        if not versions:
-            way_out = "; an operator declares it there, or delete this schedule"
-            raise ServiceError(unknown_metric(row.metric, others) + way_out)
-        with self.database.reading() as db:
-            return _waits(row, versions, load_windows(db, row.id), self._asked(db, row))
-
-    def _asked(self, db: Session, row: ScheduleRow) -> str:
-        """The digest of what is asked of a window. Raises ServiceError: its owner or a list is
-        gone."""
-        owner = self.schedules.access.person_of_id(db, row.owner)
-        if owner is None:
-            raise ServiceError(NO_OWNER)
-        try:
-            return spec_digest_of(resolve_lists(db, owner, spec_of_schedule(row)))
-        except ServiceError as error:
-            raise ServiceError(f"{error}; change the schedule") from None
-
-
-def _waits(
-    row: ScheduleRow, versions: Listed, windows: Sequence[WindowRow], spec_digest: str
+def next_window(
+    row: ScheduleRow,
+    versions: Sequence[Mapping[str, Any]],
+    windows: Sequence[WindowRow],
+    spec_digest: str,
 ) -> ScheduleStatus:
-    """Whether the next window of the version that reports are taken of is closed."""
+    """Whether the next window of the version that reports are taken of is closed.
+
+    Args:
+        row: the schedule.
+        versions: of its metric, as the collector lists them.
+        windows: those that are stored.
+        spec_digest: of what is asked of each now.
+    """
     version = next((one for one in versions if one["state"] == "current"), None)
     if version is None:
         ended = f"the collector takes no more reports of it ({versions[-1]['state']})"

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
+from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.jobs.checks import unknown_metric
-from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.rules import Jobs, ResolvedSpec
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.lists.rules import described, save_aggregate
-from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector
+from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector, unknown_metric
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
 from decoder_service.schedules.rules import (
@@ -28,6 +28,7 @@ from decoder_service.schedules.rules import (
     Schedules,
     delete_window,
     end_window,
+    groups_of,
     load_schedules,
     load_windows,
     period_end,
@@ -36,24 +37,38 @@ from decoder_service.schedules.rules import (
     spec_of_schedule,
     try_again,
 )
-from decoder_service.schedules.series import groups_of
 from decoder_service.schedules.status import (
-    NO_OWNER,
+    FORGOTTEN_SECONDS,
+    UNCHECKED,
+    ScheduleState,
     ScheduleStatus,
-    ScheduleStatuses,
     first_window_day,
+    next_window,
 )
 from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
-from decoder_service.shell.models import LIVE, JobRow, JobState, ScheduleRow, WindowRow, WindowState
-from decoder_service.shell.operations import Operations
+from decoder_service.shell.models import (
+    LIVE,
+    JobRow,
+    JobState,
+    ScheduleRow,
+    StatusRow,
+    WindowRow,
+    WindowState,
+)
+from decoder_service.shell.operations import Operations, text_of
 from rappor_core.aggregate import Aggregate
+from rappor_core.errors import RapporError
 
 MOST_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
 SERIES_DAYS = 90  # of a series, at most
 _WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+NO_OWNER = (
+    "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
+    "or the owner signs in"
+)
 Days = tuple[date, date]  # first and last
 
 
@@ -76,7 +91,6 @@ class ScheduleRunner(Operations):
     jobs: Jobs
     window_events: WindowEvents
     collector: RemoteCollector | None
-    statuses: ScheduleStatuses
 
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
@@ -95,16 +109,21 @@ class ScheduleRunner(Operations):
             try:
                 if unreached is not None:
                     raise unreached
-                for queued in self._queue(schedule, listed):
+                versions = [one for one in listed if one["name"] == schedule.metric]
+                if not versions:
+                    known = sorted({str(one["name"]) for one in listed})
+                    raise RequestError(unknown_metric(schedule.metric, known))
+                person, resolved = self._asked(schedule)
+                for queued in self._queue(schedule, person, resolved, versions):
                     ticked.queued += queued  # also those before an error
-                found.append((schedule, self.statuses.by_list(schedule, listed)))
+                found.append((schedule, self._status(schedule, versions, resolved)))
             except (RemoteError, ServiceError) as error:
                 if isinstance(error, StorageError) and not isinstance(error, ConflictError):
                     raise
                 ticked.problems[schedule.id] = str(error)
-                found.append((schedule, self.statuses.failed(error)))
+                found.append((schedule, self._failed(error)))
             ticked.ended += self._end_windows(schedule)
-        self.statuses.store(found)
+        self.store_statuses(found)
         if self.collector is not None:
             try:
                 self.window_events.check_refusals(self.collector)
@@ -112,26 +131,98 @@ class ScheduleRunner(Operations):
                 ticked.problems["refusals"] = str(error)
         return ticked
 
+    def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
+        """The states of schedules, as the latest tick found them."""
+        with self.database.reading() as db:
+            own = select(StatusRow).where(StatusRow.schedule_id.in_([row.id for row in rows]))
+            stored = {one.schedule_id: one for one in db.scalars(own)}
+        return [self._current(row, stored.get(row.id)) for row in rows]
+
+    def _current(self, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
+        checked = stored.checked if stored else None
+        if not row.enabled:
+            why = "a person paused it: no window is queued until it goes on"
+            return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
+        if stored is None:
+            return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
+        if self.now() - stored.checked > FORGOTTEN_SECONDS:
+            why = (
+                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
+                "starts rappor decoder serve; then it was "
+                f"{stored.state}: {stored.reason}"
+            )
+            return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
+        return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
+
+    def _failed(self, error: RapporError) -> ScheduleStatus:
+        """The state of a schedule whose check met an error."""
+        about_key = ""
+        has = self.settings.collector is not None, self.settings.collector_key is not None
+        if isinstance(error, RemoteError) and has == (True, False):
+            about_key = (
+                "; this service has no key for the collector: an operator sets "
+                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
+            )
+        return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
+
+    def store_statuses(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
+        """Store what a check found, of schedules that are still what was checked. While the state
+        is the same, so is `since`."""
+        at = self.now()
+        try:
+            with self.database.writing() as db:
+                known = load_schedules(db, true())
+                for row, one in found:
+                    if row not in known:
+                        continue
+                    stored = db.get(StatusRow, row.id)
+                    if stored is None:
+                        save(db, StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
+                                           since=at, checked=at))  # fmt: skip
+                        continue
+                    if stored.state != one.state:
+                        stored.since = at
+                    stored.state, stored.reason, stored.checked = one.state, one.reason, at
+        except ConflictError:  # another process stored them just now, or deleted one
+            return
+
+    def _asked(self, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
+        """The owner of a schedule, and what is asked. Raises ServiceError: one of them is gone."""
+        with self.database.reading() as db:
+            person = self._owner(db, schedule)
+            try:
+                return person, self.jobs.resolve(db, person, spec_of_schedule(schedule))
+            except ServiceError as error:
+                raise ServiceError(f"{error}; change the schedule") from None
+
+    def _status(
+        self, schedule: ScheduleRow, versions: Sequence[dict[str, Any]], resolved: ResolvedSpec
+    ) -> ScheduleStatus:
+        with self.database.reading() as db:
+            windows = load_windows(db, schedule.id)
+        return next_window(schedule, versions, windows, spec_digest_of(resolved))
+
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)
         if person is None:
             raise ServiceError(NO_OWNER)
         return person
 
-    def _queue(self, schedule: ScheduleRow, listed: list[dict[str, Any]]) -> Iterator[bool]:
+    def _queue(
+        self,
+        schedule: ScheduleRow,
+        person: Person,
+        resolved: ResolvedSpec,
+        versions: Sequence[dict[str, Any]],
+    ) -> Iterator[bool]:
         """Queue the windows of a schedule that are sealed; yield of each whether it was queued."""
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
-            person = self._owner(db, schedule)
-            resolved = self.jobs.resolve(db, person, spec_of_schedule(schedule))
             known = load_windows(db, schedule.id)
         spec_digest, tried = spec_digest_of(resolved), 0
-        names = {str(row["name"]) for row in listed}
-        if schedule.metric not in names:
-            raise RequestError(unknown_metric(schedule.metric, sorted(names)))
-        for row in listed:
+        for row in versions:
             served, params_id = row.get("served"), str(row["params_id"])
-            if row["name"] != schedule.metric or not served:
+            if not served:
                 continue
             key = (schedule.id, spec_digest, params_id)
             done = {one.first_day: one for one in known

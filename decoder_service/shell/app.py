@@ -20,6 +20,7 @@ from decoder_service.jobs import page as jobs
 from decoder_service.lists import page as lists
 from decoder_service.metrics import chart_page as charts
 from decoder_service.metrics import page as metrics
+from decoder_service.metrics.rules import REFRESH_SECONDS
 from decoder_service.people import page as people
 from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.releases import page as releases
@@ -113,7 +114,10 @@ def _lifespan(
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(prepare, service.database)
         seconds = service.settings.tick_seconds
-        steps = [_repeat(service.keep_house, "housekeeping_failed", _HOUSE_SECONDS, log)]
+        steps = [
+            _repeat(service.keep_house, "housekeeping_failed", _HOUSE_SECONDS, log),
+            _repeat(service.metrics.refresh, "metrics_failed", REFRESH_SECONDS, log),
+        ]
         if seconds:
             steps.append(_repeat(partial(_tick, service, log), "tick_failed", seconds, log))
         chores = [asyncio.create_task(one) for one in steps]

@@ -248,9 +248,8 @@ list_contents = Table(
 class AggregateRow(Base):
     """An aggregate by the SHA-256 of its bytes. Days are None where unknown.
 
-    kind: of the metric, None where the file does not say.  num_cohorts: of its parameters.
-    own_values: whether the metric lists its values; both None where that was not looked at.
-    content: loaded only where it is asked for.
+    kind: of the metric, None where the file does not say.  content: loaded only where it is asked
+    for.
     """
 
     __tablename__ = "aggregates"
@@ -265,8 +264,6 @@ class AggregateRow(Base):
     content: Mapped[bytes] = mapped_column(deferred=True, repr=False)
     created: Mapped[float]
     kind: Mapped[str | None] = mapped_column(String(32), default=None)
-    num_cohorts: Mapped[int | None] = mapped_column(default=None)
-    own_values: Mapped[bool | None] = mapped_column(default=None)
 
 
 aggregate_readers = Table(
@@ -332,13 +329,11 @@ class JobRow(Identified):
 
     spec: JSON (`decoder_service.jobs.specs`).  stage, done, total: progress.  attempt: how often
     it was claimed.  worker, token, lease: of who holds it.  reason: why it ended, in words.
-    checks: the result that it decodes again, to compare the bytes.  check_key: the same, or "":
-    NULLs are never equal.
     """
 
     __tablename__ = "jobs"
     __table_args__ = (
-        Index("jobs_live", "owner", "spec_digest", "check_key", unique=True,
+        Index("jobs_live", "owner", "spec_digest", unique=True,
               sqlite_where=_LIVE, postgresql_where=_LIVE),
         Index("jobs_state", "state", "owner", "created"),
         Index("jobs_owner", "owner", "started"),
@@ -352,7 +347,6 @@ class JobRow(Identified):
     state: Mapped[Word]
     max_attempts: Mapped[int]
     owner: Mapped[Person]
-    priority: Mapped[int]
     created: Mapped[float]
     stage: Mapped[str] = mapped_column(String(100), default="")
     done: Mapped[int] = mapped_column(default=0)
@@ -365,8 +359,6 @@ class JobRow(Identified):
     started: Mapped[float | None] = mapped_column(default=None)  # of the last attempt
     ended: Mapped[float | None] = mapped_column(default=None)
     result_id: Mapped[ResultId | None] = mapped_column(default=None)
-    checks: Mapped[ResultId | None] = mapped_column(default=None)
-    check_key: Mapped[Id] = mapped_column(default="")
     person: Mapped[PersonRow] = _of_person("JobRow.owner")
 
 
@@ -387,9 +379,8 @@ class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     """A schedule: what to decode in every sealed window. A window is decoded once: its job's
     specification has one result.
 
-    every: day, week or month.  spec: JSON of the job, without its window.  family: over what the
-    level holds, a window or the series.  first_day: nothing before it is decoded; None: all that
-    is served.
+    every: day, week or month.  spec: JSON of the job, without its window.  first_day: nothing
+    before it is decoded; None: all that is served.
     """
 
     __tablename__ = "schedules"
@@ -402,7 +393,6 @@ class ScheduleRow(Identified, eq=True, unsafe_hash=True):
     spec: Mapped[str]
     enabled: Mapped[bool]
     created: Mapped[float]
-    family: Mapped[Word] = mapped_column(server_default="window", default="window")
     first_day: Mapped[Day | None] = mapped_column(default=None)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +34,7 @@ UPLOADS = 2  # files that arrive or are read at once; others wait, with their se
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Limit = Annotated[int, Query(ge=1, le=1000)]
+Flag = Annotated[bool, Body(embed=True)]  # the one member of a body
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 DISK_FULL = (
     "the disk of the service's database is full, so that nothing can be changed, deleted, or read "
@@ -146,26 +147,6 @@ def cookie_name(request: Request) -> str:
     return f"__Host-{COOKIE}" if is_https(request) else COOKIE
 
 
-def sign_in(request: Request, response: Response, key: str) -> Person:
-    """Make a session from a key and put it into the browser's cookie.
-
-    Args:
-        request: a POST from the service's own page, or from a program.
-        response: gets the cookie.
-        key: what the person gave.
-
-    Returns:
-        Who it is.
-
-    Raises:
-        OriginError, AuthenticationError.
-    """
-    check_origin(request, may_be_missing=True)
-    person, token = service_of(request).access.sign_in(key)
-    set_session(request, response, token)
-    return person
-
-
 def set_session(request: Request, response: Response, token: str, seconds: int = -1) -> None:
     """Put a session into the browser's cookie. seconds: of its life; those of the settings if
     negative."""
@@ -178,15 +159,6 @@ def set_session(request: Request, response: Response, token: str, seconds: int =
         httponly=True,
         samesite="strict",
     )
-
-
-def sign_out(request: Request, response: Response) -> None:
-    """End a browser's session and delete its cookie. Raises as `current_person`."""
-    person = current_person(request)
-    token = request.cookies.get(cookie_name(request))
-    if token is not None:  # of a key beside it, too: its cookie is taken, so it must end
-        service_of(request).access.sign_out(person, token)
-    set_session(request, response, "", seconds=0)
 
 
 def without_key(endpoint: Endpoint) -> Endpoint:

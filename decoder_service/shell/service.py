@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select, text
-from sqlalchemy.orm import aliased
+from sqlalchemy import delete, text
 
 from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
@@ -25,7 +24,6 @@ from decoder_service.releases.sources import delete_rejected
 from decoder_service.results.rows import delete_results, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
-from decoder_service.schedules.status import ScheduleStatuses
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.errors import UnavailableError
@@ -46,7 +44,6 @@ class DecoderService(AuditedOperations):
     aggregates: Aggregates
     metrics: Metrics
     schedules: Schedules
-    statuses: ScheduleStatuses
     alarms: Alarms
     ticker: ScheduleRunner
     provider: Provider | None
@@ -92,18 +89,9 @@ class DecoderService(AuditedOperations):
                 delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
     def delete_unneeded_results(self) -> int:
-        """Delete results that nobody holds, and old superseded ones; how many.
-
-        Raises StorageError.
-        """
-        later = aliased(ResultRow)
-        newer = select(later.supersedes).where(later.supersedes.is_not(None))
+        """Delete results that nobody holds; how many. Raises StorageError."""
         with self.database.writing() as db:
-            deleted = delete_unheld(db)
-            if (days := self.settings.keep_superseded_days) is not None:
-                old = newer.where(later.created < self.now() - days * DAY_SECONDS)
-                deleted += delete_results(db, ResultRow.id.in_(old))
-        return deleted
+            return delete_unheld(db)
 
     def delete_unused_aggregates(self) -> int:
         """Delete old aggregates that no live job and no result needs. Raises StorageError."""
@@ -151,9 +139,8 @@ def make_service(
     if settings.collector is not None:
         collector = RemoteCollector(settings.collector, secret_text(settings.collector_key) or "")
     metrics = Metrics(basis["database"], collector.metrics if collector else None)
-    jobs = Jobs(**audited, metrics=metrics)
-    schedules = Schedules(**audited, jobs=jobs, metrics=metrics)
-    statuses = ScheduleStatuses(**basis, schedules=schedules, metrics=metrics)
+    jobs = Jobs(**audited)
+    schedules = Schedules(**audited, jobs=jobs)
     return DecoderService(
         **audited,
         jobs=jobs,
@@ -163,7 +150,6 @@ def make_service(
         aggregates=Aggregates(**audited, reader=reader),
         metrics=metrics,
         schedules=schedules,
-        statuses=statuses,
         alarms=Alarms(**audited, schedules=schedules, urls=urls),
         ticker=ScheduleRunner(
             **basis,
@@ -171,7 +157,6 @@ def make_service(
             jobs=jobs,
             window_events=WindowEvents(**basis, schedules=schedules),
             collector=collector,
-            statuses=statuses,
         ),
         provider=Provider(settings) if settings.oidc_issuer else None,
     )

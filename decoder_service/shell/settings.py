@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from decoder_service.shell.database import parse_url
@@ -47,7 +47,6 @@ class ServiceSettings(ServerSettings):
 
     collector: str | None = None  # its URL
     collector_key: SecretStr | None = None  # of scope aggregate
-    aggregate_folder: Path | None = None  # aggregate files that jobs may name
     work_folder: Path | None = None  # of jobs that run; the system's folder for such by default
 
     job_slots: int = Field(default=2, ge=0, le=64)  # jobs at once of a worker; 0 with serve: none
@@ -56,17 +55,13 @@ class ServiceSettings(ServerSettings):
     job_attempts: int = Field(default=3, ge=1, le=20)
     lease_seconds: float = Field(default=15.0, gt=0)
     poll_seconds: float = Field(default=0.25, gt=0, le=1)
-    max_jobs_of_analyst: int = Field(default=100, ge=1)  # queued or running
-    max_jobs_of_admin: int = Field(default=1000, ge=1)
-    max_running_of_person: int = Field(default=64, ge=1)
+    max_jobs_of_person: int = Field(default=1000, ge=1)  # queued or running
 
     max_body_bytes: int = Field(default=256 << 10, ge=1024)
     max_upload_bytes: int = Field(default=64 << 20, ge=1024)  # of a list or an aggregate
-    max_list_entries: int = Field(default=2_000_000, ge=1)
     max_stored_bytes_of_person: int = Field(default=1 << 30, ge=1 << 20)
     max_result_bytes: int = Field(default=512 << 20, ge=1 << 20)  # all files of a result
-    max_result_bytes_of_analyst: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results
-    max_result_bytes_of_admin: int = Field(default=50 << 30, ge=1 << 20)
+    max_result_bytes_of_person: int = Field(default=10 << 30, ge=1 << 20)  # of all one's results
     keep_aggregates_days: int = Field(default=30, ge=1)  # that no live job or result needs
     body_seconds: float = Field(default=30.0, gt=0)
     session_seconds: int = Field(default=12 * 3600, ge=60)
@@ -80,13 +75,15 @@ class ServiceSettings(ServerSettings):
     oidc_analysts: tuple[str, ...] = ()
     oidc_admins: tuple[str, ...] = ()
     oidc_everyone: str = Field(default="", pattern="^(|viewer|analyst)$")  # in none of them
+    user_header: str | None = None  # of a proxy: the person whom it signed in
+    groups_header: str | None = None  # of the same proxy: their groups, separated by commas
+    forwarded_allow_ips: tuple[IPvAnyNetwork, ...] = ()  # addresses of proxies to be believed
     oidc_role_days: int = Field(default=30, ge=1)  # that schedules run on after a sign-in
 
     keep_jobs_days: int = Field(default=90, ge=1)  # that are over; results are kept apart
     keep_rejected_days: int = Field(default=90, ge=1)  # files of rejected releases
     release_key: Path | None = None  # private, PEM: approved releases are signed with it
     keep_results_days: int | None = Field(default=None, ge=1)  # not released; None: for ever
-    keep_superseded_days: int | None = Field(default=None, ge=1)  # the same, of an older version
 
     tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
     alarm_urls: dict[str, SecretStr] = Field(default={})  # Apprise URLs by the names shown
@@ -101,32 +98,34 @@ class ServiceSettings(ServerSettings):
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        self._check_provider()
-        if self.aggregate_folder is not None and not self.aggregate_folder.is_dir():
-            raise ValueError(
-                f"aggregate_folder = {str(self.aggregate_folder)!r} is not a folder; make it, or "
-                "leave the setting out"
-            )
+        self._check_sign_in()
         for name in ("collector", "public_url"):
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):
                 raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
         return self
 
-    def _check_provider(self) -> None:
-        """Refuse half of a provider."""
+    def _check_sign_in(self) -> None:
+        """Refuse half of a provider or of a trusted proxy."""
+        proxies = self.forwarded_allow_ips
+        if self.user_header and (not proxies or any(one.prefixlen == 0 for one in proxies)):
+            raise ValueError(
+                f"user_header = {self.user_header!r} needs forwarded_allow_ips, the addresses of "
+                "the proxies that set it: others could name anybody"
+            )
+        groups = (*self.oidc_viewers, *self.oidc_analysts, *self.oidc_admins, self.oidc_everyone)
+        for name in ("user_header", "oidc_issuer"):
+            if getattr(self, name) is not None and not any(groups):
+                raise ValueError(
+                    f"{name}: nobody would get a role; give oidc_admins, oidc_analysts or "
+                    "oidc_viewers groups, or oidc_everyone a role"
+                )
         if self.oidc_issuer is None:
             return
         if not is_safe_url(self.oidc_issuer):
             raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
         if not self.oidc_client_id or not self.public_url:
             raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
-        groups = (*self.oidc_viewers, *self.oidc_analysts, *self.oidc_admins)
-        if not groups and not self.oidc_everyone:
-            raise ValueError(
-                "oidc_issuer: nobody would get a role; give oidc_admins, oidc_analysts or "
-                "oidc_viewers groups, or oidc_everyone a role"
-            )
         if "openid" not in self.oidc_scopes.split():
             raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
 

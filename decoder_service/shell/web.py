@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -14,7 +15,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -44,6 +45,7 @@ from decoder_service.shell.errors import (
 from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
     DISK_FULL,
+    Flag,
     GuardedRoute,
     Handler,
     Me,
@@ -173,14 +175,6 @@ class PageVisit:
         return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
 
 
-def check_choice(what: str, text: str, choices: Iterable[str]) -> str:
-    """A choice of a form or an address, which may be empty. Raises RequestError for another."""
-    known = list(choices)
-    if text and text not in known:
-        raise RequestError(f"{what} {text[:20]!a} is not one of {', '.join(known)}")
-    return text
-
-
 def check_sure(form: Posted, why: str) -> None:
     """Raises RequestError unless an act that cannot be taken back was confirmed in its form."""
     if not form.text("sure"):
@@ -197,7 +191,7 @@ Visit = Annotated[PageVisit, Depends(_visit)]
 def environment() -> Environment:
     """The templates of the pages and of the reports, style and scripts as files."""
     found = page_environment(ASSETS, *_features())
-    found.filters |= {"visible": visible, "moment": moment, "size": size_text}
+    found.filters |= {"visible": visible, "moment": moment}
     found.filters["from_json"] = json.loads
     levels = {"default_alpha": str(DEFAULT_ALPHA), "default_level": str(DEFAULT_LEVEL)}
     found.globals |= {"address": address, **levels}
@@ -214,13 +208,6 @@ def _features() -> tuple[str, ...]:
 def moment(seconds: float | None) -> str:
     """A time for people, UTC."""
     return "" if seconds is None else text_of(seconds)[:16].replace("T", " ")
-
-
-def size_text(size: int) -> str:
-    """Format a number of bytes in the largest unit of 1,000s that leaves 1 or more."""
-    units = ("bytes", "kB", "MB", "GB", "TB")
-    power = min(len(units) - 1, (len(str(max(size, 0))) - 1) // 3)
-    return f"{size / 1000**power:.3g} {units[power]}" if power else f"{size} bytes"
 
 
 def address(path: str, **query: Any) -> str:
@@ -294,22 +281,25 @@ def add_form(
     Args:
         pages: gets the route of the form.
         path: of that route, with the parameters of the API's.
-        act: the function of the API's route; its body has texts and flags.
+        act: the function of the API's route, with texts and flags of its body.
         back: the page to show then.
         sure: the box that confirms the act, and why it is there; "" for an act without one.
     """
-    body = get_type_hints(act).get("body")
+    others = {"service", "person", "return", *re.findall(r"{(\w+)}", path)}
+    hints = get_type_hints(act, include_extras=True)
+    fields: dict[str, Any] = {name: hints[name] for name in hints if name not in others}
+    definitions: Any = {name: (hint, ...) for name, hint in fields.items()}
+    body = create_model("Form", **definitions)
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
         if sure:
             check_sure(form, sure)
         given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
-        if body is not None:
-            texts = {name: form.text(name) for name in body.model_fields}
-            flags = {name: bool(text) for name, text in texts.items()
-                     if body.model_fields[name].annotation is bool}  # fmt: skip
-            given["body"] = parsed(body, texts | flags)
-        act(**given)
+        texts: dict[str, Any] = {
+            name: bool(form.text(name)) if hint is Flag else form.text(name)
+            for name, hint in fields.items()
+        }
+        act(**given, **parsed(body, texts).model_dump())
         return redirect(back.format(**request.path_params))
 
     pages.add_api_route(path, post, methods=["POST"])

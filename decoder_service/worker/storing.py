@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 from sqlalchemy import select
@@ -20,12 +19,10 @@ from decoder_service.lists.rules import (
     load_content,
     save_aggregate,
 )
-from decoder_service.people.access import person_of_id
-from decoder_service.people.permissions import Role, check_room
-from decoder_service.results.rows import RESULT_FILES, let_read, save_result
-from decoder_service.shell.database import now
+from decoder_service.people.permissions import check_room
+from decoder_service.results.rows import let_read, save_result
 from decoder_service.shell.models import JobRow, ListVersionRow, ResultRow
-from decoder_service.shell.operations import DAY_SECONDS, decoder_version
+from decoder_service.shell.operations import decoder_version
 from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.execution import Keyed, ListFile, Task, TaskFinished
 
@@ -38,31 +35,18 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
     Raises DecodeError where a list or an aggregate is not there any more.
     """
     spec, counts = JobSpec.model_validate_json(job.spec), list[tuple[Path, ...] | None]()
-    checked = None if job.checks is None else db.get(ResultRow, job.checks)
-    # Decoded again is from the very bytes that the result was made from.
-    inputs = None if checked is None else json.loads(checked.manifest)["inputs"]
-    for number, source in enumerate(spec.sources):
-        shas = source.aggregates if inputs is None else inputs["aggregates"][number]
-        if shas:
-            paths = []
-            for sha in shas:
-                content, why = load_aggregate_content(db, sha), f"aggregate {sha} was deleted"
-                paths.append(_written(folder / f"{sha}.json", content, why))
-            counts.append(tuple(paths))
-        elif source.collector is not None:
-            counts.append(None)
-        elif settings.aggregate_folder is None:
-            raise DecodeError("this worker has no folder of aggregates; set aggregate_folder")
-        else:
-            counts.append(tuple(settings.aggregate_folder / name for name in source.files))
+    for source in spec.sources:
+        paths = []
+        for sha in source.aggregates:
+            content, why = load_aggregate_content(db, sha), f"aggregate {sha} was deleted"
+            paths.append(_written(folder / f"{sha}.json", content, why))
+        counts.append(None if source.collector else tuple(paths))
     lists = {}
     for name, kind in LISTS.items():
         wanted: CandidateSpec | ListSpec | None = getattr(spec, name)
-        sha = None if inputs is None else inputs.get(name)
-        if inputs is None and wanted is not None and wanted.list is not None:
+        if wanted is not None and wanted.list is not None:
             version = db.get(ListVersionRow, (wanted.list, wanted.version))
             sha = version.sha256 if version else ""
-        if sha is not None:
             path = folder / f"{name}.{FILES[kind].suffix}"
             lists[name] = ListFile(_written(path, load_content(db, sha), _GONE), sha)
     return Task(
@@ -130,16 +114,5 @@ def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) ->
     """Let the owner of a job hold an existing result; return its id. Raises QuotaError where it
     is too much."""
     let_read(db, result_id, job.owner)
-    owner = person_of_id(db, job.owner, now(db) - settings.oidc_role_days * DAY_SECONDS)
-    role = Role.ANALYST if owner is None else owner.role
-    check_room(db, settings, job.owner, role, given=True)
+    check_room(db, settings, job.owner, given=True)
     return result_id
-
-
-def differences(db: Session, result_id: str, folder: Path) -> tuple[list[str], int]:
-    """Names of the files that differ from those of a stored result, and number of files
-    compared."""
-    stored = {row.name: row.sha256 for row in RESULT_FILES.list(db, result_id)}
-    made = {path.name: sha256(path.read_bytes()).hexdigest() for path in (folder / "out").iterdir()}
-    names = sorted(stored.keys() | made.keys())
-    return [name for name in names if stored.get(name) != made.get(name)], len(names)

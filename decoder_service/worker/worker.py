@@ -29,7 +29,7 @@ from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import Failed, TaskFinished
 from decoder_service.worker.running import Running, delete_left_folders, make_folder
-from decoder_service.worker.storing import differences, give, make_task, store_result
+from decoder_service.worker.storing import give, make_task, store_result
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
@@ -170,7 +170,7 @@ class Worker:
                 known = result_of_key(db, keyed.key) is not None
         job.progress = None
         if keyed is not None and not job.answered:
-            job.proceed(job.job.checks is not None or not known)
+            job.proceed(not known)
 
     def _complete(self, job: Running) -> None:
         """End a job whose process is over, and store its result in the same transaction."""
@@ -208,14 +208,6 @@ class Worker:
         keyed = job.keyed
         if keyed is None:
             return JobState.FAILED, "its process ended too early; this is a defect", None
-        if outcome is not None and job.job.checks is not None:
-            checked = job.job.checks
-            names, total = differences(db, checked, job.folder.path)
-            if not names:
-                text = f"decoded again: all {total} files have the same bytes"
-                return JobState.DONE, text, checked
-            text = f"{len(names)} of {total} files differ: {', '.join(names)}"
-            return JobState.FAILED, text, checked
         known = result_of_key(db, keyed.key)
         if known is not None:
             given = give(db, job.job, known.id, self._settings)
@@ -247,8 +239,8 @@ class Worker:
     def _take(self) -> bool:
         """Claim a job and start its process; False where there is none."""
         with self._database.writing() as db:
-            lease, most = self._settings.lease_seconds, self._settings.max_running_of_person
-            hold = claims.claim(db, self._row.id, os.urandom(16).hex(), lease, most)
+            lease = self._settings.lease_seconds
+            hold = claims.claim(db, self._row.id, os.urandom(16).hex(), lease)
         if hold is None:
             return False
         try:

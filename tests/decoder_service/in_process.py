@@ -57,7 +57,7 @@ def do_job(service: DecoderService, folder: Path) -> bool:
     folder.mkdir()
     database, keyed = service.database, []
     with database.writing() as db:
-        hold = claims.claim(db, "test", os.urandom(8).hex(), 600.0, 9)
+        hold = claims.claim(db, "test", os.urandom(8).hex(), 600.0)
     if hold is None:
         return False
     with database.reading() as db:

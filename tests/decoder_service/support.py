@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from decoder.errors import RemoteError
-from decoder_service.metrics.rules import Metrics
+from decoder_service.metrics.rules import Ask, Metrics, RemoteCollector
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
 from decoder_service.results.rows import let_read, save_result
@@ -67,6 +67,7 @@ def with_people(url: str, service: DecoderService, **more: Role) -> Running:
         for name, role in (PEOPLE | more).items()
     }
     people = {name: service.access.person_of_key(key) for name, key in keys.items()}
+    service.metrics.refresh()
     return Running(url, service, keys, people)
 
 
@@ -173,10 +174,19 @@ def await_busy(alive: list[psutil.Process]) -> psutil.Process:
 
 def ask_by(service: Running, ask: Any) -> Metrics:
     """Put what answers in the place of its collector."""
-    made, one = Metrics(service.service.database, ask), service.service
-    for owner in (one, one.jobs, one.schedules, one.statuses):
-        object.__setattr__(owner, "metrics", made)
+    made = Metrics(service.service.database, ask)
+    object.__setattr__(service.service, "metrics", made)
     return made
+
+
+@dataclass(frozen=True)
+class Listing(RemoteCollector):
+    """A collector that lists what a test says."""
+
+    listed: Ask
+
+    def metrics(self) -> list[dict[str, Any]]:
+        return self.listed()
 
 
 def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
@@ -187,11 +197,16 @@ def set_metrics(service: Running, listed: list[dict[str, Any]] | None) -> None:
             raise RemoteError("no collector answers at http://127.0.0.1:9: refused")
         return listed
 
-    ask_by(service, ask)
+    ask_by(service, ask).refresh()
+    ticker = service.service.ticker
+    assert ticker.collector is not None
+    stub = Listing(ticker.collector.url, ticker.collector.key, ask)
+    object.__setattr__(ticker, "collector", stub)
 
 
 def as_listed(service: Running, **changes: Any) -> list[dict[str, Any]]:
     """What its collector lists, each row with changes."""
     collector = service.service.ticker.collector
     assert collector is not None
-    return [{**row, **changes} for row in collector.metrics()]
+    real = RemoteCollector(collector.url, collector.key)
+    return [{**row, **changes} for row in real.metrics()]

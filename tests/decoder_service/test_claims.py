@@ -33,14 +33,11 @@ def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:
         "worker": None,
         "token": None,
         "lease": None,
-        "priority": 0,
         "reason": "",
         "created": float(number),
         "started": None,
         "ended": None,
         "result_id": None,
-        "checks": None,
-        "check_key": "",
     }
     return JobRow(**(given | changes))  # type: ignore[arg-type]
 
@@ -53,11 +50,9 @@ def fill(database: ServiceDatabase, rows: list[JobRow]) -> None:
             save(db, one)
 
 
-def take(
-    database: ServiceDatabase, worker: str = "w", lease: float = 60.0, most: int = 9
-) -> Hold | None:
+def take(database: ServiceDatabase, worker: str = "w", lease: float = 60.0) -> Hold | None:
     with database.writing() as db:
-        return claims.claim(db, worker, f"{worker}-{time.monotonic_ns()}", lease, most)
+        return claims.claim(db, worker, f"{worker}-{time.monotonic_ns()}", lease)
 
 
 def state_of(database: ServiceDatabase, job_id: str) -> JobState:
@@ -187,10 +182,3 @@ def test_owners_have_one_live_job_a_specification(database: ServiceDatabase) -> 
     with database.writing() as db:
         db.execute(update(JobRow).values(state=JobState.DONE))
         save(db, row(2, "a", "same"))
-
-
-def test_an_owner_runs_no_more_than_is_allowed(database: ServiceDatabase) -> None:
-    fill(database, [row(number, "a") for number in range(3)])
-    assert take(database, most=2)
-    assert take(database, most=2)
-    assert take(database, most=2) is None

@@ -68,7 +68,7 @@ def test_lost_groups_end_sessions_and_the_role(access: Access) -> None:
 
 def test_the_oldest_sessions_of_a_person_end(access: Access) -> None:
     keys = [access.create_key(COMMAND_LINE, name, Role.VIEWER).text for name in ("ann", "ben")]
-    other = access.sign_in(keys[1])[1]
-    tokens = [access.sign_in(keys[0])[1] for _ in range(MAX_SESSIONS + 3)]
+    other = access.sign_in(keys[1])
+    tokens = [access.sign_in(keys[0]) for _ in range(MAX_SESSIONS + 3)]
     assert [holds(access, token) for token in tokens] == [False] * 3 + [True] * MAX_SESSIONS
     assert holds(access, other)

@@ -9,10 +9,8 @@ import httpx
 import pytest
 
 from decoder_service.jobs.form import choices_of_form, percent_of_share, share_of_percent
-from decoder_service.releases.page import policy_of_form
 from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted
-from disclosure.release.policy import policy_of_text
 from tests.decoder_service.live_collector import MONDAY
 from tests.decoder_service.support import WORDS, Running
 from tests.decoder_service.test_pages import signed_in
@@ -30,47 +28,26 @@ def test_metric_forms_are_filled_with_days(idle: Running) -> None:
         assert "served 2026-11-09 to 2026-11-10" in page
         assert "The values of this metric are not declared" in page
         tabs = re.findall(r"/jobs/new\?operation=(\w+)&kind=string&metric=homepage", page)
-        assert tabs == ["decode", "series", "compare"]
-        both = text_of(ana.get("/jobs/new?metric=homepage&operation=compare"))
-        assert 'name="before_first" value="2026-11-09"' in both
-        assert 'name="first" value="2026-11-10"' in both
+        assert tabs == ["decode", "series"]
 
 
 def test_lists_are_named_and_missing_ones_marked(idle: Running) -> None:
     with signed_in(idle, "ana") as ana:
         listed = ana.post("/v1/lists?name=words%20to%20find", content=WORDS).json()["id"]
         given = {"operation": "decode", "metric": "homepage"}
-        page = text_of(ana.post("/jobs", data=given), 422)
-        assert "has no list of its values" in page
-        assert 'aria-invalid="true" aria-describedby="wrong"' in page
-        assert '<span class="wrong" id="wrong">' in page
+        assert "The values of this metric are not declared" in text_of(
+            ana.get("/jobs/new", params=given)
+        )
         other = text_of(ana.post("/jobs", data=given | {"list": "word to find"}), 422)
         assert "List: 'word to find': string should match pattern" in other
+        assert 'aria-invalid="true" aria-describedby="wrong"' in other
+        assert '<span class="wrong" id="wrong">' in other
         assert "selected>word to find, which is not there</option>" in other
         fixed = text_of(ana.get("/jobs/new", params=given | {"list": f"{listed}:1"}))
         assert f'<option value="{listed}:1" selected>words to find, version 1 for good' in fixed
         made = ana.post("/jobs", data=given | {"list": listed})
         assert made.status_code == 303
-        assert "words to find" in text_of(ana.get(made.headers["location"]))
-
-
-def policy(**changes: str) -> Posted:
-    given = {
-        "owner": 'the "office"', "audience": "public", "min_reports": "2,000", "min_low": "1.5",
-        "rounding": "0.1", "reports_rounding": "100", "sealed_after_days": "7",
-        "strata": "region, slot",
-    }  # fmt: skip
-    texts = {f"policy_{name}": [text] for name, text in (given | changes).items()}
-    return Posted(texts | {"fields": ["1"]}, {})
-
-
-def test_policy_fields_are_toml() -> None:
-    text = policy_of_form(policy())
-    read = policy_of_text(text)
-    assert (read.owner, read.min_reports, read.min_low) == ('the "office"', 2000, 0.015)
-    assert (str(read.rounding), read.strata) == ("0.001", ("region", "slot"))
-    with pytest.raises(FieldError, match=r"Step of shares: 'much' is not a number of per cent"):
-        policy_of_form(policy(rounding="much"))
+        assert listed in text_of(ana.get(made.headers["location"]))
 
 
 def test_levels_are_given_in_per_cent() -> None:

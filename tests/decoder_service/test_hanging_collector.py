@@ -1,4 +1,4 @@
-"""A collector that hangs: pages and refusals wait a moment for it, together, and no longer."""
+"""A collector that hangs: pages show what it said last, and hold no request."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from decoder_service.metrics import rules as module
+from decoder_service.metrics.rules import REFRESH_SECONDS
 from decoder_service.people.permissions import Person, Role
 from tests.decoder_service.support import Running, ask_by, running
 from tests.decoder_service.test_public_dictionary import GOOD
-from tests.decoder_service.test_schedule_status import SCHEDULE, post
 from tests.waiting import until
 
-WAIT = 0.2
+READER = Person("", "", Role.VIEWER)
 
 
 @dataclass
@@ -25,21 +24,10 @@ class Hanging:
     """What a collector is asked; it answers once `free` is set."""
 
     free: threading.Event = field(default_factory=threading.Event)
-    asked: int = 0
-    answered: bool | None = None
 
     def __call__(self) -> list[dict[str, Any]]:
-        self.asked += 1
-        self.answered = self.free.wait(120)
+        self.free.wait(120)
         return [{**GOOD, "name": "homepage"}]
-
-
-@pytest.fixture
-def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
-    monkeypatch.setattr(module, "_WAIT_SECONDS", WAIT)
-    one = Hanging()
-    yield one
-    one.free.set()
 
 
 @pytest.fixture
@@ -50,28 +38,29 @@ def served(tmp_path: Path) -> Iterator[Running]:
         yield one
 
 
-def test_a_page_of_many_schedules_waits_once(served: Running, hanging: Hanging) -> None:
-    metrics, before = ask_by(served, hanging), threading.active_count()
-    for number in range(12):
-        status, made = post(served, "/v1/schedules", {**SCHEDULE, "name": f"s{number}"})
-        assert (status, made["status"]["state"]) == (201, "blocked")
-        assert "the collector has not answered" in made["status"]["reason"]
+def test_no_page_waits_for_it(served: Running) -> None:
+    hanging = Hanging()
+    metrics = ask_by(served, hanging)
+    asking = threading.Thread(target=metrics.refresh)
+    asking.start()
     with served.client("ana") as ana:
-        assert ana.get("/v1/schedules").status_code == 200
-    assert (hanging.asked, hanging.answered) == (1, None)
-    assert threading.active_count() - before < 60  # workers of the web, and one that asks
+        for _ in range(12):
+            assert "the collector has not answered yet" in ana.get("/v1/metrics").json()["problem"]
+    assert asking.is_alive()
     hanging.free.set()
-    until(lambda: [len(one) for one in metrics.versions_of("homepage")] == [1, 0, 0])
+    until(lambda: [one.name for one in metrics.all(READER).metrics] == ["homepage"])
+    asking.join()
 
 
-def test_old_answers_are_shown_with_their_age(served: Running, hanging: Hanging) -> None:
-    hanging.free.set()
-    metrics, person = ask_by(served, hanging), Person("", "", Role.VIEWER)
-    assert metrics.all(person).problem == ""
-    hanging.free.clear()
-    metrics._asked = float("-inf")
-    found = metrics.all(person)
+def test_old_answers_are_shown_with_their_age(served: Running) -> None:
+    answering = Hanging()
+    answering.free.set()
+    metrics = ask_by(served, answering)
+    metrics.refresh()
+    assert metrics.all(READER).problem == ""
+    metrics._answered -= 2 * REFRESH_SECONDS
+    found = metrics.all(READER)
     assert [one.name for one in found.metrics] == ["homepage"]
-    assert "the collector has not answered for" in found.problem
+    assert "the collector has not answered for 60 seconds" in found.problem
     assert "what it said before is shown" in found.problem
     assert "does not answer now" in metrics.public()[1]

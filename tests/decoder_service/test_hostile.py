@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from decoder_service.shell.health import counts_of
+from decoder_service.shell.health import prometheus_text
 from tests.decoder_service.support import Running, decode_spec, running, submit
 from tests.decoder_service.test_bodies import all_routes
 
@@ -58,7 +58,7 @@ BODIES = [
     b"\x1f\x8b" + b"0" * 100,
     b"null",
 ]
-KEYS = ("kind", "source", "candidates", "options", "map", "each", "before", "priority", "name")
+KEYS = ("kind", "source", "candidates", "options", "map", "each", "before", "name")
 KEYS += ("role", "label", "key", "shared", "released")
 
 
@@ -74,7 +74,10 @@ def hostile_request(rng: random.Random, method: str, path: str) -> dict[str, Any
     if rng.random() < 0.7:
         chosen = {rng.choice(KEYS): rng.choice(VALUES) for _ in range(rng.randrange(5))}
         if rng.random() < 0.5:
-            chosen |= {"operation": "decode", "source": rng.choice([*VALUES, {"files": VALUES}])}
+            chosen |= {
+                "operation": "decode",
+                "source": rng.choice([*VALUES, {"aggregates": VALUES}]),
+            }
         body = json.dumps(chosen).encode()
     types = ["application/json", "text/plain", "", "multipart/form-data", "application/json; x=1"]
     return {
@@ -126,22 +129,12 @@ def attack(served: Running, who: str | None, count: int) -> None:
             assert not given.startswith(SESSION) or given.startswith(f'{SESSION}=""'), request
             if who in (None, "ben", "vic"):
                 assert SECRET not in answer.text, request
-    assert counts_of(served.service).jobs.get("running", 0) == 0
+    assert 'rappor_decoder_jobs{state="running"} 0.0' in prometheus_text(served.service).decode()
 
 
 @pytest.mark.parametrize("who", ["root", "ben", None])
 def test_hostile_requests_get_problem_documents(served: Running, who: str | None) -> None:
     attack(served, who, REQUESTS // 4)
-
-
-def test_a_file_name_does_not_leave_the_folder(tmp_path: Any) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "secret.json").write_bytes(b"{}")
-    url = f"sqlite:///{tmp_path}/d.sqlite"
-    with running(url, aggregate_folder=tmp_path / "in") as served, served.client("ana") as ana:
-        for name in ("../secret.json", "..", ".", "/etc/passwd", "a/../../secret.json", "x\x00"):
-            spec = {"operation": "decode", "source": {"files": [name]}}
-            assert ana.post("/v1/jobs", json=spec).status_code in (404, 422), name
 
 
 def test_bodies_are_bounded(tmp_path: Any) -> None:
@@ -161,8 +154,7 @@ def test_bodies_are_bounded(tmp_path: Any) -> None:
 
 def test_quotas_end_in_words(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    limits = {"max_jobs_of_analyst": 2, "max_list_entries": 3}
-    with running(url, **limits) as served, served.client("ana") as ana:
+    with running(url, max_jobs_of_person=2) as served, served.client("ana") as ana:
         asked = decode_spec(ana)
         answers = [
             ana.post("/v1/jobs", json={**asked, "options": {"alpha": a}})
@@ -170,5 +162,4 @@ def test_quotas_end_in_words(tmp_path: Any) -> None:
         ]
         assert [one.status_code for one in answers] == [202, 202, 202, 429]
         assert answers[1].json()["id"] == answers[2].json()["id"]  # the same job, asked for twice
-        assert "as many as a role may have" in answers[3].json()["detail"]
-        assert ana.post("/v1/lists?name=l", content=b"a\nb\nc\nd\n").status_code == 429
+        assert "as many as one may have" in answers[3].json()["detail"]

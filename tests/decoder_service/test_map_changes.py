@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import io
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from html import unescape
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
@@ -167,26 +164,3 @@ def test_what_cannot_be_compared_is_refused_in_words(maps: Maps) -> None:
         given = {"before": maps.weeks, "after": maps.weeks}
         assert ben.get("/compare", params=given).status_code == 404
         assert ben.get("/compare/map.json", params={"result": maps.weeks}).status_code == 404
-
-
-def test_commands_of_results_repeat_their_maps(
-    maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the files that its page offers, byte for byte."""
-    page = unescape(maps.browser.get(f"/results/{maps.weeks}").text)
-    command = page.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
-    with maps.served.client("ana") as ana, maps.served.client("ben") as ben:
-        stored = ana.get(f"/v1/results/{maps.weeks}").json()
-        for (sha,) in zip(*stored["manifest"]["inputs"]["aggregates"], strict=True):
-            path = f"/v1/results/{maps.weeks}/counts/{sha}"
-            assert f'href="{path}" download="{sha[:16]}.json"' in page
-            assert (ben.get(path).status_code, ana.get(path[:-1]).status_code) == (404, 404)
-            (tmp_path / f"{sha[:16]}.json").write_bytes(ana.get(path).content)
-        monkeypatch.chdir(tmp_path)
-        assert main(shlex.split(command)[1:]) == 0
-        made = {path.name: path.read_bytes() for path in (tmp_path / "result").iterdir()}
-        assert {"density.csv", "density.parquet", "density.gpkg", "density.geojson",
-                "density.png", "results.json", "map.json", "report.html"} <= set(made)  # fmt: skip
-        for name in made:
-            path = f"/v1/results/{maps.weeks}/files/{name}?exact=true"
-            assert ana.get(path).content == made[name], name

@@ -34,6 +34,15 @@ SPEC = {
 }  # fmt: skip
 OLD = (
     "ALTER TABLE jobs RENAME COLUMN operation TO kind",
+    "ALTER TABLE jobs ADD COLUMN checks VARCHAR(16) REFERENCES results (id)",
+    "ALTER TABLE jobs ADD COLUMN check_key VARCHAR(16) NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
+    "DROP INDEX jobs_live",
+    "CREATE UNIQUE INDEX jobs_live ON jobs (owner, spec_digest, check_key)"
+    " WHERE state IN ('queued', 'running', 'cancelling')",
+    "ALTER TABLE aggregates ADD COLUMN num_cohorts INTEGER",
+    "ALTER TABLE aggregates ADD COLUMN own_values BOOLEAN",
+    "ALTER TABLE schedules ADD COLUMN family VARCHAR(16) NOT NULL DEFAULT 'window'",
     "ALTER TABLE results DROP COLUMN operation",
     "ALTER TABLE alarms ADD COLUMN channel VARCHAR(16) NOT NULL DEFAULT 'webhook'",
     "ALTER TABLE alarms ADD COLUMN secret VARCHAR(64) NOT NULL DEFAULT ''",
@@ -46,6 +55,11 @@ OLD = (
     " ('s', 'daily', :person, 'page', 'day', :spec, :yes, 1)",
     "INSERT INTO alarms (id, schedule_id, name, target, rules, show_values, created)"
     " VALUES ('a', 's', 'ops', 'https://hook.example/', '{}', :no, 1)",
+    "INSERT INTO alarm_events (id, alarm_id, cause, body, state, due, created, tries, reason)"
+    " VALUES ('e', 'a', 'failed:p', '{}', 'sent', 1, 1, 1, '')",
+    "INSERT INTO aggregates (sha256, metric, params_id, num_reports, content, created)"
+    " VALUES ('g', 'page', 'p', 9, :content, 1)",
+    "INSERT INTO aggregate_readers VALUES ('g', :person)",
     "INSERT INTO schedule_windows VALUES"
     " ('s', 'd', 'p', '2026-11-02', '2026-11-02', 9, 'done', 1, NULL, 'r')",
     "CREATE TABLE daily_series (metric VARCHAR(256) PRIMARY KEY, enabled BOOLEAN NOT NULL,"
@@ -70,7 +84,7 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
     database = ServiceDatabase(make_engine(database_url))
     with pytest.raises(SchemaError, match=r"at schema 0013_daily_series.*rappor migrate"):
         prepare(database)
-    assert migrate(database) == ("0013_daily_series", "0016_default_schedules")
+    assert migrate(database) == ("0013_daily_series", "0014_kinds")
     prepare(database)
     with database.reading() as db:
         context = MigrationContext.configure(db.connection(), opts={"compare_type": True})

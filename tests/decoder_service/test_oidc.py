@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -12,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from decoder_service.people.access import COMMAND_LINE, person_of_id
+from decoder_service.people.access import COMMAND_LINE
 from tests.decoder_service.oidc_people import (
     SECRET,
     Browser,
@@ -219,5 +221,6 @@ def test_schedules_run_days_after_a_sign_in(served: tuple[Running, str]) -> None
         held = service.access.person_of_id(db, adam.person_id)
         assert held is not None
         assert held.role == "analyst"
-    with service.database.reading() as db:
-        assert person_of_id(db, adam.person_id, adam.seen + 1) is None
+        late = service.access.clock() + timedelta(days=31)
+        later = replace(service.access, clock=lambda: late)
+        assert later.person_of_id(db, adam.person_id) is None

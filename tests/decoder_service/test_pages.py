@@ -72,7 +72,11 @@ def stored(
     """The id of a result of ana's."""
     manifest = json.loads(files["manifest.json"])
     spec = JobSpec.model_validate(
-        {"operation": "decode", "source": {"files": ["a.json"]}, "candidates": {"numbers": [0, 5]}}
+        {
+            "operation": "decode",
+            "source": {"aggregates": ["a" * 64]},
+            "candidates": {"numbers": [0, 5]},
+        }
     )
     inputs = {"aggregates": [["a" * 64]], "candidates": None}
     made = {"spec": spec.model_dump(mode="json"), "inputs": inputs, "notes": []}
@@ -117,7 +121,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
 def paths(pages: Pages) -> list[str]:
     listed = pages.service.service.lists.all(pages.service.people["root"])[0].id
     return ["/metrics", "/metrics/word", "/lists", f"/lists/{listed}", "/jobs", "/jobs/new",
-            "/jobs/new?operation=compare", "/jobs/new?kind=location", "/jobs/new?operation=series",
+            "/jobs/new?kind=location", "/jobs/new?operation=series",
             "/results", f"/results/{pages.old}", f"/results/{pages.old}?all=1&q=script",
             "/compare", f"/compare?before={pages.old}&after={pages.new}", "/keys", "/audit",
             "/sign-in", "/dictionary", "/nothing"]  # fmt: skip

@@ -33,6 +33,7 @@ def test_failing_collectors_are_told_without_their_address(
         raise RemoteError("no collector answers at http://10.0.0.5:8000: refused")
 
     monkeypatch.setattr(idle.service.metrics, "_ask", fails)
+    idle.service.metrics.refresh()
     page = dictionary(idle)
     assert "10.0.0.5" not in page
     assert "the collector does not answer now" in page

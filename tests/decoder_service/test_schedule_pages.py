@@ -67,7 +67,7 @@ def page(browser: httpx.Client, path: str, status: int = 200) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 
 
-def test_a_schedule_from_form_to_findings(
+def test_a_schedule_from_form_to_results(
     served: Running, browser: httpx.Client, tmp_path: Path
 ) -> None:
     """Made, decoded, changed, decoded anew beside what was there, paused, deleted."""
@@ -80,11 +80,8 @@ def test_a_schedule_from_form_to_findings(
     do_jobs(served.service, tmp_path)
     served.service.tick()
     shown = page(browser, path)
-    level = "decided by itself (bonferroni, 0.01). The chance of any false value is at most"
-    assert level in shown
-    assert "0.02 over the 2 windows together" in shown
-    assert re.search(r"word-0 \s*2 of 2", shown), shown
-    assert re.search(r"word-2 \s*1 of 2", shown), shown
+    assert shown.count(" done ") == 2, shown
+    assert '"alpha": 0.01' in shown
     assert name in page(browser, "/schedules")
     changed = {"name": "renamed", "list": listed, "alpha_percent": "5", "correction": "bonferroni"}
     assert browser.post(f"{path}/edit", data=changed).status_code == 303
@@ -92,8 +89,7 @@ def test_a_schedule_from_form_to_findings(
     do_jobs(served.service, tmp_path)
     served.service.tick()
     shown = page(browser, path)
-    assert "(bonferroni, 0.05)" in shown
-    assert level in shown  # what was found before keeps the level that it was found by
+    assert shown.count(" done ") == 4, shown  # those of before stay
     assert browser.post(f"{path}/enable", data={}).status_code == 303
     assert "paused" in page(browser, path)
     stored_version = browser.post(f"/lists/{listed}/versions", data={"values": "word-0\nword-1"})

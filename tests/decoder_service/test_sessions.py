@@ -23,8 +23,8 @@ OTHERS = ["https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.
 def browser(served: Running, key: str) -> Iterator[httpx.Client]:
     """A client with the cookie of a session and no key."""
     with httpx.Client(base_url=served.url, timeout=20) as client:
-        answer = client.post("/v1/session", json={"key": key}, headers={"Origin": served.url})
-        assert answer.status_code == 200, answer.text
+        answer = client.post("/sign-in", data={"key": key}, headers={"Origin": served.url})
+        assert answer.status_code == 303, answer.text
         cookie = answer.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
@@ -48,7 +48,7 @@ def test_another_site_signs_nobody_in(served: Running) -> None:
     with served.client(None) as client:
         for origin in OTHERS:
             body = {"key": served.keys["ana"]}
-            answer = client.post("/v1/session", json=body, headers={"Origin": origin})
+            answer = client.post("/sign-in", data=body, headers={"Origin": origin})
             assert answer.status_code == 403
             assert "set-cookie" not in answer.headers
 
@@ -56,7 +56,7 @@ def test_another_site_signs_nobody_in(served: Running) -> None:
 def test_signing_out_ends_the_session(served: Running) -> None:
     with browser(served, served.keys["ana"]) as client:
         cookies = dict(client.cookies)
-        assert client.delete("/v1/session", headers={"Origin": served.url}).status_code == 200
+        assert client.post("/sign-out", headers={"Origin": served.url}).status_code == 303
         client.cookies.update(cookies)  # kept by somebody
         assert client.get("/v1/session").status_code == 401
 
@@ -66,7 +66,7 @@ def test_a_revoked_key_ends_with_its_sessions(served: Running) -> None:
     with browser(served, made.text) as client:
         served.service.access.revoke_key(COMMAND_LINE, made.key_id)
         assert client.get("/v1/session").status_code == 401
-        again = client.post("/v1/session", json={"key": made.text})
+        again = client.post("/sign-in", data={"key": made.text})
         assert again.status_code == 401
 
 
@@ -95,12 +95,12 @@ def test_over_https_the_cookie_is_secure(tmp_path_factory: pytest.TempPathFactor
         served.client(None) as client,
     ):
         body, origin = {"key": served.keys["ana"]}, {"Origin": public}
-        cookie = client.post("/v1/session", json=body, headers=origin).headers["set-cookie"]
+        cookie = client.post("/sign-in", data=body, headers=origin).headers["set-cookie"]
         assert cookie.startswith("__Host-")
         assert "Secure" in cookie
         assert "Domain" not in cookie
         plain = {"Origin": served.url}
-        assert client.post("/v1/session", json=body, headers=plain).status_code == 403
+        assert client.post("/sign-in", data=body, headers=plain).status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -45,14 +45,13 @@ def listed(service: Running) -> list[dict[str, Any]]:
     """By another process on the same database."""
     another = other(service)
     known = another.schedules.all(COMMAND_LINE)
-    found = list(map(shown_status, another.statuses.of_rows(known)))
+    found = list(map(shown_status, another.ticker.statuses(known)))
     another.close()
     return found
 
 
 def test_what_another_process_met_is_told_by_all(scheduling: Running) -> None:
     _, made = post(scheduling, "/v1/schedules", SCHEDULE)
-    assert made["status"]["state"] == "ready"
     assert listed(scheduling)[0] == told(scheduling, made["id"]) == made["status"]
     away = other(scheduling, collector="http://127.0.0.1:9", collector_key="k")
     assert list(away.tick().problems) == [made["id"]]
@@ -69,11 +68,12 @@ def test_what_another_process_met_is_told_by_all(scheduling: Running) -> None:
 def test_a_schedule_that_no_process_checks_says_so(scheduling: Running) -> None:
     _, made = post(scheduling, "/v1/schedules", SCHEDULE)
     row = scheduling.service.schedules.get(scheduling.people["root"], made["id"])
+    scheduling.service.tick()
     at = scheduling.service.clock()
-    for hours, state in ((24, ScheduleState.READY), (26, ScheduleState.BLOCKED)):
+    for hours, state in ((24, ScheduleState.WAITING), (26, ScheduleState.BLOCKED)):
         later = other(scheduling)
-        object.__setattr__(later.statuses, "clock", lambda h=hours: at + timedelta(hours=h))
-        said = later.statuses.of_rows([row])[0]
+        object.__setattr__(later.ticker, "clock", lambda h=hours: at + timedelta(hours=h))
+        said = later.ticker.statuses([row])[0]
         later.close()
         assert said.state == state
     assert "no process has checked it since" in said.reason
@@ -95,10 +95,12 @@ def test_checks_before_a_change_are_not_stored(scheduling: Running) -> None:
     with scheduling.client("ana") as ana:
         changed = {"name": "b", "candidates": {"numbers": [0, 5]}}
         ana.put(f"/v1/schedules/{made['id']}", json=changed)
-        scheduling.service.statuses.store([(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))])
-        assert told(scheduling, made["id"])["state"] == "ready"
+        scheduling.service.ticker.store_statuses(
+            [(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))]
+        )
+        assert "no process has checked it yet" in told(scheduling, made["id"])["reason"]
         ana.delete(f"/v1/schedules/{made['id']}")
-    scheduling.service.statuses.store(
+    scheduling.service.ticker.store_statuses(
         [(before, ScheduleStatus(ScheduleState.BLOCKED, "old"))]
     )  # of none
 
@@ -122,7 +124,7 @@ def test_many_processes_store_at_once(database: ServiceDatabase, tmp_path: Path)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(tick, services))  # raises what one of them raised
-    found = services[1].statuses.of_rows(rows)
+    found = services[1].ticker.statuses(rows)
     assert [one.state for one in found] == ["blocked"] * 5
     assert all(one.checked is not None for one in found)
     for service in services:

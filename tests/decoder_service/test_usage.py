@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,6 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from decoder_service.shell.models import ResultRow, result_files
-from decoder_service.shell.operations import utc_now
-from decoder_service.shell.service import make_service
-from decoder_service.shell.settings import ServiceSettings
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import (
     Running,
@@ -46,7 +42,7 @@ def done(served: Running, client: Any, folder: Path, **changes: Any) -> str:
 
 def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) -> None:
     with (
-        running(database_url, tick_seconds=0, max_result_bytes_of_analyst=MOST) as served,
+        running(database_url, tick_seconds=0, max_result_bytes_of_person=MOST) as served,
         served.client("ana") as ana,
         served.client("root") as root,
     ):
@@ -56,12 +52,12 @@ def test_full_quotas_refuse_jobs_until_freed(database_url: str, tmp_path: Path) 
         with served.service.database.reading() as db:
             counted = select(func.sum(func.length(result_files.c.content)))
             assert usage["result_bytes"]["held"] == db.execute(counted).scalar_one() > 0
-        assert root.get("/v1/usage").json()["result_bytes"] == {"held": 0, "most": 50 << 30}
+        assert root.get("/v1/usage").json()["result_bytes"] == {"held": 0, "most": MOST}
         full(served, "ana")
         spec = decode_spec(ana, options={"alpha": 0.01})
         refused = ana.post("/v1/jobs", json=spec)
         assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (429, "quota")
-        assert "1,048,576 bytes; a role of analyst may hold 1,048,576: give up" in refused.text
+        assert "1,048,576 bytes; a person may hold 1,048,576: give up" in refused.text
         assert root.post("/v1/jobs", json=decode_spec(root)).status_code == 202  # its own quota
         assert ana.delete(f"/v1/results/{result}").json() == {"given_up": result, "deleted": True}
         assert ana.get(f"/v1/results/{result}").status_code == 404
@@ -95,20 +91,11 @@ def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path
         assert stored_files(served) == 0
 
 
-def test_unheld_and_superseded_results_are_deleted(database_url: str, tmp_path: Path) -> None:
+def test_unheld_results_are_deleted(database_url: str, tmp_path: Path) -> None:
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         old = done(served, ana, tmp_path)
-        new = done(served, ana, tmp_path, options={"alpha": 0.01})
-        with served.service.database.writing() as db:
-            db.execute(update(ResultRow).where(ResultRow.id == new).values(supersedes=old))
         assert served.service.delete_unneeded_results() == 0
-        days = {"keep_superseded_days": 7, "tick_seconds": 0}
-        settings = ServiceSettings(database=database_url, **days)
-        for late, deleted in ((6, 0), (8, 1)):
-            service = make_service(settings, clock=lambda d=late: utc_now() + timedelta(days=d))
-            assert service.delete_unneeded_results() == deleted
-            service.close()
-        assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [new]
+        assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [old]
         with served.service.database.writing() as db:
             db.execute(text("DELETE FROM result_readers"))
         assert served.service.delete_unneeded_results() == 1
@@ -118,9 +105,9 @@ def test_unheld_and_superseded_results_are_deleted(database_url: str, tmp_path: 
 @pytest.mark.long
 def test_too_large_results_end_their_job(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    limits = {"MAX_RESULT_BYTES_OF_ANALYST": MOST}
+    limits = {"MAX_RESULT_BYTES_OF_PERSON": MOST}
     with (
-        running(url, tick_seconds=0, max_result_bytes_of_analyst=MOST) as served,
+        running(url, tick_seconds=0, max_result_bytes_of_person=MOST) as served,
         served.client("ana") as ana,
     ):
         first = done(served, ana, tmp_path)

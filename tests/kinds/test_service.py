@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import unescape
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +13,6 @@ from pyarrow import parquet
 
 from decoder.kinds.interface import has_candidates
 from decoder.options import Operation
-from rappor_cli.main import main
 from simulations.experiments.demo import held_values
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import Running, running, submit, upload
@@ -85,7 +81,6 @@ def test_a_job_ends_on_its_page(kind: str, operation: Operation, done: Done) -> 
     assert summary["headline"]
     shown = page(done.browser, f"/results/{result}")
     assert metric in shown
-    assert f"rappor {'compare' if operation == 'compare' else ''}".strip() in shown
     assert f"/results/{result}" in page(done.browser, "/results")
     assert metric in page(done.browser, f"/metrics/{metric}")
 
@@ -105,28 +100,3 @@ def test_the_tables_are_there_in_their_formats(kind: str, operation: Operation, 
 def test_forms_know_every_kind(done: Done) -> None:
     for kind, _ in CASES:
         assert kind in page(done.browser, f"/jobs/new?kind={kind}")
-
-
-@pytest.mark.parametrize(("kind", "operation"), CASES)
-def test_the_command_of_a_page_makes_the_same_files(
-    kind: str, operation: Operation, done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the counts and the list that the service has, byte for byte."""
-    result = f"/v1/results/{done.results[kind, operation]}"
-    stored = done.ana.get(result).json()
-    shown = unescape(page(done.browser, f"/results/{done.results[kind, operation]}"))
-    command = shown.partition("on a command line</h3>\n<pre>")[2].partition("</pre>")[0]
-    for sha in {sha for group in stored["manifest"]["inputs"]["aggregates"] for sha in group}:
-        counts = done.ana.get(f"{result}/counts/{sha}").content
-        (tmp_path / f"{sha[:16]}.json").write_bytes(counts)
-    words = shlex.split(command)
-    if "--candidates" in words:
-        listed = stored["manifest"]["spec"]["candidates"]["list"]
-        name = words[words.index("--candidates") + 1]
-        (tmp_path / name).write_bytes(done.ana.get(f"/v1/lists/{listed}/content").content)
-    monkeypatch.chdir(tmp_path)
-    assert main(words[1:]) == 0
-    made = {one.name: one.read_bytes() for one in (tmp_path / "result").iterdir()}
-    kept = {name: done.ana.get(f"{result}/files/{name}?exact=true").content for name in made}
-    assert sorted(made) == sorted(one["name"] for one in stored["files"])
-    assert [name for name in made if made[name] != kept[name]] == []
