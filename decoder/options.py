@@ -19,7 +19,7 @@ from rappor_core.aggregate import MAX_COUNT
 from rappor_core.risk import CROWD
 
 Method = Literal["cavity", "lasso"]
-MapMethod = Literal["field", "hierarchy", "simplex"]
+MapMethod = Literal["field", "simplex"]
 Operation = Literal["decode", "series", "compare"]
 
 DEFAULT_METHOD: Method = "cavity"
@@ -128,8 +128,8 @@ class CandidateChoice:
 class MapOptions:
     """How a location is mapped and drawn.
 
-    method: `field` (smooth where the data are), `hierarchy` (families of cells) or `simplex` (the
-    nearest positive shares).  slots: those wanted, none for all.
+    method: `field` (smooth where the data are) or `simplex` (the nearest positive shares).
+    slots: those wanted, none for all.
     cells, region: files of the cells to show.  points, base: files of what to draw.  areas: a file
     of named areas; area_name: the property that names them.
     every_window: all windows in the GeoJSON, not only the last of each slot.

@@ -150,16 +150,14 @@ class Misfit:
         """
         cells = self.size - reserved
         inside = np.append(shares[:cells] / shares[:cells].sum(), np.zeros(reserved))
-        outside, values = np.eye(reserved, self.size, cells), range(reserved)
         products, information = np.zeros(reserved), np.zeros((reserved, reserved))
         for design, target, weight in self._rows:
             base = design @ inside
-            toward = [design @ unit - base for unit in outside]
-            for i in values:
-                products[i] += float(toward[i] @ (weight * (target - base)))
-                for j in values:
-                    information[i, j] += float(toward[i] @ (weight * toward[j]))
-        if not all(information[i, i] > 0 for i in values):
+            toward = design[:, cells:].toarray() - base[:, None]
+            weighted = (weight[:, None] * toward).T
+            products += weighted @ (target - base)
+            information += weighted @ toward
+        if (np.diag(information) <= 0).any():
             return shares[cells:].copy(), np.zeros((reserved, reserved))
         return _within_bounds(information, products), information
 
@@ -214,19 +212,8 @@ def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
         return -value
     shares, information = even[-reserved:], misfit.reserved_shares(even, reserved)[1]
     away = np.log(shares) - np.log(even[0])
-    curvatures = _log_curvatures(shares, information) + RESERVED_PRECISION
+    slopes = np.diag(shares) - np.outer(shares, shares)  # of the shares in their logarithms
+    curvatures = np.linalg.eigvalsh(slopes @ information @ slopes) + RESERVED_PRECISION
     height = 0.5 * np.log(RESERVED_PRECISION / curvatures).sum()
     square = sum(float(one) ** 2 for one in away)
     return float(height - value - 0.5 * RESERVED_PRECISION * square)
-
-
-def _log_curvatures(shares: Floats, information: Floats) -> Floats:
-    """Eigenvalues of the information about the log shares of the reserved values, (r,).
-
-    shares: (r,).  information: about them, (r, r).
-    """
-    if len(shares) == 1 and information[0, 0] > 0:
-        share, error = float(shares[0]), float(information[0, 0]) ** -0.5
-        return np.array([(share * (1 - share) / error) ** 2])
-    slopes = np.diag(shares) - np.outer(shares, shares)
-    return np.asarray(np.linalg.eigvalsh(slopes @ information @ slopes), dtype=np.float64)

@@ -37,7 +37,7 @@ from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError
 
-Source = Literal["field", "series", "whole", "alone", "projection", "hierarchy", "simplex"]
+Source = Literal["field", "series", "whole", "alone", "projection", "simplex"]
 
 MOST_CELLS_POOLED = 2_500  # or blocks: the directions of their deviations take an eigenproblem
 MOST_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes

@@ -17,12 +17,11 @@ import numpy as np
 
 from decoder.comparison.differences import Differences, differences, independent
 from decoder.density.cell_changes import bases_of
-from decoder.density.cell_estimates import LevelEstimate, cell_estimates, reconcile
+from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, in_order, missing_levels, slot_places, slot_readings
 from decoder.density.field_prior import Belief
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
-from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
 from decoder.grid_cells import location_of
 from decoder.model.counts import location_repetition
@@ -79,7 +78,7 @@ class Density:
     detectable_share: the smallest share found 8 times in 10.
     source: how the map was made: `field`, `series` (pooled over the windows), in a series `whole`
     (of all windows) or `alone` (by itself), `projection` (of the estimates: no field agreed with
-    the reports), or another method.  check: of the map, by its own reports.
+    the reports), or `simplex`.  check: of the map, by its own reports.
 
     Of a series, with reserved values the last: changes: of each cell's share, among those in a
     cell, from its mean in the other windows, where they were fitted together; corrected by
@@ -193,7 +192,7 @@ def estimate_density_series(
 
     By method `field` the windows are pooled (`map_series`): one shared map, reserved values free in
     each, small deviations, and changes of cells that are tested. The estimates and their intervals
-    are those of each window alone, up to a part of their standard errors (`decode`, `warm_starts`).
+    are those of each window alone.
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
@@ -201,71 +200,55 @@ def estimate_density_series(
     fields: Iterator[WindowMap | None] = repeat(None)
     if options.method == "field":
         fields = window_maps(ordered, places, options.belief, options.repeats)
-    warm_starts = [WarmStarts() for _ in ordered[0]]
     earlier: list[Density] = []
     for aggregates in ordered:
         with one_thread():
             field = next(fields)
-            decodings = _decode_levels(aggregates, places, options, warm_starts)
-            made = _window_map(field, decodings, aggregates, places, options)
-        found = _assemble(aggregates, places, options, decodings[-1], made)
+            decoding = _decode_finest(aggregates, places, options)
+            made = _window_map(field, decoding, aggregates, places, options)
+        found = _assemble(aggregates, places, options, decoding, made)
         bases = bases_of(len(earlier), len(ordered))
         since = tuple(_since(earlier[base], base, found, made) for base in bases)
         yield replace(found, since=since)
         earlier.append(found)
 
 
-def _decode_levels(
+def _decode_finest(
     aggregates: Sequence[Aggregate],
     places: Places,
     options: DensityOptions,
-    warm_starts: Sequence[WarmStarts],
-) -> list[Decoding]:
-    """The decoder's regression: of every level for a hierarchy, otherwise of the finest.
-
-    warm_starts: of each level, for all windows of the series.
-    """
-    found = []
-    for index, aggregate in enumerate(aggregates):
-        if options.method != "hierarchy" and aggregate is not aggregates[-1]:
-            continue
-        candidates = places.candidates(index, aggregate.params)
-        rows = aggregate.params.num_cohorts * aggregate.params.num_bits
-        choices = DecodeOptions(
-            level=options.level,
-            alpha=options.alpha,
-            repeats=location_repetition(aggregate, *location_of(aggregate), options.repeats),
-            full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
-        )
-        found.append(decode(aggregate, candidates, choices, warm_starts=warm_starts[index]))
-    return found
+) -> Decoding:
+    """The decoder's regression of the finest level."""
+    finest = aggregates[-1]
+    candidates = places.candidates(len(aggregates) - 1, finest.params)
+    rows = finest.params.num_cohorts * finest.params.num_bits
+    choices = DecodeOptions(
+        level=options.level,
+        alpha=options.alpha,
+        repeats=location_repetition(finest, *location_of(finest), options.repeats),
+        full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
+    )
+    return decode(finest, candidates, choices)
 
 
 def _window_map(
     field: WindowMap | None,
-    decodings: Sequence[Decoding],
+    decoding: Decoding,
     aggregates: Sequence[Aggregate],
     places: Places,
     options: DensityOptions,
 ) -> WindowMap:
-    """The map of a window: its field, or, by another method or where that is wrong, a projection.
+    """The map of a window: its field, or, by the other method or where that is wrong, a projection.
 
     A field that disagrees with its own reports is never shown.
     """
     if field and field.check.agrees:
         return field
-    method = "simplex" if field else options.method
-    tables = [decoding.candidates for decoding in decodings]
-    levels = [LevelEstimate(table.estimate, table.std_error) for table in tables]
-    if method == "simplex":
-        shares = project_simplex(levels[-1].shares)
-    else:
-        shares = reconcile(levels, places.parents)[-1]
+    shares = project_simplex(decoding.candidates.estimate)
     readings = slot_readings(aggregates, places, options.repeats)
     check = check_map(readings, shares, len(places.reserved))
     if not field:
-        source: Source = "hierarchy" if method == "hierarchy" else "simplex"
-        return WindowMap(shares, source, None, check, ())
+        return WindowMap(shares, "simplex", None, check, ())
     doubt = (
         "No field agrees with this window's own reports (chi-square of coarse sums "
         f"{field.check.chi_square:.0f} for {field.check.freedom}): the map is the projection "

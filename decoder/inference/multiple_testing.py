@@ -88,11 +88,6 @@ def decide(
     """
     if alone is not None and alone.any():
         return _apart(alone, p, local_fdr, correction, alpha, largest_p, weights, null_p)
-    if correction not in CORRECTIONS:
-        raise DecodeError(f"correction = {correction!r} is not one of {', '.join(CORRECTIONS)}")
-    if not 0 < alpha < 1:
-        raise DecodeError(f"alpha = {alpha!r} is not between 0 and 1")
-    check_weighted(correction, weights)
     w = np.ones(len(p)) if weights is None else weights
     share, statistic = 1.0, local_fdr if correction == "fdr-eb" else p / w
     if correction == "fdr":

@@ -87,16 +87,8 @@ def debias(bit_counts: Floats, reports_per_cohort: Floats, noise: BitNoise) -> F
     """t_ij / N_j = (c_ij / N_j - p*) / (q* - p*): unbiased shares of set bits, (m, k).
 
     bit_counts: (m, k).  reports_per_cohort: (m,), all above 0. Values may leave [0, 1]: they are
-    unbiased, not clipped. Raises DecodeError for shapes that do not fit or an empty cohort.
+    unbiased, not clipped. Raises DecodeError where reports hold no information.
     """
-    if bit_counts.ndim != 2 or reports_per_cohort.shape != bit_counts.shape[:1]:
-        raise DecodeError(
-            f"bit counts of shape {bit_counts.shape} do not fit reports per cohort of shape "
-            f"{reports_per_cohort.shape}; expected (m, k) and (m,)"
-        )
-    if (reports_per_cohort <= 0).any():
-        empty = np.flatnonzero(reports_per_cohort <= 0).tolist()
-        raise DecodeError(f"cohorts {empty} have no reports; leave them out before debiasing")
     if noise.gap == 0:
         raise DecodeError("q_star = p_star: the reports hold no information (f = 1 or p = q)")
     return unbiased(bit_counts / reports_per_cohort[:, None], noise)

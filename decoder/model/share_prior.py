@@ -103,18 +103,14 @@ def ladder(estimates: Floats, std_errors: Floats) -> Floats:
     """The centres of the prior's bumps, from .4 of the median standard error up to the largest
     estimate."""
     lowest = lowest_bump(std_errors)
-    return steps_up(lowest, max(_TOP * float(estimates.max()), 2 * lowest))
+    highest = max(_TOP * float(estimates.max()), 2 * lowest)
+    steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)
+    return np.asarray(lowest * _RATIO ** np.arange(steps + 1))
 
 
 def lowest_bump(std_errors: Floats) -> float:
     """The centre of the lowest bump of the prior."""
     return _FIRST_BUMP * float(np.median(std_errors))
-
-
-def steps_up(lowest: float, highest: float) -> Floats:
-    """Centres of overlapping bumps from one share up to another."""
-    steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)
-    return np.asarray(lowest * _RATIO ** np.arange(steps + 1))
 
 
 def flat_prior(centres: Floats) -> SharePrior:

@@ -25,7 +25,6 @@ _SOURCES = {
     "whole": "that of all windows",
     "alone": "decoded by itself",
     "projection": "made of the plain estimates alone",
-    "hierarchy": "method hierarchy",
     "simplex": "method simplex",
 }
 

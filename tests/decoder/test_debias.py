@@ -17,16 +17,6 @@ def test_expected_counts_give_back_the_shares():
     np.testing.assert_allclose(debias(counts, reports, NOISE), shares)
 
 
-def test_shapes_that_do_not_fit_are_named():
-    with pytest.raises(DecodeError, match=r"\(2, 3\) do not fit .* \(3,\)"):
-        debias(np.ones((2, 3)), np.ones(3), NOISE)
-
-
-def test_empty_cohorts_are_named():
-    with pytest.raises(DecodeError, match=r"cohorts \[1\] have no reports"):
-        debias(np.ones((2, 3)), np.array([4.0, 0.0]), NOISE)
-
-
 def test_a_mechanism_that_keeps_nothing_is_refused():
     with pytest.raises(DecodeError, match="hold no information"):
         debias(np.ones((1, 1)), np.ones(1), BitNoise(0.5, 0.5, 0.75, 0.5))

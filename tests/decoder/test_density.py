@@ -104,12 +104,11 @@ def test_levels_of_one_slot_make_one_map() -> None:
     rng = np.random.default_rng(3)
     coarse, fine = parts(BOTH + ONE_HOT, "0, 1")[:2]
     aggregates = [drawn(fine, 30_000, rng), drawn(coarse, 30_000, rng)]
-    for method in ("field", "hierarchy"):
-        found = estimate_density(aggregates, DensityOptions(method))  # type: ignore[arg-type]
-        assert len(found.cells) == 65
-        assert found.num_reports == 60_000
-        assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
-        assert not any("declares" in text for text in found.warnings)
+    found = estimate_density(aggregates)
+    assert len(found.cells) == 65
+    assert found.num_reports == 60_000
+    assert np.abs(found.shares - hill(found.cells)).sum() / 2 < 0.12
+    assert not any("declares" in text for text in found.warnings)
     told = estimate_density(aggregates[:1], DensityOptions("simplex")).warnings[0]
     assert "slot" in told
     assert "of 'places' has no reports of level 0, which its definition declares" in told

@@ -13,6 +13,7 @@ from decoder.inference.multiple_testing import (
     null_share,
     p_values,
 )
+from decoder.options import DecodeOptions
 
 P = np.array([0.001, 0.2, 0.012, 0.03, 0.95, 0.013])
 LOCAL = np.array([0.01, 0.6, 0.05, 0.2, 0.99, 0.06])
@@ -128,9 +129,9 @@ def test_nothing_found_has_no_cutoff():
 
 def test_unknown_rules_and_levels_are_named():
     with pytest.raises(DecodeError, match="'sidak' is not one of bonferroni, bh"):
-        decide(P, P, "sidak", 0.05)
+        DecodeOptions(correction="sidak")
     with pytest.raises(DecodeError, match=r"alpha = 1.5"):
-        decide(P, P, "bh", 1.5)
+        DecodeOptions(alpha=1.5)
 
 
 def test_fdr_counts_wrong_candidates_by_unshrunk_scores() -> None:

@@ -1,4 +1,4 @@
-"""From noisy cells to maps: projection, hierarchy, the field, and which cells touch."""
+"""From noisy cells to maps: projection, the field, and which cells touch."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from decoder.density import gaussian_field as field
-from decoder.density.cell_estimates import LevelEstimate, reconcile
 from decoder.density.cells import cell_laplacian
 from decoder.density.field_prior import Belief, Prior, softmax
 from decoder.density.gaussian_field import fit_field
@@ -42,33 +41,6 @@ def test_the_projection_is_the_nearest_point(values: np.ndarray, total: float) -
     amount = taken[found > 0].mean()
     assert taken[found > 0] == pytest.approx(amount)
     assert (taken[found == 0] <= amount + 1e-9).all()
-
-
-def level(shares: list[float], error: float) -> LevelEstimate:
-    return LevelEstimate(np.array(shares), np.full(len(shares), error))
-
-
-def test_levels_add_up_over_small_parents() -> None:
-    parents = (np.array([0, 0, 1, 1, 2]),)
-    coarse, fine = reconcile(
-        [level([0.7, 0.02, 0.3], 0.05), level([0.7, -0.1, 0.06, -0.04, 0.3], 0.05)], parents
-    )
-    assert coarse.sum() == pytest.approx(1)
-    assert np.bincount(parents[0], fine) == pytest.approx(coarse)
-    assert fine[1] < 0.03 * fine[0]  # the family of a clear parent is divided as estimated
-    assert fine[3] > 0.5 * fine[2] > 0  # 0.02 is under half an error: hardly looked into
-
-
-@pytest.mark.parametrize("size", [4, 8])
-@pytest.mark.parametrize("below", [3.0, 8.0, 30.0])
-def test_no_share_of_a_level_is_negative(size: int, below: float) -> None:
-    """A cell far below 0 got -1e-14 beside one that holds everything, and so did its children."""
-    shares = [-0.01 * below, *[0.0] * (size - 2), 1.0]
-    parents = (np.arange(size).repeat(2),)
-    fine = [half / 2 for half in shares for _ in range(2)]
-    for found in reconcile([level(shares, 0.01), level(fine, 0.01)], parents):
-        assert found.min() >= 0
-        assert found.sum() == pytest.approx(1, abs=1e-12)
 
 
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)

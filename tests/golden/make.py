@@ -67,7 +67,6 @@ DECODE: dict[str, tuple[str, ...]] = {
 }
 DENSITY: dict[str, tuple[str, ...]] = {
     "places-field": ("--method", "field"),
-    "places-hierarchy": ("--method", "hierarchy"),
     "places-simplex": ("--method", "simplex"),
 }
 
