@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -41,6 +40,7 @@ from decoder.output.density_text import (
     visible_text,
     window_text,
 )
+from decoder.output.map_picture import write_picture
 from decoder.progress import Note, Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
@@ -57,6 +57,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED, Point
 
 MAP, MAP_CHANGES = "map.json", "map_changes.json"  # what the script of a page draws
+PICTURE = "density.svg"
 MAX_LISTED = 20  # warnings of a summary
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
 _WHERE = (
@@ -204,6 +205,7 @@ class Locations(KindDecoder):
         drawn = stored.json(MAP)
         view |= {"has_map": True, "has_changes": MAP_CHANGES in stored.files}
         view["data_url"] = f"{stored.address}/map.json" if stored.address else None
+        view["picture"] = f"/v1{stored.address}/files/{PICTURE}" if stored.address else PICTURE
         view["data"] = None if stored.address else map_json(drawn)
         return PageParts("result_density.html.j2", view | view_of(drawn), lead, map=True)
 
@@ -252,15 +254,15 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
                            first_day=first.first_day and str(first.first_day),
                            last_day=last.last_day and str(last.last_day),
                            map_method=question.maps.method)  # fmt: skip
-    content = _content(maps)
+    content, documents = _content(maps), _documents(maps)
     return Result(
         content,
         _summary(maps, content),
         tables,
         manifest=manifest,
         notes=texts,
-        files=_files(maps, question),
-        documents=_documents(maps),
+        files=_files(maps, question, documents),
+        documents=documents,
         printed=_printed(maps),
     )
 
@@ -321,7 +323,9 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     return place_name(center, base, cell_km(one)) or f"{center[0]:.3f} {center[1]:.3f}"
 
 
-def _files(maps: Maps, question: Question) -> dict[str, Callable[[Path], object]]:
+def _files(
+    maps: Maps, question: Question, documents: Mapping[str, dict[str, Any]]
+) -> dict[str, Callable[[Path], object]]:
     """GeoJSON, GeoPackage and picture; none of pairs."""
     densities = maps.densities
     files: dict[str, Callable[[Path], object]] = {}
@@ -334,7 +338,7 @@ def _files(maps: Maps, question: Question) -> dict[str, Callable[[Path], object]
     files["density.geojson"] = partial(write_geojson, density_features(shown))
     if has_geopackage():
         files["density.gpkg"] = partial(_write_geopackage, maps)
-    return files | {"density.png": partial(_write_picture, maps)}
+    return files | {PICTURE: partial(write_picture, documents[MAP])}
 
 
 def _documents(maps: Maps) -> dict[str, dict[str, Any]]:
@@ -359,16 +363,6 @@ def map_layers(maps: Sequence[Density], shares: Sequence[AreaShares]) -> dict[st
         rows = pa.Table.from_pylist(area_rows(maps, shares))
         layers["areas"] = with_geometry(rows, area_geometries(shares))
     return layers
-
-
-def _write_picture(maps: Maps, path: Path) -> None:
-    backend = os.environ.pop("MPLBACKEND", None)  # a notebook's, which may not be installed here
-    try:
-        from decoder.output.density_png import write_picture  # a second of libraries
-    finally:
-        if backend is not None:
-            os.environ["MPLBACKEND"] = backend
-    write_picture(maps.densities, path, maps.points, maps.base, maps.areas)
 
 
 def _reports(maps: Maps) -> int:

@@ -125,13 +125,6 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
     assert not re.search(r"(src|href)=\"(?!#)", markup(page))  # nothing from a network
     found = json.loads((folder / "results.json").read_text())
     told = sum(row["detected"] for row in found["flows"])
-    drawn = page.split('<svg class="map"')[1].split("</svg>")[0]
-    assert drawn.count('<g class="flow detected">') == told
-    assert drawn.count('<g class="flow undetected">') == len(found["flows"]) - told
-    heads = [
-        row for row in found["flows"] if row["detected"] and row["origin"] != row["destination"]
-    ]
-    assert drawn.count("<polygon") == len(heads)
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     (shown,) = data["maps"]
     assert shown["detected"] == list(range(told))

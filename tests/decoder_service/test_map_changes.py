@@ -186,7 +186,7 @@ def test_commands_of_results_repeat_their_maps(
         assert main(shlex.split(command)[1:]) == 0
         made = {path.name: path.read_bytes() for path in (tmp_path / "result").iterdir()}
         assert {"density.csv", "density.parquet", "density.gpkg", "density.geojson",
-                "density.png", "results.json", "map.json", "report.html"} <= set(made)  # fmt: skip
+                "density.svg", "results.json", "map.json", "report.html"} <= set(made)  # fmt: skip
         for name in made:
             path = f"/v1/results/{maps.weeks}/files/{name}?exact=true"
             assert ana.get(path).content == made[name], name
