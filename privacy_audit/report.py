@@ -26,7 +26,6 @@ BROKEN = {
     "encoder": "One report can give the value away, or its noise falsifies all results.",
     "device": "Reports of a device reveal more than its person was told, or falsify all results.",
     "answers": "A device's answers depend on more than was declared, or go on when they must end.",
-    "calendars": "Noise averages out over the months, or a device is recognized by its cohort.",
     "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
     "derivations": "Responses of one device reveal each other, or change and average out.",
     "app": "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
