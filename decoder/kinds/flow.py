@@ -43,7 +43,6 @@ from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
-from rappor_core.risk import rise_text
 from rappor_core.text import counted
 
 _TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
@@ -197,7 +196,7 @@ class Flows(KindDecoder):
             f"From {first} to {second} {when}; {days(found['first_day'], found['last_day'])}; "
             f"{count(found['num_reports'])} reports. Intervals at {view['level']}."
         )
-        return PageParts("result_flow.html.j2", view, lead, _guarantee(found), map=True)
+        return PageParts("result_flow.html.j2", view, lead, map=True)
 
 
 KIND = Flows()
@@ -230,15 +229,6 @@ def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
     bands = [*content["bands"], {"band": APART, **content["moved"]}]
     names = ("band", "estimate", "low", "high")
     return flows, BANDS.table({name: [row[name] for row in bands] for name in names})
-
-
-def _guarantee(found: Mapping[str, Any]) -> str:
-    """What each device was promised, in words."""
-    return (
-        "Each device answers one question about its pair of usual cells, which one its cohort "
-        f"says, through noise of its own: by one answer {rise_text(found['epsilon'])}. It gives "
-        f"{counted(found['max_reports'], 'answer')} at most: {found['for_life']}."
-    )
 
 
 def _unless_moves(found: FlowDecoding, columns: Columns) -> Columns:

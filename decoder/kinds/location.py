@@ -36,7 +36,7 @@ from decoder.output.density_text import (
     NOT_APART,
     cell_km,
     grouped_warnings,
-    promise_text,
+    held_text,
     visible_text,
     window_text,
 )
@@ -55,6 +55,8 @@ from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED, Point
+from rappor_core.risk import CROWD
+from rappor_core.sequence_risk import risk_text
 
 MAP, MAP_CHANGES = "map.json", "map_changes.json"  # what the script of a page draws
 PICTURE = "density.svg"
@@ -249,7 +251,8 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         tables += (_areas_table(densities, maps.areas),)
     visible = [visible_text(one) for one in maps.last().values()]
     missing = [] if has_geopackage() or first.places.pairs else [NO_GEOPACKAGE]
-    texts = (*visible, *notes, *maps.area_notes, *missing, promise_text(first))
+    promise = risk_text(first.metric, CROWD)
+    texts = (*visible, *notes, *maps.area_notes, *missing, held_text(first), promise)
     manifest = manifest_of(counts, question.options, num_reports=_reports(maps),
                            first_day=first.first_day and str(first.first_day),
                            last_day=last.last_day and str(last.last_day),
@@ -260,7 +263,7 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         _summary(maps, content),
         tables,
         manifest=manifest,
-        notes=texts,
+        notes=tuple(filter(None, texts)),
         files=_files(maps, question, documents),
         documents=documents,
         printed=_printed(maps),
@@ -311,8 +314,7 @@ def _change_table(one: Density, changes: Differences) -> Table:
 def _areas_table(
     densities: Sequence[Density], shares: Sequence[AreaShares], title: str = ""
 ) -> Table:
-    rows = area_rows(densities, shares)
-    return AREAS.of_rows([[row[name] for name in AREAS.names] for row in rows], title)
+    return AREAS.of_records(area_rows(densities, shares), title)
 
 
 def _place_text(one: Density, cell: str, base: BaseLayer) -> str:

@@ -21,8 +21,6 @@ from decoder.tables.format import count, days, edge_text, known
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.metric import Metric
-from rappor_core.risk import rise_text, risk_of
 
 _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
@@ -170,7 +168,7 @@ class Numbers(KindDecoder):
             f"{days(found['first_day'], found['last_day'])}; {count(found['num_reports'])} reports"
         )
         view = number_view(found)
-        return PageParts("result_number.html.j2", view, lead, _guarantee(found, definition))
+        return PageParts("result_number.html.j2", view, lead)
 
 
 KIND = Numbers()
@@ -267,19 +265,3 @@ def _over_time(series: NumberSeries) -> SeriesFound:
     means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
     named = [_quantity_text(name, unit) for name in asked]
     return SeriesFound(series.windows, named, shares, changes, means, unit)
-
-
-def _guarantee(found: dict[str, Any], definition: dict[str, Any]) -> str:
-    """What each device was promised, in words."""
-    said = (
-        "Each device reports on which side of a public cut its number lies, through a coin of its "
-        f"own: by one report {rise_text(found['epsilon_one'])}"
-    )
-    risk = risk_of(Metric.from_dict(definition))
-    if found["mode"] == "once":
-        return f"{said}. It gives 1 answer at most: {risk.for_life}."
-    return (
-        f"{said}. It has two answers for life, each bounded by epsilon = {risk.answer:.2f}; both "
-        f"together by {risk.for_life}, whatever its numbers are; when its number crosses the cut "
-        "is not hidden."
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -169,7 +168,7 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
     for given in (table.conditional(0), table.conditional(1)):
         parts += [None] * 3 if given is None else [given.estimate, given.low, given.high]
     return [
-        (row, column, *(None if part is None else _plain(part[i, j]) for part in parts))
+        (row, column, *(None if part is None else float(part[i, j]) for part in parts))
         for i, row in enumerate(table.rows)
         for j, column in enumerate(table.columns)
     ]
@@ -182,14 +181,10 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
         margin = table.margin(side)
         if margin is not None:
             rows += [
-                (table.of[side], value, *(_plain(part[i]) for part in margin))
+                (table.of[side], value, *(float(part[i]) for part in margin))
                 for i, value in enumerate(values)
             ]
     return rows
-
-
-def _plain(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
 
 
 def _write_array(values: Floats, path: Path) -> None:

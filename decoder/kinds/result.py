@@ -94,8 +94,8 @@ class PageParts:
     """What the page of a result shows.
 
     template: of `decoder/output/templates`, filled with the variables.  lead: a sentence below the
-    title.  guarantee: what each device was promised, "" where the template says it.  map: whether
-    the page draws a map.
+    title.  guarantee: what each device was promised, which `page_parts` adds for every kind.
+    map: whether the page draws a map.
     """
 
     template: str

@@ -27,7 +27,7 @@ from decoder.output.density_text import (
     cell_km,
     grid_text,
     grouped_warnings,
-    promise_text,
+    held_text,
     source_text,
     visible_notes,
     window_text,
@@ -96,11 +96,15 @@ def map_data(
             "undetected_steps": UNDETECTED_STEPS,
         },
         "texts": {
-            "promise": promise_text(one),
             "grid": grid_text(one),
             "level": f"{100 * one.options.level:g} %",
             "alpha": f"{100 * one.options.alpha:g} %",
-            "notes": [*notes, *grouped_warnings(maps), *visible_notes(maps, first)],
+            "notes": [
+                *notes,
+                *grouped_warnings(maps),
+                *visible_notes(maps, first),
+                *filter(None, [held_text(one)]),
+            ],
             "source": bundled_source(),
         },
     }
