@@ -29,7 +29,6 @@ from decoder.output.flows_tables import (
     zone_columns,
 )
 from decoder.output.flows_view import flow_line, flows_view, placed_flows
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
 from decoder.tables.geo_files import (
@@ -142,17 +141,15 @@ class Flows(KindDecoder):
     command = "flows"
     no_candidates = "a metric of flows has cells, not candidates"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
         window, asked, notes = sum_of(counts), question.flows, list[str]()
         flow = flow_of(window)
         known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
         for text in notes:
-            note(text)
+            question.note(text)
         places = FlowPlaces(flow, read_base(asked.base) if asked.base else BaseLayer())
-        found = decode_flows(window, question.options, known, progress)
+        found = decode_flows(window, question.options, known, question.progress)
         content = flows_content(found, places, asked, tuple(notes))
         whole = np.arange(flow.num_sides**2)
         flows = FLOWS.table(_unless_moves(found, flow_columns(found, places, whole)))
@@ -173,15 +170,13 @@ class Flows(KindDecoder):
             printed=_printed(content),
         )
 
-    def series(
-        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together, and the distance bands of each."""
-        each = [decode_flows(one, question.options, progress=progress) for one in windows]
+        each = [decode_flows(one, question.options, progress=question.progress) for one in windows]
         quantities = (*band_texts(each[0].flow.bands_km), APART)
         shares = [band_shares(one) for one in each]
         found = SeriesFound(each, quantities, shares, band_changes(each, quantities))
-        whole = self.decode(windows, question, progress, note)
+        whole = self.decode(windows, question)
         return series_result(whole, found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:

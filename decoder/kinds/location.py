@@ -41,7 +41,7 @@ from decoder.output.density_text import (
     window_text,
 )
 from decoder.output.map_picture import write_picture
-from decoder.progress import Note, Progress
+from decoder.progress import Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
 from decoder.tables.geo_files import (
@@ -174,27 +174,20 @@ class Locations(KindDecoder):
     rows_apart = True
     no_candidates = "a location has cells, not candidates"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Map every slot and window of the counts; see `KindDecoder.decode`."""
-        maps = make_maps(counts, question, progress, note)
+        maps = make_maps(counts, question)
         return map_result(maps, question, counts[0])
 
     def compare(
-        self,
-        before: Sequence[Aggregate],
-        after: Sequence[Aggregate],
-        question: Question,
-        progress: Progress,
-        note: Note,
+        self, before: Sequence[Aggregate], after: Sequence[Aggregate], question: Question
     ) -> Result:
         """Map both windows as one series. Raises DecodeError where no slot is in both."""
         slots = [{location_of(one)[1].slot for one in window} for window in (before, after)]
         if slots[0].isdisjoint(slots[1]):
             named = " and ".join(", ".join(sorted(some)) for some in slots)
             raise DecodeError(f"no slot is in both windows, which have {named}")
-        return self.decode([*before, *after], question, progress, note)
+        return self.decode([*before, *after], question)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Maps, drawn by a script; of pairs of places there are tables alone."""
@@ -215,12 +208,10 @@ class Locations(KindDecoder):
 KIND = Locations()
 
 
-def make_maps(
-    counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-) -> Maps:
+def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     """Make one map a slot and window; arguments as of `KindDecoder.decode`."""
     asked = question.maps
-    groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, note)
+    groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, question.note)
     points = read_points(asked.points) if asked.points else []
     base = read_base(asked.base) if asked.base else BaseLayer()
     named: tuple[Areas, tuple[str, ...]] | None = None
@@ -233,8 +224,8 @@ def make_maps(
     options = DensityOptions(
         asked.method, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
     )
-    densities = _densities(groups, options, progress)
-    shares = _area_shares(groups, densities, named[0], progress) if named else []
+    densities = _densities(groups, options, question.progress)
+    shares = _area_shares(groups, densities, named[0], question.progress) if named else []
     notes = named[1] if named else ()
     return Maps(_showing(densities, asked), groups, points, base, shares, notes)
 

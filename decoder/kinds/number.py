@@ -15,7 +15,6 @@ from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, edge_text, known
 from decoder.tables.paging import TableQuery
@@ -140,22 +139,17 @@ class Numbers(KindDecoder):
     schemas = (CURVE, BINS, QUANTILES, MEANS)
     no_candidates = "a metric of numbers has a curve, not candidates"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        del note
         window = sum_of(counts)
         decoding = decode_numbers(window, question.options)
-        progress("numbers", 1, 1)
+        question.progress("numbers", 1, 1)
         return numbers_result(decoding, question.options)
 
-    def series(
-        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together and each alone, and test what changed."""
         found = decode_numbers_over_time(windows, question.options)
-        whole = self.decode(windows, question, progress, note)
+        whole = self.decode(windows, question)
         return series_result(whole, _over_time(found), question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:

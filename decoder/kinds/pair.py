@@ -15,7 +15,6 @@ from decoder.options import DecodeOptions
 from decoder.output.charts import MAX_SIDE, heat_square
 from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import JointTable
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
 from decoder.tables.paging import TableQuery, page_of
@@ -70,14 +69,11 @@ class Pairs(KindDecoder):
     schemas = (CELLS, MARGINS)
     no_candidates = "a pair metric declares its values"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        del note
         window = sum_of(counts)
         table = decode_pairs(window, question.options)
-        progress("pairs", 1, 1)
+        question.progress("pairs", 1, 1)
         return joint_result(table, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:

@@ -67,13 +67,14 @@ def decode_counts(
             f"a metric of kind {name!r} has no {operation}, only {having}: decode one window"
         )
     kind.check(question)
+    question = replace(question, progress=progress, note=note)
     if operation == "compare":
         before, after = counts
         _check_order(before, after)
-        return kind.compare(before, after, question, progress, note)
+        return kind.compare(before, after, question)
     if operation == "series":
-        return kind.series(counts[0], question, progress, note)
-    return kind.decode(counts[0], question, progress, note)
+        return kind.series(counts[0], question)
+    return kind.decode(counts[0], question)
 
 
 def _check_order(before: Sequence[Aggregate], after: Sequence[Aggregate]) -> None:

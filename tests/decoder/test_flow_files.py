@@ -22,7 +22,7 @@ from decoder.kinds.result import Question, Result
 from decoder.kinds.run import claim, write_result
 from decoder.options import FlowOptions
 from decoder.output.flows_view import placed_flows
-from decoder.progress import quiet, silent
+from decoder.progress import silent
 from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
@@ -131,7 +131,7 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
 
 
 def test_flows_under_a_distance_are_not_shown(tiny: AggregateFiles) -> None:
-    answer = KIND.decode(tiny.read(), Question(flows=FlowOptions(3.0, 5)), silent, quiet)
+    answer = KIND.decode(tiny.read(), Question(flows=FlowOptions(3.0, 5)))
     flows = answer.content["flows"]
     assert all(row["km"] >= 3 for row in flows)
     assert sum(not row["detected"] for row in flows) == 5
@@ -196,11 +196,11 @@ def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> Non
         claim(tmp_path, KIND)
     other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
     with pytest.raises(DecodeError, match="is of kind 'string', and has no flows"):
-        KIND.decode([other], Question(), silent, quiet)
+        KIND.decode([other], Question())
 
 
 def written(counts: Aggregate, folder: Path) -> Result:
-    found = KIND.decode([counts], Question(), silent, quiet)
+    found = KIND.decode([counts], Question())
     write_result(found, KIND, "decode", folder, silent)
     return found
 
