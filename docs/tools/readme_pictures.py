@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from datetime import date
 from pathlib import Path
@@ -24,7 +25,7 @@ from simulations.experiments.demo_weeks import place_weeks
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook"
 WIDTH = 480  # of each, pixels
-COLOURS = 64
+COLOURS = 160
 
 
 def draw_map(folder: Path) -> None:
@@ -36,7 +37,7 @@ def draw_map(folder: Path) -> None:
     counts.write_text(weeks[-1].to_json())
     main(["density", "usual_place", "--aggregate", str(counts), "-o", str(folder)])
     with sync_playwright() as started:
-        browser = started.chromium.launch()
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"))
         page = browser.new_page(viewport={"width": 660, "height": 900}, device_scale_factor=2)
         page.goto((folder / "density.svg").as_uri())
         page.locator("svg").first.screenshot(path=folder / "density.png")

@@ -96,7 +96,7 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
             page = browser.get(f"/results/{flow}").text
             assert not INLINE.search(page)
             assert f"<b>{data['num_detected']}</b>" in page
-            assert page.count('<svg class="map"') == 1
+            assert page.count('id="maps"') == 1
             assert f"rappor flows commute --aggregate {counts_name(sha)} --alpha" in page
             assert f" --prior flows-{census}-1.csv --min-km 2 --top 7 -o result" in page
             assert f'<a href="/lists/{census}">version 1</a>' in page
