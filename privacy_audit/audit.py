@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from client_sdk.session import DO_NOT_TRACK, do_not_track
-from privacy_audit.black_box import answers, apps, calendars, derivations, freshness
+from privacy_audit.black_box import answers, apps, derivations, freshness
 from privacy_audit.black_box.attacks import attack
 from privacy_audit.black_box.checks import Check, exact, one_of
 from privacy_audit.black_box.noise import noise_checks
@@ -43,7 +43,7 @@ MAX_DEVICES = 6_000
 TRAINING = 0.5  # of the trials, on which attacks are chosen
 MIN_ANSWERING, MAX_ANSWERING = 300, 5_000
 PARTS = (
-    "encoder", "device", answers.PART, calendars.PART, freshness.PART, derivations.PART, apps.PART,
+    "encoder", "device", answers.PART, freshness.PART, derivations.PART, apps.PART,
 )  # fmt: skip
 ANSWERS = "the client answers without an error"
 NOT_TESTED = (
@@ -240,8 +240,6 @@ def _checked(
         }
         if reports_at_once(metric):
             asked[answers.PART] = lambda: answers.answer_checks(source, metric, options.answering)
-        if reports_at_once(metric) and not calendars.left_out(metric):
-            asked[calendars.PART] = lambda: calendars.calendar_checks(source, metric)
         if not freshness.left_out(metric):
             asked[freshness.PART] = lambda: freshness.freshness_checks(
                 source, metric, options.fresh
@@ -309,8 +307,6 @@ def _notes(metrics: list[Metric], command: str | None, app: str | None) -> Itera
             continue
         for text in left_out(metric):
             yield f"{name}: {text}"
-        if reports_at_once(metric) and (reason := calendars.left_out(metric)):
-            yield f"{name}: responses through calendars not tested: {reason}"
         if reason := freshness.left_out(metric):
             yield f"{name}: equal reports not tested: {reason}"
     yield NOT_TESTED

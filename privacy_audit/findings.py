@@ -56,7 +56,8 @@ def attack_findings(
         relay: Whether to say what a relay hides, and what published counts reveal.
     """
     yield from track_findings(file, population, rng)
-    yield from gathering_findings(file, population, rng)
+    if not relay:  # its findings say what bodies alone give away, too
+        yield from gathering_findings(file, population, rng)
     yield from life_findings(file, population, rng)
     if relay:
         yield from relay_findings(file, population, rng)

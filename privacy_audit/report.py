@@ -8,8 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from decoder.output.jinja import page_template
 from privacy_audit.audit import AuditResult
 from privacy_audit.black_box.checks import Check
 from privacy_audit.identity import AuditedCode
@@ -26,7 +25,6 @@ BROKEN = {
     "encoder": "One report can give the value away, or its noise falsifies all results.",
     "device": "Reports of a device reveal more than its person was told, or falsify all results.",
     "answers": "A device's answers depend on more than was declared, or go on when they must end.",
-    "calendars": "Noise averages out over the months, or a device is recognized by its cohort.",
     "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
     "derivations": "Responses of one device reveal each other, or change and average out.",
     "app": "Whoever sees requests, or gets hold of the device's files, learns values or a device.",
@@ -65,15 +63,8 @@ def to_dict(result: AuditResult, day: date, identity: AuditedCode) -> dict[str, 
 
 def page(result: AuditResult, day: date, identity: AuditedCode) -> str:
     """The page: verdict, findings, what was not tested, and all claims, by promise."""
-    environment = Environment(
-        loader=PackageLoader("privacy_audit"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"nats": nats, "percent": percent, "count": lambda n: f"{n:,}"}
-    return environment.get_template("audit.html.j2").render(
+    template = page_template("audit.html.j2", "privacy_audit", nats=nats, percent=percent)
+    return template.render(
         result=result,
         day=day.isoformat(),
         promises=[_promise(metric) for metric in result.metrics],

@@ -20,7 +20,6 @@ from disclosure.series import (
     Charge,
     bound_contributions,
     open_ledger,
-    perturb_by_dct_gaussian,
     perturb_by_fourier_laplace,
 )
 from rappor_cli import options as shared
@@ -124,9 +123,6 @@ def series(
     epsilon: Annotated[float, typer.Option(help="What the series may tell of one, in nats.")],
     ledger: shared.Ledger,
     output: shared.OutputCsv,
-    delta: Annotated[
-        float, typer.Option(help="Above 0: Gaussian noise on a cosine transform; 0: Laplace.")
-    ] = 0.0,
     person: Annotated[str, typer.Option(help="Column of the person.")] = "person",
     slot: Annotated[str, typer.Option(help="Column of the slot, from 0 to --slots - 1.")] = "slot",
 ) -> None:
@@ -141,17 +137,13 @@ def series(
     rng = np.random.default_rng()
     with naming(visits):
         counts, l2 = bound_contributions(persons, at, slots, most, rng)
-    charge = Charge(epsilon, delta)
+    charge = Charge(epsilon)
     if kept > slots:
         raise typer.BadParameter(f"--kept {kept} of {slots} coefficients")
     with open_ledger(ledger) as budget:
         budget.spend(f"series of {slots} slots", charge)
         left = max(budget.limit.epsilon - budget.spent_epsilon, 0.0)
-    given = counts.astype(float)
-    if delta:
-        noisy = perturb_by_dct_gaussian(given, kept, l2, charge, rng)
-    else:
-        noisy = perturb_by_fourier_laplace(given, kept, l2, epsilon, rng)
+    noisy = perturb_by_fourier_laplace(counts.astype(float), kept, l2, epsilon, rng)
     rows = [(place, f"{value:.1f}") for place, value in enumerate(noisy.tolist())]
     with replacing(output) as part:
         write_csv(part, ("slot", "persons"), rows)

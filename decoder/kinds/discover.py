@@ -19,7 +19,6 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.files import naming, row_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
 from decoder.tables.paging import TableQuery, page_of
@@ -67,17 +66,14 @@ class Discoveries(KindDecoder):
         "list, and decode that"
     )
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Find strings in the sum of the counts; see `KindDecoder.decode`."""
-        del note
         window = sum_of(counts)
         levels = question.options
         options = DiscoverOptions(
             question.crowd, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
         )
-        return discovery_result(discover(window, options, progress))
+        return discovery_result(discover(window, options, question.progress))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """The strings, with a box to keep each where the reader may."""

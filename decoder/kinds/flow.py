@@ -29,7 +29,6 @@ from decoder.output.flows_tables import (
     zone_columns,
 )
 from decoder.output.flows_view import flow_line, flows_view, placed_flows
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
 from decoder.tables.geo_files import (
@@ -43,7 +42,6 @@ from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import Point
-from rappor_core.risk import rise_text
 from rappor_core.text import counted
 
 _TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
@@ -143,17 +141,15 @@ class Flows(KindDecoder):
     command = "flows"
     no_candidates = "a metric of flows has cells, not candidates"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
         window, asked, notes = sum_of(counts), question.flows, list[str]()
         flow = flow_of(window)
         known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
         for text in notes:
-            note(text)
+            question.note(text)
         places = FlowPlaces(flow, read_base(asked.base) if asked.base else BaseLayer())
-        found = decode_flows(window, question.options, known, progress)
+        found = decode_flows(window, question.options, known, question.progress)
         content = flows_content(found, places, asked, tuple(notes))
         whole = np.arange(flow.num_sides**2)
         flows = FLOWS.table(_unless_moves(found, flow_columns(found, places, whole)))
@@ -174,15 +170,13 @@ class Flows(KindDecoder):
             printed=_printed(content),
         )
 
-    def series(
-        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together, and the distance bands of each."""
-        each = [decode_flows(one, question.options, progress=progress) for one in windows]
+        each = [decode_flows(one, question.options, progress=question.progress) for one in windows]
         quantities = (*band_texts(each[0].flow.bands_km), APART)
         shares = [band_shares(one) for one in each]
         found = SeriesFound(each, quantities, shares, band_changes(each, quantities))
-        whole = self.decode(windows, question, progress, note)
+        whole = self.decode(windows, question)
         return series_result(whole, found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
@@ -197,7 +191,7 @@ class Flows(KindDecoder):
             f"From {first} to {second} {when}; {days(found['first_day'], found['last_day'])}; "
             f"{count(found['num_reports'])} reports. Intervals at {view['level']}."
         )
-        return PageParts("result_flow.html.j2", view, lead, _guarantee(found), map=True)
+        return PageParts("result_flow.html.j2", view, lead, map=True)
 
 
 KIND = Flows()
@@ -230,15 +224,6 @@ def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
     bands = [*content["bands"], {"band": APART, **content["moved"]}]
     names = ("band", "estimate", "low", "high")
     return flows, BANDS.table({name: [row[name] for row in bands] for name in names})
-
-
-def _guarantee(found: Mapping[str, Any]) -> str:
-    """What each device was promised, in words."""
-    return (
-        "Each device answers one question about its pair of usual cells, which one its cohort "
-        f"says, through noise of its own: by one answer {rise_text(found['epsilon'])}. It gives "
-        f"{counted(found['max_reports'], 'answer')} at most: {found['for_life']}."
-    )
 
 
 def _unless_moves(found: FlowDecoding, columns: Columns) -> Columns:

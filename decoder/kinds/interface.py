@@ -15,7 +15,6 @@ from decoder.errors import CandidatesError, DecodeError
 from decoder.kinds.over_time import comparison
 from decoder.kinds.result import PageParts, Question, Result, StoredResult
 from decoder.options import CandidateChoice
-from decoder.progress import Note, Progress
 from decoder.tables.format import count
 from decoder.tables.paging import TableQuery, page_of_parquet
 from decoder.tables.table import columns_of, read_schema
@@ -91,35 +90,24 @@ class KindDecoder:
             if question.options.weights is not None:
                 raise CandidatesError(f"{self.no_candidates}: leave weights out")
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode a window.
 
         Args:
             counts: of the window; of a location those of every slot, level and part of it.
-            question: what is wanted, which `check` has passed.
-            progress: called with (stage, done, total).
-            note: called with a sentence on what was left out or taken.
+            question: what is wanted, which `check` has passed, and whom to tell of the work.
 
         Raises:
             RapporError: what the counts, a file or the decoder refuse.
         """
         raise NotImplementedError
 
-    def series(
-        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode windows, oldest first, and what changed between them; otherwise as `decode`."""
         raise NotImplementedError
 
     def compare(
-        self,
-        before: Sequence[Aggregate],
-        after: Sequence[Aggregate],
-        question: Question,
-        progress: Progress,
-        note: Note,
+        self, before: Sequence[Aggregate], after: Sequence[Aggregate], question: Question
     ) -> Result:
         """Decode what changed from one window to another; otherwise as `decode`."""
         from decoder.sources.windows import sum_of
@@ -131,7 +119,7 @@ class KindDecoder:
                 f"the windows are of {meanings}: their reports mean different things; decode each "
                 "alone"
             )
-        return comparison(self.series(windows, question, progress, note))
+        return comparison(self.series(windows, question))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """The parts of the page of a decoding. query: of its tables."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -37,11 +36,12 @@ from decoder.output.density_text import (
     NOT_APART,
     cell_km,
     grouped_warnings,
-    promise_text,
+    held_text,
     visible_text,
     window_text,
 )
-from decoder.progress import Note, Progress
+from decoder.output.map_picture import write_picture
+from decoder.progress import Progress
 from decoder.sources.density_windows import Groups, SlotWindow, group_by_slot
 from decoder.tables.format import count
 from decoder.tables.geo_files import (
@@ -55,8 +55,11 @@ from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED, Point
+from rappor_core.risk import CROWD
+from rappor_core.sequence_risk import risk_text
 
 MAP, MAP_CHANGES = "map.json", "map_changes.json"  # what the script of a page draws
+PICTURE = "density.svg"
 MAX_LISTED = 20  # warnings of a summary
 _TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
 _WHERE = (
@@ -171,27 +174,20 @@ class Locations(KindDecoder):
     rows_apart = True
     no_candidates = "a location has cells, not candidates"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Map every slot and window of the counts; see `KindDecoder.decode`."""
-        maps = make_maps(counts, question, progress, note)
+        maps = make_maps(counts, question)
         return map_result(maps, question, counts[0])
 
     def compare(
-        self,
-        before: Sequence[Aggregate],
-        after: Sequence[Aggregate],
-        question: Question,
-        progress: Progress,
-        note: Note,
+        self, before: Sequence[Aggregate], after: Sequence[Aggregate], question: Question
     ) -> Result:
         """Map both windows as one series. Raises DecodeError where no slot is in both."""
         slots = [{location_of(one)[1].slot for one in window} for window in (before, after)]
         if slots[0].isdisjoint(slots[1]):
             named = " and ".join(", ".join(sorted(some)) for some in slots)
             raise DecodeError(f"no slot is in both windows, which have {named}")
-        return self.decode([*before, *after], question, progress, note)
+        return self.decode([*before, *after], question)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Maps, drawn by a script; of pairs of places there are tables alone."""
@@ -204,6 +200,7 @@ class Locations(KindDecoder):
         drawn = stored.json(MAP)
         view |= {"has_map": True, "has_changes": MAP_CHANGES in stored.files}
         view["data_url"] = f"{stored.address}/map.json" if stored.address else None
+        view["picture"] = f"/v1{stored.address}/files/{PICTURE}" if stored.address else PICTURE
         view["data"] = None if stored.address else map_json(drawn)
         return PageParts("result_density.html.j2", view | view_of(drawn), lead, map=True)
 
@@ -211,12 +208,10 @@ class Locations(KindDecoder):
 KIND = Locations()
 
 
-def make_maps(
-    counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-) -> Maps:
+def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
     """Make one map a slot and window; arguments as of `KindDecoder.decode`."""
     asked = question.maps
-    groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, note)
+    groups = group_by_slot(counts, counts[0].metric.partition("/")[0], asked.slots, question.note)
     points = read_points(asked.points) if asked.points else []
     base = read_base(asked.base) if asked.base else BaseLayer()
     named: tuple[Areas, tuple[str, ...]] | None = None
@@ -229,8 +224,8 @@ def make_maps(
     options = DensityOptions(
         asked.method, alpha=levels.alpha, level=levels.level, repeats=levels.repeats
     )
-    densities = _densities(groups, options, progress)
-    shares = _area_shares(groups, densities, named[0], progress) if named else []
+    densities = _densities(groups, options, question.progress)
+    shares = _area_shares(groups, densities, named[0], question.progress) if named else []
     notes = named[1] if named else ()
     return Maps(_showing(densities, asked), groups, points, base, shares, notes)
 
@@ -247,20 +242,21 @@ def map_result(maps: Maps, question: Question, counts: Aggregate) -> Result:
         tables += (_areas_table(densities, maps.areas),)
     visible = [visible_text(one) for one in maps.last().values()]
     missing = [] if has_geopackage() or first.places.pairs else [NO_GEOPACKAGE]
-    texts = (*visible, *notes, *maps.area_notes, *missing, promise_text(first))
+    promise = risk_text(first.metric, CROWD)
+    texts = (*visible, *notes, *maps.area_notes, *missing, held_text(first), promise)
     manifest = manifest_of(counts, question.options, num_reports=_reports(maps),
                            first_day=first.first_day and str(first.first_day),
                            last_day=last.last_day and str(last.last_day),
                            map_method=question.maps.method)  # fmt: skip
-    content = _content(maps)
+    content, documents = _content(maps), _documents(maps)
     return Result(
         content,
         _summary(maps, content),
         tables,
         manifest=manifest,
-        notes=texts,
-        files=_files(maps, question),
-        documents=_documents(maps),
+        notes=tuple(filter(None, texts)),
+        files=_files(maps, question, documents),
+        documents=documents,
         printed=_printed(maps),
     )
 
@@ -309,8 +305,7 @@ def _change_table(one: Density, changes: Differences) -> Table:
 def _areas_table(
     densities: Sequence[Density], shares: Sequence[AreaShares], title: str = ""
 ) -> Table:
-    rows = area_rows(densities, shares)
-    return AREAS.of_rows([[row[name] for name in AREAS.names] for row in rows], title)
+    return AREAS.of_records(area_rows(densities, shares), title)
 
 
 def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
@@ -321,7 +316,9 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     return place_name(center, base, cell_km(one)) or f"{center[0]:.3f} {center[1]:.3f}"
 
 
-def _files(maps: Maps, question: Question) -> dict[str, Callable[[Path], object]]:
+def _files(
+    maps: Maps, question: Question, documents: Mapping[str, dict[str, Any]]
+) -> dict[str, Callable[[Path], object]]:
     """GeoJSON, GeoPackage and picture; none of pairs."""
     densities = maps.densities
     files: dict[str, Callable[[Path], object]] = {}
@@ -334,7 +331,7 @@ def _files(maps: Maps, question: Question) -> dict[str, Callable[[Path], object]
     files["density.geojson"] = partial(write_geojson, density_features(shown))
     if has_geopackage():
         files["density.gpkg"] = partial(_write_geopackage, maps)
-    return files | {"density.png": partial(_write_picture, maps)}
+    return files | {PICTURE: partial(write_picture, documents[MAP])}
 
 
 def _documents(maps: Maps) -> dict[str, dict[str, Any]]:
@@ -359,16 +356,6 @@ def map_layers(maps: Sequence[Density], shares: Sequence[AreaShares]) -> dict[st
         rows = pa.Table.from_pylist(area_rows(maps, shares))
         layers["areas"] = with_geometry(rows, area_geometries(shares))
     return layers
-
-
-def _write_picture(maps: Maps, path: Path) -> None:
-    backend = os.environ.pop("MPLBACKEND", None)  # a notebook's, which may not be installed here
-    try:
-        from decoder.output.density_png import write_picture  # a second of libraries
-    finally:
-        if backend is not None:
-            os.environ["MPLBACKEND"] = backend
-    write_picture(maps.densities, path, maps.points, maps.base, maps.areas)
 
 
 def _reports(maps: Maps) -> int:

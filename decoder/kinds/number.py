@@ -15,14 +15,11 @@ from decoder.numbers.decoding import decode_numbers
 from decoder.numbers.quantities import Bin, CurvePoint, NumberDecoding
 from decoder.options import DecodeOptions
 from decoder.output.charts import Estimate, estimate_plots
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, edge_text, known
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
-from rappor_core.metrics.metric import Metric
-from rappor_core.risk import rise_text, risk_of
 
 _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
@@ -142,22 +139,17 @@ class Numbers(KindDecoder):
     schemas = (CURVE, BINS, QUANTILES, MEANS)
     no_candidates = "a metric of numbers has a curve, not candidates"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        del note
         window = sum_of(counts)
         decoding = decode_numbers(window, question.options)
-        progress("numbers", 1, 1)
+        question.progress("numbers", 1, 1)
         return numbers_result(decoding, question.options)
 
-    def series(
-        self, windows: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together and each alone, and test what changed."""
         found = decode_numbers_over_time(windows, question.options)
-        whole = self.decode(windows, question, progress, note)
+        whole = self.decode(windows, question)
         return series_result(whole, _over_time(found), question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
@@ -170,7 +162,7 @@ class Numbers(KindDecoder):
             f"{days(found['first_day'], found['last_day'])}; {count(found['num_reports'])} reports"
         )
         view = number_view(found)
-        return PageParts("result_number.html.j2", view, lead, _guarantee(found, definition))
+        return PageParts("result_number.html.j2", view, lead)
 
 
 KIND = Numbers()
@@ -267,19 +259,3 @@ def _over_time(series: NumberSeries) -> SeriesFound:
     means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
     named = [_quantity_text(name, unit) for name in asked]
     return SeriesFound(series.windows, named, shares, changes, means, unit)
-
-
-def _guarantee(found: dict[str, Any], definition: dict[str, Any]) -> str:
-    """What each device was promised, in words."""
-    said = (
-        "Each device reports on which side of a public cut its number lies, through a coin of its "
-        f"own: by one report {rise_text(found['epsilon_one'])}"
-    )
-    risk = risk_of(Metric.from_dict(definition))
-    if found["mode"] == "once":
-        return f"{said}. It gives 1 answer at most: {risk.for_life}."
-    return (
-        f"{said}. It has two answers for life, each bounded by epsilon = {risk.answer:.2f}; both "
-        f"together by {risk.for_life}, whatever its numbers are; when its number crosses the cut "
-        "is not hidden."
-    )

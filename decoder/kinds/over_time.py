@@ -17,7 +17,13 @@ from decoder.files import finite
 from decoder.kinds.result import PageParts, Result, StoredResult
 from decoder.options import DecodeOptions
 from decoder.output.charts import Axis, Tick, axis_step, tick_text
-from decoder.output.series_view import latest, series_view, windows_between
+from decoder.output.series_view import (
+    latest,
+    series_view,
+    shares_of,
+    smallest_p,
+    windows_between,
+)
 from decoder.tables.format import days
 from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, Table, TableSchema, to_csv
@@ -133,10 +139,8 @@ def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> 
         for i, quantity in enumerate(one.quantities)
     ]
     ends = [days(one["first_day"], one["last_day"]) for one in windows]
-    changed = [
-        (ends[row["first"]], ends[row["second"]], *(row[name] for name in CHANGES.names[2:]))
-        for row in changes
-    ]
+    changed = [row | {"from": ends[row["first"]], "to": ends[row["second"]]} for row in changes]
+    surest = sorted(changed, key=lambda row: row["p_adjusted"])
     content: dict[str, Any] = {
         "metric": whole.content["metric"],
         "windows": windows,
@@ -154,41 +158,33 @@ def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> 
     return Result(
         content,
         whole.summary | {"windows": content["windows"], "latest": latest(content)},
-        (_series_table(rows), CHANGES.of_rows(changed), *whole.tables),
+        (_series_table(rows), CHANGES.of_records(changed), *whole.tables),
         manifest=whole.manifest,
         notes=whole.notes,
         files=whole.files,
-        printed=(_trend(content), CHANGES.of_rows(sorted(changed, key=lambda row: row[-1]))),
+        printed=(_trend(content), CHANGES.of_records(surest)),
     )
 
 
-def _series_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _series_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Rows of a series as a table; days are days."""
-    return SERIES.of_rows(
-        [
-            [date.fromisoformat(row[name]) if name in SERIES.names[:2] else row[name]
-             for name in SERIES.names]
-            for row in rows
-        ]
-    )  # fmt: skip
+    return SERIES.of_records(
+        [row | {name: date.fromisoformat(row[name]) for name in SERIES.names[:2]} for row in rows]
+    )
 
 
 def _trend(content: Mapping[str, Any]) -> Table:
     """First and last share of each quantity, the largest first."""
-    shares: dict[str, dict[str, Any]] = {}
-    for row in content["rows"]:
-        shares.setdefault(row["string"], {})[row["first_day"]] = row["proportion"]
-    first, last = (content["windows"][i]["first_day"] for i in (0, -1))
-    smallest: dict[str, float] = {}
-    for row in content["changes"]:
-        before = smallest.get(row["string"], 1.0)
-        smallest[row["string"]] = min(before, row["p_adjusted"])
+    found, smallest = shares_of(content), smallest_p(content)
     title = (
-        f"{content['metric']}: {counted(len(shares), 'value')} in "
+        f"{content['metric']}: {counted(len(found), 'value')} in "
         f"{counted(len(content['windows']), 'window')}"
     )
-    rows = [(name, one.get(first), one.get(last), smallest.get(name))
-            for name, one in shares.items()]  # fmt: skip
+    rows = [
+        (name, *(None if end is None else end[0] for end in (shares[0], shares[-1])),
+         smallest.get(name))
+        for name, shares in found.items()
+    ]  # fmt: skip
     return TREND.of_rows(rows, title)
 
 
@@ -208,16 +204,15 @@ def comparison(series: Result) -> Result:
     named = ("metric", "windows", "level", "alpha", "warnings", "reason", "whole")
     content = {name: found[name] for name in named} | {"rows": rows}
     ranked = sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
-    table = COMPARISON.of_rows([[row[name] for name in COMPARISON.names] for row in rows])
     summary = {name: value for name, value in series.summary.items() if name != "latest"}
     return Result(
         content,
         summary | {"changes": ranked[:MAX_LISTED]},
-        (table, *series.tables[2:]),
+        (COMPARISON.of_records(rows), *series.tables[2:]),
         manifest=series.manifest,
         notes=series.notes,
         files=series.files,
-        printed=(COMPARISON.of_rows([[row[name] for name in COMPARISON.names] for row in ranked]),),
+        printed=(COMPARISON.of_records(ranked),),
     )
 
 

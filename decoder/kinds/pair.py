@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from decoder.options import DecodeOptions
 from decoder.output.charts import MAX_SIDE, heat_square
 from decoder.pairs.decoding import decode_pairs
 from decoder.pairs.table import JointTable
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
 from decoder.tables.paging import TableQuery, page_of
@@ -71,14 +69,11 @@ class Pairs(KindDecoder):
     schemas = (CELLS, MARGINS)
     no_candidates = "a pair metric declares its values"
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        del note
         window = sum_of(counts)
         table = decode_pairs(window, question.options)
-        progress("pairs", 1, 1)
+        question.progress("pairs", 1, 1)
         return joint_result(table, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
@@ -169,7 +164,7 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
     for given in (table.conditional(0), table.conditional(1)):
         parts += [None] * 3 if given is None else [given.estimate, given.low, given.high]
     return [
-        (row, column, *(None if part is None else _plain(part[i, j]) for part in parts))
+        (row, column, *(None if part is None else float(part[i, j]) for part in parts))
         for i, row in enumerate(table.rows)
         for j, column in enumerate(table.columns)
     ]
@@ -182,14 +177,10 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
         margin = table.margin(side)
         if margin is not None:
             rows += [
-                (table.of[side], value, *(_plain(part[i]) for part in margin))
+                (table.of[side], value, *(float(part[i]) for part in margin))
                 for i, value in enumerate(values)
             ]
     return rows
-
-
-def _plain(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
 
 
 def _write_array(values: Floats, path: Path) -> None:

@@ -19,6 +19,7 @@ from decoder.options import (
     Levels,
     MapOptions,
 )
+from decoder.progress import Note, Progress, quiet, silent
 from decoder.tables.table import Table
 from rappor_core.aggregate import Aggregate
 
@@ -32,7 +33,8 @@ class Question:
 
     candidates: the values to look for.  options: level, correction and the like.
     maps: of a location.  crowd: of a discovery, the fewest reports of a string that is named.
-    flows: of a flow.
+    flows: of a flow.  progress: called with (stage, done, total) while it is answered.
+    note: called with a sentence on what was left out or taken.
     """
 
     candidates: CandidateChoice = field(default_factory=CandidateChoice)
@@ -40,6 +42,8 @@ class Question:
     maps: MapOptions = field(default_factory=MapOptions)
     crowd: int = DEFAULT_CROWD
     flows: FlowOptions = field(default_factory=FlowOptions)
+    progress: Progress = silent
+    note: Note = quiet
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,8 @@ class PageParts:
     """What the page of a result shows.
 
     template: of `decoder/output/templates`, filled with the variables.  lead: a sentence below the
-    title.  guarantee: what each device was promised, "" where the template says it.  map: whether
-    the page draws a map.
+    title.  guarantee: what each device was promised, which `page_parts` adds for every kind.
+    map: whether the page draws a map.
     """
 
     template: str

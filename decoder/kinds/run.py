@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,9 @@ from decoder.kinds.result import MANIFEST, PAGE, RESULTS, PageParts, Question, R
 from decoder.output.jinja import page_template
 from decoder.tables.paging import TableQuery
 from rappor_core.errors import file_problem
+from rappor_core.metrics.metric import Metric
+from rappor_core.risk import rise_text
+from rappor_core.sequence_risk import risk_text
 
 if TYPE_CHECKING:
     from decoder.options import Operation
@@ -62,13 +67,14 @@ def decode_counts(
             f"a metric of kind {name!r} has no {operation}, only {having}: decode one window"
         )
     kind.check(question)
+    question = replace(question, progress=progress, note=note)
     if operation == "compare":
         before, after = counts
         _check_order(before, after)
-        return kind.compare(before, after, question, progress, note)
+        return kind.compare(before, after, question)
     if operation == "series":
-        return kind.series(counts[0], question, progress, note)
-    return kind.decode(counts[0], question, progress, note)
+        return kind.series(counts[0], question)
+    return kind.decode(counts[0], question)
 
 
 def _check_order(before: Sequence[Aggregate], after: Sequence[Aggregate]) -> None:
@@ -150,11 +156,24 @@ def _tables(result: Result) -> dict[str, Callable[[Path], object]]:
 
 def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> PageParts:
     """The parts of the page of a stored result."""
-    if stored.operation == "series" and "series" in kind.operations:
-        return series_page(stored, query)
-    if stored.operation == "compare" and "series" in kind.operations:
-        return comparison_page(stored, query)
-    return kind.page(stored, query)
+    over_time = {"series": series_page, "compare": comparison_page}
+    has_series = "series" in kind.operations and stored.operation in over_time
+    parts = (over_time[stored.operation] if has_series else kind.page)(stored, query)
+    return replace(parts, guarantee=_guarantee(stored.json(MANIFEST)))
+
+
+def _guarantee(manifest: Mapping[str, Any]) -> str:
+    """What each device was promised; of google/rappor's files, which say no caps, by one value."""
+    if manifest["definition"]:
+        return risk_text(Metric.from_dict(manifest["definition"]))
+    once, ever = (
+        math.inf if manifest[name] is None else manifest[name]
+        for name in ("epsilon_one", "epsilon_infinity")
+    )
+    return (
+        f"About a device's value, by one report {rise_text(once)}; by everything that it ever "
+        f"sends about one value {rise_text(ever)}."
+    )
 
 
 def render_page(kind: KindDecoder, stored: StoredResult) -> str:

@@ -30,7 +30,7 @@ from decoder.kinds.run import write_result
 from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view
 from decoder.pipeline import decode
-from decoder.progress import Note, Progress, silent
+from decoder.progress import Progress, silent
 from decoder.results.tables import NOTES, Decoding
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days
@@ -122,30 +122,18 @@ class Values(KindDecoder):
     schemas = (DETECTED, CANDIDATES)
     published = (RESULTS, MANIFEST, "candidates.csv")
 
-    def decode(
-        self,
-        counts: Sequence[Aggregate],
-        question: Question,
-        progress: Progress,
-        note: Note,  # noqa: ARG002
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
         # The list is in no variable here: it would be held while files are written.
         window = sum_of(counts)
         return decoding_result(
-            decode(window, chosen_candidates(window, question), question.options, progress)
+            decode(window, chosen_candidates(window, question), question.options, question.progress)
         )
 
-    def series(
-        self,
-        windows: Sequence[Aggregate],
-        question: Question,
-        progress: Progress,
-        note: Note,  # noqa: ARG002
-    ) -> Result:
+    def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together, and the detected values in each."""
         candidates = chosen_candidates(windows[0], question)
-        found = decode_over_time(windows, candidates, question.options, progress)
+        found = decode_over_time(windows, candidates, question.options, question.progress)
         return values_series(found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:

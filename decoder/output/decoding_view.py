@@ -16,9 +16,6 @@ from decoder.results.tables import Detected
 from decoder.results.warnings import odd_cohorts
 from decoder.tables.format import count, fraction, interval, p_text, percent, short
 from decoder.tables.paging import TablePage
-from rappor_core.metrics.metric import Metric
-from rappor_core.metrics.validation import WEB
-from rappor_core.risk import rise_text, risk_of
 
 MOST_MARKS = 60  # rows of the picture
 
@@ -41,8 +38,7 @@ def decoding_view(
     rows = table.rows if table.query.all else [vars(row) for row in shown]
     known = not table.query.all and any(row.true_share is not None for row in detected)
     correction, alpha = manifest["correction"], manifest["alpha"]
-    definition, method = manifest["definition"], found["diagnostics"]["method"]
-    metric = Metric.from_dict(definition) if definition else None
+    method = found["diagnostics"]["method"]
     z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
     odd = odd_cohorts(np.array(z)).tolist()
     return {
@@ -63,9 +59,6 @@ def decoding_view(
         "level": f"{100 * manifest['level']:g} %",
         "promise": PROMISES[correction].format(level=f"{100 * alpha:g} %"),
         "p_heading": p_heading(correction),
-        "guarantee": _guarantee(manifest["epsilon_one"], manifest["epsilon_infinity"]
-                                if metric is None else risk_of(metric).answer),
-        "cost": None if metric is None else _cost(metric),
         "method_text": f"{'one bit a value' if method == 'direct' else method}, {correction} at "
         f"{100 * alpha:g} %{_weights_text(manifest['weights'])}",
         "checked": not all(map(math.isnan, z)),
@@ -93,38 +86,6 @@ def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
     ]
     value = f'<th scope="row" dir="auto">{escape(short(row["value"], 300))}</th>'
     return f"<tr>{value}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
-
-
-def _guarantee(one: float | None, life: float | None) -> str:
-    """A sentence with the epsilons that each device was promised.
-
-    one, life: epsilon of a report, and of all that is ever sent of a value, in nats; None as
-    infinity.
-    """
-    by_report = f"by one report {rise_text(math.inf if one is None else one)}"
-    if life is None or math.isinf(life):
-        return (
-            f"About a device's value, {by_report}. There is no permanent response: the bound for "
-            "a device's life is this one times its number of reports."
-        )
-    return (
-        f"Each device randomised its own data before sending. About a device's value, {by_report}; "
-        f"by everything that it ever sends about one value {rise_text(life)}, for life."
-    )
-
-
-def _cost(metric: Metric) -> str:
-    """A sentence on what the metric's caps allow a device to spend in its life."""
-    text = (
-        f"A device memoises at most {metric.max_memoized_values:,} values of this metric, and "
-        f"spends for life at most epsilon = {metric.lifetime_epsilon:.2f} on it."
-    )
-    if WEB not in metric.platforms:
-        return text
-    return (
-        f"{text} A browser may delete its storage, and spends it again in each life of the "
-        f"storage: epsilon = {metric.lifetime_epsilon_on(WEB):.2f} over {metric.lives:,} of them."
-    )
 
 
 def _weights_text(weights: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from decoder.comparison.differences import Differences, RelativeChanges, relative_changes
 from decoder.density.areas import AreaShares
-from decoder.density.maps import LEAST_IN_BOX, Density
+from decoder.density.maps import Density
 from decoder.grid_cells import cell_centre, unrolled
 from decoder.output.basemap import (
     PLACES,
@@ -27,12 +27,11 @@ from decoder.output.density_text import (
     cell_km,
     grid_text,
     grouped_warnings,
-    promise_text,
+    held_text,
     source_text,
     visible_notes,
     window_text,
 )
-from decoder.output.map_picture import first_shown, map_picture
 from decoder.output.palette import (
     DETECTED_FROM,
     UNDETECTED_STEPS,
@@ -44,34 +43,13 @@ from decoder.output.palette import (
 )
 from rappor_core.grid.box import RESERVED, Point
 
-BUSIEST = 10  # cells of the page's table
+BUSIEST = 10  # cells of a map that are named, those of the page's table
 
 
-def view_of(data: dict[str, Any]) -> dict[str, Any]:
-    """The variables of `map_view.html.j2`: texts, and the table of the first map."""
-    one = first_shown(data)
-    inside = max(1 - one["other"] - one.get("no_data", 0.0), LEAST_IN_BOX)
-    shares = [share * data["unit"] for share in one["share"]]
-    rows = [
-        row | {"share": shares[i], "in_box": shares[i] / inside} for i, row in _largest_rows(data)
-    ]
-    shown = {"slot": one["slot"], "window": one["window"], "rows": rows}
-    shown["no_data"] = "no_data" in one
-    shown["areas"] = one.get("areas", [])
-    return {"shown": shown, "picture": map_picture(data), "texts": data["texts"]}
-
-
-def _largest_rows(data: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    """Number and row of the cells of the first map: detected ones first, then by size."""
-    one, called = first_shown(data), data["called"]
-    detected, shares = set(one["detected"]), one["share"]
-    order = sorted(range(len(shares)), key=lambda i: (i not in detected, -abs(shares[i])))
-    return [
-        (i, {"name": data["names"][i], "called": called.get(i, called.get(str(i), "")),
-             "detected": i in detected, "low": one["low"][i] * data["unit"],
-             "high": one["high"][i] * data["unit"]})
-        for i in order[:BUSIEST]
-    ]  # fmt: skip
+def view_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of `map_view.html.j2`. data: content of map.json."""
+    has_no_data = any("no_data" in one for one in data["maps"])
+    return {"has_areas": bool(data["areas"]), "no_data": has_no_data, "texts": data["texts"]}
 
 
 def map_data(
@@ -118,11 +96,15 @@ def map_data(
             "undetected_steps": UNDETECTED_STEPS,
         },
         "texts": {
-            "promise": promise_text(one),
             "grid": grid_text(one),
             "level": f"{100 * one.options.level:g} %",
             "alpha": f"{100 * one.options.alpha:g} %",
-            "notes": [*notes, *grouped_warnings(maps), *visible_notes(maps, first)],
+            "notes": [
+                *notes,
+                *grouped_warnings(maps),
+                *visible_notes(maps, first),
+                *filter(None, [held_text(one)]),
+            ],
             "source": bundled_source(),
         },
     }
@@ -283,26 +265,16 @@ def _change_map(
 
 
 def changes_view(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of the template before the script runs: the largest changes of the last map.
+    """The variables of `changes_view.html.j2`.
 
     data: map.json, with what `map_changes` made in place of its maps.
     """
-    shown = [each for each in data["maps"] if each.get("base") in (None, data["reference"])]
-    data = {**data, "maps": shown}
-    one = first_shown(data)
-    relative = one.get("relative", {})
-    rows = [
-        row | {"change": one["share"][i] * data["unit"], "relative": relative.get(str(i))}
-        for i, row in _largest_rows(data)
-    ]
-    counts = [{"slot": each["slot"], "window": each["window"], "changed": len(each["detected"])}
-              for each in shown]  # fmt: skip
+    counts = [{"slot": one["slot"], "window": one["window"], "changed": len(one["detected"])}
+              for one in data["maps"] if one.get("base") in (None, data["reference"])]  # fmt: skip
     return {
-        "shown": {"slot": one["slot"], "window": one["window"], "rows": rows},
         "counts": counts,
         "num_cells": len(data["cells"]),
         "reference": data["reference"],
         "bases": data.get("bases", []),  # of an older result: none but the first
-        "picture": map_picture(data),
         "texts": data["texts"],
     }

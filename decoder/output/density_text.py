@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from decoder.density.maps import Density
 from decoder.tables.format import percent
 from decoder.typing import Flags
-from rappor_core.risk import CROWD, risk_of
-from rappor_core.sequence_risk import guess_sentence, sequence_risk
 from rappor_core.text import counted
 
 KM_A_DEGREE = 111.2
@@ -136,22 +134,12 @@ def _cell_size(one: Density) -> tuple[float, float]:
     return (max(longitudes) - min(longitudes)) * KM_A_DEGREE * shrunk, high
 
 
-def promise_text(one: Density) -> str:
-    """Sentences on held places and on what each device was promised."""
-    metric = one.metric
-    risk, lasting = risk_of(metric), metric.params.epsilon_infinity
-    by_cell = "" if math.isinf(lasting) else f", epsilon {risk.answer:.2f} for a cell, for life"
-    noise = f"epsilon {risk.report:.2f} for a report{by_cell}"
-    location, held = one.location, ""
-    if location.hold:
-        span = counted(location.hold, metric.period)
-        held = (
-            f"It shows where devices were last seen, within {span} of their answer, not who was "
-            f"there in these days; changes lag by up to {span}. "
-        )
+def held_text(one: Density) -> str:
+    """A sentence on places that devices hold; "" where they hold none."""
+    if not one.location.hold:
+        return ""
+    span = counted(one.location.hold, one.metric.period)
     return (
-        f"{held}"
-        f"Each device added its own noise before sending: {noise}, and at most "
-        f"{risk.for_life} for which values it ever names. "
-        f"{sequence_risk(metric).sentence} {guess_sentence(metric, CROWD)}"
+        f"It shows where devices were last seen, within {span} of their answer, not who was "
+        f"there in these days; changes lag by up to {span}."
     )

@@ -102,22 +102,22 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
         rows: indices of pairs, of P = (K + 2)^2.
 
     Returns:
-        A list of plain values for each column; a distance that is not known is None.
+        A list of plain values for each column; what is not known is NaN.
     """
     guess, flows = found.flow_share, found.flows
     apart = (guess < flows.low) | (guess > flows.high)  # a guess outside of the interval
     notes = notes_of(found.detected, apart, (NOT_DETECTED, GUESS_APART))
     return {
         **_ends(rows, found.flow.side_names, places.cell_names),
-        "km": _known(places.kilometres.ravel()[rows].round(KM_DECIMALS)),
+        "km": places.kilometres.ravel()[rows].round(KM_DECIMALS).tolist(),
         **_share_columns(found.flows.at(rows)),
         "detected": found.detected[rows].tolist(),
         "flow_share": found.flow_share[rows].tolist(),
         "gravity": found.gravity[rows].tolist(),
         "note": [notes[i] for i in rows],
-        "of_origin": _known(found.of_origin.estimate[rows]),
-        "of_origin_low": _known(found.of_origin.low[rows]),
-        "of_origin_high": _known(found.of_origin.high[rows]),
+        "of_origin": found.of_origin.estimate[rows].tolist(),
+        "of_origin_low": found.of_origin.low[rows].tolist(),
+        "of_origin_high": found.of_origin.high[rows].tolist(),
     }
 
 
@@ -211,10 +211,6 @@ def _of_cells(table: ShareTable, cells: int, prefix: str) -> Columns:
     """Share columns of cells; None for the sides that are none."""
     inside = _share_columns(table.at(np.arange(cells)), prefix)
     return {name: [*values, *(None for _ in RESERVED)] for name, values in inside.items()}
-
-
-def _known(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def shown_flows(found: FlowDecoding, places: FlowPlaces, display: FlowOptions) -> Indices:

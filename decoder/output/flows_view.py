@@ -13,7 +13,6 @@ from decoder.grid_cells import cell_outline, unrolled
 from decoder.output.basemap import UNIT, BaseLayer, bundled_source, counted, map_ground, map_json
 from decoder.output.charts import MAX_SIDE, forest, heat_square
 from decoder.output.density_csv import DECIMALS
-from decoder.output.map_picture import map_picture
 from decoder.tables.format import days, percent
 from decoder.tables.paging import TableQuery, page_of
 from rappor_core.grid.box import RESERVED, Point
@@ -23,7 +22,6 @@ LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
 THINNEST, WIDEST = 1.0, 12.0  # pixels
 LARGEST_RING = 17.0  # pixels
 SMALLEST_RING = 1.5
-MOST_ROWS = 10  # of the table beside the map
 
 
 def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
@@ -39,7 +37,8 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         for row in found["flows"]
     ]
     return {
-        **_map(found, flow),
+        "data": map_json(flow_map_data(found, flow)) if found["flows"] else None,
+        "data_url": None,
         "found": found,
         "moves": bool(flow.lag),
         "slots": (flow.origin.name, flow.destination.name),
@@ -53,20 +52,6 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
         "level": f"{100 * found['level']:g} %",
         "source": bundled_source(),
     }  # fmt: skip
-
-
-def _map(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
-    """The map: its picture, None without flows, what its script draws, and its table."""
-    if not found["flows"]:
-        return {"picture": None}
-    data = flow_map_data(found, flow)
-    return {
-        "picture": map_picture(data),
-        "data": map_json(data),
-        "data_url": None,
-        "window": data["first"],
-        "largest": [{**row, "way": way_text(row)} for row in largest_flows(found["flows"])],
-    }
 
 
 def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any] | None:
@@ -240,17 +225,6 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
         return line_width(share, top) if row["detected"] else 1.0
 
     return [round(size(row), 2) for row in rows]
-
-
-def largest_flows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Flows of the table beside the map, as map.js orders them: those detected first, in
-    each part those between two cells, then by share."""
-
-    def key(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
-        size = row["estimate"] if row["detected"] else drawn_share(row)
-        return not row["detected"], row["origin"] == row["destination"], -size
-
-    return sorted(rows, key=key)[:MOST_ROWS]
 
 
 def way_text(row: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from decoder.output.palette import PICTURE_STEPS, THEMES, css_colours
+from decoder.output.palette import THEMES
 from decoder.tables import format as texts
 
 _FILTERS = ("count", "fraction", "p_text", "percent", "points", "short", "signed_percent")
@@ -42,7 +42,6 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
         "assets": assets,
         "script": script,
         "stylesheet": stylesheet,
-        "flow_stylesheet": flow_stylesheet,
         "map_stylesheet": map_stylesheet,
     }
     return environment
@@ -76,19 +75,9 @@ def stylesheet() -> str:
     )
 
 
-def flow_stylesheet() -> str:
-    """The style of the diagram of zones, which other pages do without."""
-    return _text("flows.css")
-
-
 def map_stylesheet() -> str:
-    """The style of maps, which other pages do without, with a class for each colour of their
-    pictures (`map_picture`)."""
-    dark = _picture_colours("dark")
-    return (
-        f"{_text('leaflet/leaflet.css')}{_text('maps.css')}{_picture_colours('light')}\n"
-        f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n"
-    )
+    """The style of maps, which other pages do without."""
+    return _text("leaflet/leaflet.css") + _text("maps.css")
 
 
 def script(name: str) -> str:
@@ -102,15 +91,6 @@ def _variables(theme: str) -> str:
     plain += [f"--line-{i}: {value};" for i, value in enumerate(known[LINES])]
     scales = [f"--{name}: {' '.join(known[name])};" for name in SCALES]
     return " ".join([*plain, *scales])
-
-
-def _picture_colours(theme: str) -> str:
-    root = ":root:not([data-theme=light]) " if theme == "dark" else ""
-    return " ".join(
-        f"{root}.{name}-{step} {{ fill: {colour}; }}"
-        for name, scale in (("shade", "stops"), ("turn", "turn"))
-        for step, colour in enumerate(css_colours(scale, theme, PICTURE_STEPS))
-    )
 
 
 def _text(name: str) -> str:

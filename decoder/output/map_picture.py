@@ -1,7 +1,7 @@
-"""Geometry of the picture of a map: what a page shows before its script runs, and without one.
+"""density.svg: a picture of a map for print, one panel a slot, in the colors of the page.
 
-Made of the data that map.js draws (`density_html.map_data`, `map_changes.map_changes`,
-`flows_map.flow_map_data`); `templates/map_frame.html.j2` writes it as SVG.
+Made of the data that map.js draws (`density_html.map_data`); `templates/map_picture.svg.j2` writes
+it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,25 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Any
 
 from decoder.output.basemap import View, surroundings
-from decoder.output.density_text import NONE_DETECTED
-from decoder.output.palette import DETECTED_FROM, PICTURE_STEPS, UNDETECTED_STEPS, UNDETECTED_TO
-from decoder.tables.format import percent, points
+from decoder.output.density_text import KM_A_DEGREE, NONE_DETECTED
+from decoder.output.jinja import page_template
+from decoder.output.palette import (
+    DETECTED_FROM,
+    THEMES,
+    UNDETECTED_STEPS,
+    UNDETECTED_TO,
+    css_colours,
+)
+from decoder.tables.format import percent
 
 WIDTH = 640  # units of the view box
-BEND = 0.16  # of the curve of a flow, in its lengths
-KM_A_DEGREE = 111.32
+STEPS = 20  # colors of the scale, less one
 _SHAPE = (0.45, 1.3)  # least and most height over width
 _MARGIN = 1.05
-_FAR = 0.2  # of a curve's length, at most, that an arrowhead takes
 _LETTER, _LINE = 8.0, 18.0  # room of a name, in units
 _CLOSED = ("land", "water", "area", "district", "box")
 
@@ -30,87 +36,72 @@ Corner = Sequence[float]
 Project = Callable[[Corner], tuple[float, float]]
 
 
-def first_shown(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The map whose table and picture a page holds before its script runs: the last of the window
-    that is shown first."""
-    shown: Mapping[str, Any] = next(
-        each for each in data["maps"][::-1] if each["window"] == data["first"]
+def write_picture(data: Mapping[str, Any], path: Path) -> None:
+    """Draw the window that the page shows first as SVG.
+
+    Args:
+        data: as `density_html.map_data` makes it.
+        path: where to write.
+    """
+    svg = page_template("map_picture.svg.j2").render(
+        theme=THEMES["light"], colors=css_colours("stops", "light", STEPS), **map_picture(data)
     )
-    return shown
+    path.write_text(svg, encoding="utf-8")
 
 
 def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay out the picture of the first map.
+    """Lay out the picture.
 
     Args:
-        data: as the script takes it.
+        data: as `density_html.map_data` makes it.
 
     Returns:
-        `width` and `height` in units; `caption`: slot, then window with the number of reports;
-        `ground`, `over`: path data by class of the style, below the cells and above them; `cells`:
-        path data by the class of their color; `detected`: the outline of the detected cells;
-        `flows`, `spots`, `names`; `ruler`: its length in units, and its text; `legend`: None for
-        flows, whose widths have no colors.
+        `width` and `height` of a panel in units; `panels`: of each slot its title, path data of
+        the cells by the step of their color, and the outline of the detected cells; `ground`,
+        `over`: path data by class, below the cells and above them; `spots`, `names`; `ruler`: its
+        length in units, and its text; `legend`.
     """
-    one = first_shown(data)
     rings: list[list[Corner]] = data["cells"]
     view, project, height = _projection(rings)
     around, base = surroundings(view), data["base"]
     places = [*around["cities"], *((name, *at) for name, at in base["points"])]
-    flows = bool(data.get("flows"))
-    detected = [] if flows else one["detected"]
     return {
         "width": WIDTH,
         "height": height,
-        "caption": (one["slot"], _caption(one, len(rings), flows=flows)),
+        "panels": [
+            {
+                "title": _title(one, len(rings)),
+                "cells": _shaded(rings, one, project),
+                "detected": _border([rings[i] for i in one["detected"]], project),
+            }
+            for one in data["maps"]
+            if one["window"] == data["first"]
+        ],
         "ground": _layers({"land": around["land"], "water": around["lakes"]}, project),
-        "cells": () if flows else _shaded(data, one, project),
         "over": _layers(
             {
                 "river": around["rivers"],
                 "coast": around["coast"],
                 "border": around["borders"],
                 "box": [_box(rings)],
-                "grid": [[*ring, ring[0]] for ring in rings] if flows else [],
                 "street": base["lines"],
                 "area": [ring for _, parts in base["areas"] for ring in parts],
-                "district": [ring for parts in data.get("areas", ()) for ring in parts],
+                "district": [ring for parts in data["areas"] for ring in parts],
             },
             project,
         ),
-        "detected": _border([rings[i] for i in detected], project),
-        "flows": list(_flows(one, rings, project)) if flows else [],
         "spots": [project(at) for at in data["points"]],
         "names": list(_names(places, project, height)),
         "ruler": _ruler(view),
-        "legend": None if flows else _legend(data),
+        "legend": _legend(data),
     }
 
 
-def curve(start: tuple[float, float], end: tuple[float, float], width: float) -> tuple[str, str]:
-    """A curve bent to the right of its way, and its arrowhead: two ways do not overlap."""
-    (xa, ya), (xb, yb) = start, end
-    bend = (xa + xb) / 2 - BEND * (yb - ya), (ya + yb) / 2 + BEND * (xb - xa)
-    length = max(math.hypot(xb - bend[0], yb - bend[1]), 1e-9)
-    along = (xb - bend[0]) / length, (yb - bend[1]) / length
-    head = min(5 + 1.6 * width, max(2 * _FAR * length, 4.0))
-    neck = xb - head * along[0], yb - head * along[1]
-    half = 0.36 * head + width / 4
-    corners = (
-        (xb, yb),
-        (neck[0] - half * along[1], neck[1] + half * along[0]),
-        (neck[0] + half * along[1], neck[1] - half * along[0]),
-    )
-    path = f"M{_at((xa, ya))}Q{_at(bend)} {_at(neck)}"
-    return path, " ".join(_at(corner) for corner in corners)
-
-
-def _caption(one: Mapping[str, Any], num_cells: int, *, flows: bool) -> str:
-    marks, what = (len(one["ends"]), "flows drawn") if flows else (num_cells, "cells")
-    said = "changed" if "before" in one else "detected"
+def _title(one: Mapping[str, Any], num_cells: int) -> str:
+    where = ", ".join(filter(None, (one["slot"], one["window"])))
     return (
-        f"{one['window']}: {one['reports']:,} reports; {len(one['detected']):,} of {marks:,} "
-        f"{what} {said}"
+        f"{where}: {one['reports']:,} reports; {len(one['detected']):,} of {num_cells:,} cells "
+        "detected"
     )
 
 
@@ -178,17 +169,14 @@ def _cell(ring: Sequence[Corner], project: Project) -> str:
 
 
 def _shaded(
-    data: Mapping[str, Any], one: Mapping[str, Any], project: Project
-) -> tuple[tuple[str, str], ...]:
-    """One path for all cells of a colour; where there is nothing the land shows."""
-    moved = bool(data.get("difference"))
+    rings: Sequence[Sequence[Corner]], one: Mapping[str, Any], project: Project
+) -> tuple[tuple[int, str], ...]:
+    """One path for all cells of a color; where there is nothing the land shows."""
     found: dict[int, list[str]] = {}
-    for ring, shade in zip(data["cells"], one["shade"], strict=True):
-        if shade or moved:
-            step = round(shade / 255 * PICTURE_STEPS)
-            found.setdefault(step, []).append(_cell(ring, project))
-    name = "turn" if moved else "shade"
-    return tuple((f"{name}-{step}", "".join(found[step])) for step in sorted(found))
+    for ring, shade in zip(rings, one["shade"], strict=True):
+        if shade:
+            found.setdefault(round(shade / 255 * STEPS), []).append(_cell(ring, project))
+    return tuple((step, "".join(found[step])) for step in sorted(found))
 
 
 def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
@@ -201,36 +189,6 @@ def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
     return "".join(
         f"M{_at(project(a))}L{_at(project(b))}" for (a, b), times in edges.items() if times % 2
     )
-
-
-def _flows(
-    one: Mapping[str, Any], rings: Sequence[Sequence[Corner]], project: Project
-) -> Iterable[dict[str, Any]]:
-    """The flows, those not detected first, under the others.
-
-    Each is a curve, with the corners of its arrowhead where it is detected; or a ring, of a radius
-    above 0, for those who stay in a cell.
-    """
-    detected = set(one["detected"])
-    centres = [project(_centre(ring)) for ring in rings]
-    for i in sorted(range(len(one["ends"])), key=lambda i: i in detected):
-        (origin, destination), size = one["ends"][i], one["size"][i]
-        start, end = centres[origin], centres[destination]
-        path = head = ""
-        if origin != destination:
-            path, head = curve(start, end, size)
-        ring = size if origin == destination else 0.0
-        yield {
-            "path": path, "head": head if i in detected else "", "width": size, "radius": ring,
-            "x": round(start[0], 1), "y": round(start[1], 1), "detected": i in detected,
-            "title": one["titles"][i]
-        }  # fmt: skip
-
-
-def _centre(ring: Sequence[Corner]) -> tuple[float, float]:
-    """The mean of the corners, as map.js takes it."""
-    up = sum(_mercator(y) for _, y in ring) / len(ring)
-    return sum(x for x, _ in ring) / len(ring), _latitude(up)
 
 
 def _names(
@@ -263,31 +221,18 @@ def _ruler(view: View) -> tuple[float, str]:
 
 
 def _legend(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the colors mean: classes of the strip with the texts below it, and of the pale ones."""
+    """What the colors mean: steps of the scale with the texts below them, and of the pale ones."""
     top = data["top"]
-    if data.get("difference"):
-        steps = range(PICTURE_STEPS + 1)
-        pale = [round(PICTURE_STEPS * part) for part in (0.4, 0.45, 0.5, 0.55, 0.6)]
-        return {
-            "title": "Change of the share, points",
-            "strip": [f"turn-{step}" for step in steps],
-            "ends": (points(-top), "0", points(top)),
-            "pale_strip": [f"turn-{step}" for step in pale],
-            "pale": "not outlined: no detected change",
-        }
-    first = math.ceil(DETECTED_FROM * PICTURE_STEPS)
-    none_detected = not any(one["detected"] for one in data["maps"])
-    pale = [
-        round(PICTURE_STEPS * UNDETECTED_TO * step / UNDETECTED_STEPS)
-        for step in range(UNDETECTED_STEPS + 1)
-    ]
-    shades = [] if none_detected else range(first, PICTURE_STEPS + 1)
+    has_detected = any(one["detected"] for one in data["maps"])
+    first = math.ceil(DETECTED_FROM * STEPS)
     return {
-        "title": NONE_DETECTED if none_detected else "Share of all answers, detected cells",
-        "strip": [f"shade-{step}" for step in shades],
+        "title": "Share of all answers, detected cells" if has_detected else NONE_DETECTED,
+        "strip": list(range(first, STEPS + 1)) if has_detected else [],
         "ends": ("0", percent(float(f"{top / 4:.2g}")), percent(float(f"{top:.2g}"))),
-        "pale_strip": [f"shade-{step}" for step in pale],
-        "pale": "paler: not distinguishable from zero",
+        "pale": [
+            round(STEPS * UNDETECTED_TO * step / UNDETECTED_STEPS)
+            for step in range(UNDETECTED_STEPS + 1)
+        ],
     }
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 DETECTED_FROM = 0.3
 UNDETECTED_TO = 0.2
 UNDETECTED_STEPS = 3
-PICTURE_STEPS = 20  # colours of a scale, less one, in a picture that no script draws
 _LEAST_TOP = 1e-9
 THEMES: dict[str, dict[str, Any]] = {
     "light": {

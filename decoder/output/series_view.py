@@ -124,12 +124,17 @@ def window_reports(content: Mapping[str, Any]) -> tuple[int, ...]:
 
 def value_panels(content: Mapping[str, Any], values: Sequence[str]) -> tuple[ValuePanel, ...]:
     """A panel for each of some values."""
-    found = shares_of(content)
-    smallest: dict[str, float] = {}
+    found, smallest = shares_of(content), smallest_p(content)
+    return tuple(value_panel(value, found[value], smallest.get(value)) for value in values)
+
+
+def smallest_p(content: Mapping[str, Any]) -> dict[str, float]:
+    """The smallest corrected p-value of a change of each value that was tested."""
+    found: dict[str, float] = {}
     for change in content["changes"]:
         value = change["string"]
-        smallest[value] = min(smallest.get(value, 1.0), change["p_adjusted"])
-    return tuple(value_panel(value, found[value], smallest.get(value)) for value in values)
+        found[value] = min(found.get(value, 1.0), change["p_adjusted"])
+    return found
 
 
 def value_panel(

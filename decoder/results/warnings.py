@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,25 +80,7 @@ class Facts:
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
     """All warnings that apply to a decoding, most important first."""
-    first = (
-        _not_converged,
-        _impossible,
-        _alike,
-        _sum,
-        _unfitted,
-        _cohorts,
-        _excess,
-        _unlisted,
-        _not_text,
-        _same,
-        _small,
-        _few,
-        _crowded,
-        _few_found,
-    )
-    checks = *first, _balance, _empty, _repeats
-    found = [check(facts) for check in checks]
-    return tuple(text for text in found if text is not None)
+    return (*_of_the_fit(facts), *_of_the_counts(facts), *_of_the_size(facts))
 
 
 def why_nothing(summary: Summary) -> str:
@@ -131,28 +113,106 @@ def odd_cohorts(cohort_z: Floats) -> Indices:
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
 
 
-def _small(facts: Facts) -> str | None:
-    summary = facts.summary
-    if summary.detectable_share < MUCH_UNLISTED:
-        return None
-    return (
-        f"{summary.num_reports:,} reports cannot show shares below "
-        f"{percent(summary.detectable_share)}: a smaller share is more often missed than found."
-    )
-
-
-def _sum(facts: Facts) -> str | None:
-    estimate, detected = facts.answer.estimate, facts.answer.decision.detected
+def _of_the_fit(facts: Facts) -> Iterator[str]:
+    """Yield what is wrong with the fit, or with what it was made of."""
+    diagnostics, rows = facts.diagnostics, facts.rows
+    if not diagnostics.converged:
+        yield (
+            f"No fit converged within {diagnostics.iterations} rounds, neither of all candidates "
+            "nor of the probable ones alone, also with smaller steps: no value is named, and the "
+            "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
+        )
+    yield from filter(None, (_impossible(facts), _alike(facts)))
     # as if errors were independent: of honest draws in seven settings, 400 to 1,500 each, 0 to 1.3
     # of 1,000 were alarmed
-    error = float(np.linalg.norm(estimate.std_errors[detected]))
-    total, by_chance = facts.summary.allocated_share, -float(ndtri(ALARM)) * error
-    if total <= max(SUM_TOO_LARGE, 1 + by_chance):
-        return None
-    return (
-        f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
-        "parameters or the candidates do not belong together."
-    )
+    estimate, detected = facts.answer.estimate, facts.answer.decision.detected
+    by_chance = -float(ndtri(ALARM)) * float(np.linalg.norm(estimate.std_errors[detected]))
+    total = facts.summary.allocated_share
+    if total > max(SUM_TOO_LARGE, 1 + by_chance):
+        yield (
+            f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
+            "parameters or the candidates do not belong together."
+        )
+    if not diagnostics.full_fit and diagnostics.freedom <= MOSTLY_OVER * rows:
+        yield (
+            "Only the most probable candidates took part in the fit, and they used up much of what "
+            f"{rows:,} numbers can tell: values that took no part may be too many to count as "
+            "noise, and the intervals, widened for it, are approximate. Shorten the list, or use "
+            "more cohorts or bits."
+        )
+
+
+def _of_the_counts(facts: Facts) -> Iterator[str]:
+    """Yield where the counts, or the list, are not what the model takes them for."""
+    diagnostics, summary = facts.diagnostics, facts.summary
+    odd = odd_cohorts(diagnostics.cohort_z)
+    if len(odd):
+        named = ",".join(str(cohort) for cohort in odd[:10])
+        why = "their counts may be damaged or made up"
+        if summary.repetition > 1:
+            why = f"a few devices may have sent many of their reports, or {why}"
+        yield (
+            f"{len(odd)} of {summary.num_cohorts} cohorts do not follow the others "
+            f"(cohort {named}): {why}. "
+            f"Decode again without them (--set without_cohorts={named}) to see what changes."
+        )
+    if diagnostics.excess >= LARGE_EXCESS:
+        yield (
+            f"The data vary {diagnostics.excess:.1f} times more than the model says, and the "
+            "intervals were widened for it. Check that the counts were made with these parameters."
+        )
+    largest = float(np.sqrt(diagnostics.unlisted_squared))
+    certain = diagnostics.unlisted_squared > 3 * diagnostics.unlisted_error
+    if not facts.candidates.complete and largest >= MUCH_UNLISTED and certain:
+        yield (
+            "Values that are not on the list weigh as much as one value with "
+            f"{percent(largest)} of the reports: the list of candidates misses something large."
+        )
+    if not_text := facts.candidates.notes.not_text:
+        yield (
+            f"Entries of the list of candidates that are not UTF-8 were left out ({not_text:,}): "
+            "save the list as UTF-8, or these values cannot be found."
+        )
+    if groups := facts.grouping.larger_than_one(facts.values):
+        named = "; ".join(join_group(list(map(short, group))) for group in groups[:_GROUPS_SHOWN])
+        yield (
+            f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
+            f"be told apart; each is shown as one: {named}."
+        )
+
+
+def _of_the_size(facts: Facts) -> Iterator[str]:
+    """Yield what so many reports, cohorts and candidates cannot show."""
+    summary, reports = facts.summary, facts.reports
+    if summary.detectable_share >= MUCH_UNLISTED:
+        yield (
+            f"{summary.num_reports:,} reports cannot show shares below "
+            f"{percent(summary.detectable_share)}: a smaller share is more often missed than found."
+        )
+    cohorts = summary.num_cohorts
+    if facts.hashed and cohorts < FEW_COHORTS:
+        few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
+        yield (
+            f"With {few} a string may share all its bits with a frequent one: "
+            "treat values with few reports beside very frequent ones with care."
+        )
+    yield from filter(None, (_crowded(facts), _few_found(facts)))
+    mean = float(reports.mean())
+    worst = float(np.abs(reports / mean - 1).max())
+    if worst >= UNBALANCED and balance_p_value(reports, summary.repetition) <= ALARM:
+        why = "devices may not choose their cohort at random, or reports of some were lost"
+        if summary.repetition > 1:
+            why = f"some devices may report much more often than others, or {why}"
+        yield (
+            f"The cohorts are not equally large (from {reports.min():,.0f} to "
+            f"{reports.max():,.0f} reports, {mean:,.0f} expected): {why}."
+        )
+    empty, asked = int((reports == 0).sum()), cohorts - len(reports)
+    reasons = (empty, "have no reports and were left out"), (asked, "were left out as asked")
+    told = [f"{count} of {cohorts} cohorts {why}" for count, why in reasons if count]
+    if told:
+        yield "; ".join(told) + "."
+    yield from filter(None, [_repeats(facts)])
 
 
 def _impossible(facts: Facts) -> str | None:
@@ -204,86 +264,6 @@ def _alike(facts: Facts) -> str | None:
     )
 
 
-def _unfitted(facts: Facts) -> str | None:
-    diagnostics = facts.diagnostics
-    if diagnostics.full_fit or diagnostics.freedom > MOSTLY_OVER * facts.rows:
-        return None
-    return (
-        "Only the most probable candidates took part in the fit, and they used up much of what "
-        f"{facts.rows:,} numbers can tell: values that took no part may be too many to count as "
-        "noise, and the intervals, widened for it, are approximate. Shorten the list, or use more "
-        "cohorts or bits."
-    )
-
-
-def _cohorts(facts: Facts) -> str | None:
-    odd = odd_cohorts(facts.diagnostics.cohort_z)
-    if not len(odd):
-        return None
-    named = ",".join(str(cohort) for cohort in odd[:10])
-    why = "their counts may be damaged or made up"
-    if facts.summary.repetition > 1:
-        why = f"a few devices may have sent many of their reports, or {why}"
-    return (
-        f"{len(odd)} of {facts.summary.num_cohorts} cohorts do not follow the others "
-        f"(cohort {named}): {why}. "
-        f"Decode again without them (--set without_cohorts={named}) to see what changes."
-    )
-
-
-def _excess(facts: Facts) -> str | None:
-    excess = facts.diagnostics.excess
-    if excess < LARGE_EXCESS:
-        return None
-    return (
-        f"The data vary {excess:.1f} times more than the model says, and the intervals were "
-        "widened for it. Check that the counts were made with these parameters."
-    )
-
-
-def _unlisted(facts: Facts) -> str | None:
-    largest = float(np.sqrt(facts.diagnostics.unlisted_squared))
-    certain = facts.diagnostics.unlisted_squared > 3 * facts.diagnostics.unlisted_error
-    if facts.candidates.complete or largest < MUCH_UNLISTED or not certain:
-        return None
-    return (
-        "Values that are not on the list weigh as much as one value with "
-        f"{percent(largest)} of the reports: the list of candidates misses something large."
-    )
-
-
-def _not_text(facts: Facts) -> str | None:
-    not_text = facts.candidates.notes.not_text
-    if not not_text:
-        return None
-    return (
-        f"Entries of the list of candidates that are not UTF-8 were left out ({not_text:,}): "
-        "save the list as UTF-8, or these values cannot be found."
-    )
-
-
-def _same(facts: Facts) -> str | None:
-    groups = facts.grouping.larger_than_one(facts.values)
-    if not groups:
-        return None
-    named = "; ".join(join_group(list(map(short, group))) for group in groups[:_GROUPS_SHOWN])
-    return (
-        f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
-        f"be told apart; each is shown as one: {named}."
-    )
-
-
-def _few(facts: Facts) -> str | None:
-    cohorts = facts.summary.num_cohorts
-    if not facts.hashed or cohorts >= FEW_COHORTS:
-        return None
-    few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
-    return (
-        f"With {few} a string may share all its bits with a frequent one: "
-        "treat values with few reports beside very frequent ones with care."
-    )
-
-
 def _crowded(facts: Facts) -> str | None:
     listed = facts.summary.num_groups
     complete = facts.candidates.complete
@@ -321,28 +301,6 @@ def _few_found(facts: Facts) -> str | None:
     )
 
 
-def _balance(facts: Facts) -> str | None:
-    mean = float(facts.reports.mean())
-    worst = float(np.abs(facts.reports / mean - 1).max())
-    if worst < UNBALANCED or balance_p_value(facts.reports, facts.summary.repetition) > ALARM:
-        return None
-    why = "devices may not choose their cohort at random, or reports of some were lost"
-    if facts.summary.repetition > 1:
-        why = f"some devices may report much more often than others, or {why}"
-    return (
-        f"The cohorts are not equally large (from {facts.reports.min():,.0f} to "
-        f"{facts.reports.max():,.0f} reports, {mean:,.0f} expected): {why}."
-    )
-
-
-def _empty(facts: Facts) -> str | None:
-    total = facts.summary.num_cohorts
-    empty, asked = int((facts.reports == 0).sum()), total - len(facts.reports)
-    reasons = (empty, "have no reports and were left out"), (asked, "were left out as asked")
-    told = [f"{count} of {total} cohorts {why}" for count, why in reasons if count]
-    return "; ".join(told) + "." if told else None
-
-
 def _repeats(facts: Facts) -> str | None:
     used, declared = facts.summary.repetition, facts.options.repeats
     bound = 1.0 if declared is not None else repetition(facts.aggregate, None)
@@ -364,14 +322,4 @@ def _repeats(facts: Facts) -> str | None:
     return (
         f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
         "reports by device, give it (repeats) and they narrow."
-    )
-
-
-def _not_converged(facts: Facts) -> str | None:
-    if facts.diagnostics.converged:
-        return None
-    return (
-        f"No fit converged within {facts.diagnostics.iterations} rounds, neither of all candidates "
-        "nor of the probable ones alone, also with smaller steps: no value is named, and the "
-        "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
     )

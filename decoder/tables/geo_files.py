@@ -15,9 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import parquet
-
 from decoder.tables.format import GEOMETRY
 
 Geometry = Mapping[str, Any]  # of GeoJSON
@@ -59,6 +56,8 @@ def _counted(parts: Iterator[bytes]) -> bytes:
 
 def with_geometry(table: Any, geometries: Sequence[Geometry | None]) -> Any:
     """Add a last column with the geometry of each row to a pyarrow.Table, null where it is None."""
+    import pyarrow as pa  # GeoJSON needs it not
+
     known: dict[int, bytes] = {}  # rows of several windows share their geometries
     cells = [
         None if one is None else known.setdefault(id(one), well_known_binary(one))
@@ -69,6 +68,8 @@ def with_geometry(table: Any, geometries: Sequence[Geometry | None]) -> Any:
 
 def write_geoparquet(path: Path, table: Any, geometries: Sequence[Geometry | None]) -> None:
     """Write a table with its geometries as GeoParquet 1.1; rows without a place have none."""
+    from pyarrow import parquet
+
     placed = [one for one in geometries if one is not None]
     column = {"encoding": "WKB", "geometry_types": sorted({one["type"] for one in placed})}
     if placed:

@@ -105,6 +105,10 @@ class TableSchema:
         columns = tuple(declared[name] for name in data)
         return Table(self.name, title or self.title, columns, data, self.exact)
 
+    def of_records(self, records: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+        """Make a table of rows by the name of the column; what else they hold is passed over."""
+        return self.table({name: [row[name] for row in records] for name in self.names}, title)
+
     def of_rows(self, rows: Sequence[Sequence[Any]], title: str = "") -> Table:
         """Make a table of rows, each with a value for every column, in order."""
         data = {name: [row[i] for row in rows] for i, name in enumerate(self.names)}

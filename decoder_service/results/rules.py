@@ -25,7 +25,7 @@ MEDIA_TYPES = {
     "geojson": "application/geo+json",
     "parquet": "application/vnd.apache.parquet",
     "html": "text/html; charset=utf-8",
-    "png": "image/png",
+    "svg": "image/svg+xml",
 }
 
 

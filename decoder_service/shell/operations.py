@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.settings import ServiceSettings
 
-LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "pyarrow", "matplotlib")
+LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 DAY_SECONDS = 86_400.0
 Clock: TypeAlias = Callable[[], datetime]
 

@@ -24,7 +24,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from decoder.options import DEFAULT_ALPHA, DEFAULT_LEVEL
 from decoder.output.jinja import (
     SCRIPTS,
-    flow_stylesheet,
     map_stylesheet,
     page_environment,
     script,
@@ -331,7 +330,7 @@ def _text(name: str) -> str:
     own = files("decoder_service.shell").joinpath("static")
     if name == "page.css":
         mine = own.joinpath("service.css").read_text(encoding="utf-8")
-        return stylesheet() + map_stylesheet() + flow_stylesheet() + mine
+        return stylesheet() + map_stylesheet() + mine
     if name in SCRIPTS:
         return script(name)
     if name in OWN_SCRIPTS:

@@ -6,7 +6,6 @@ None of it carries an epsilon. `docs/publication.md` says what each protects aga
 
 from disclosure.co_clustering.engine import (
     co_cluster,
-    from_partition,
     merge_small_clusters,
     merge_until_diverse,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "Values",
     "co_cluster",
     "draw_numbers",
-    "from_partition",
     "generalize_clusters",
     "learn_hierarchies",
     "merge_small_clusters",

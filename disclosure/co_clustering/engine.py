@@ -95,19 +95,6 @@ def co_cluster(recoded: Recoded, *, seed: int = 0, starts: int = 1) -> CoCluster
     return search.with_dendrogram(Partition(best.rows[search.of_row], best.parts))
 
 
-def from_partition(recoded: Recoded, partition: Partition) -> CoClustering:
-    """The dendrogram over groups that are given: of another engine, or by hand.
-
-    Raises TableError for groups of other lengths than the rows and the parts.
-    """
-    lengths = tuple(map(len, partition.axes))
-    if lengths != (recoded.num_rows, recoded.num_parts):
-        raise TableError(f"groups of {lengths} rows and parts")
-    rows, parts = (np.unique(axis, return_inverse=True)[1].ravel() for axis in partition.axes)
-    most = int(rows.max()) + 1
-    return Search(recoded, most).with_dendrogram(Partition(rows, parts))
-
-
 def merge_small_clusters(model: CoClustering, k: int) -> GroupGrid:
     """Merge clusters of fewer than k rows, each with the one that costs least; then move rows.
 

@@ -245,7 +245,6 @@ def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
             "the policy asks, from what earlier releases show and this one cannot take back; "
             "rappor release audit names them."
         )
-    notes += made.advice
     if made.widened:
         notes.append(
             f"{made.widened} numbers contradict others by more than rounding, as tables are "

@@ -7,16 +7,18 @@ never written again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from disclosure.files import new_folder, page_template, write_csv
+from decoder.output.jinja import page_template
+from decoder.tables.geo_files import write_geojson
+from disclosure.files import new_folder, write_csv
 from disclosure.release.build import Release
-from disclosure.release.plain import columns_of, release_to_plain, rows_of
+from disclosure.release.plain import columns_of, dictionary, release_to_plain, rows_of
 from disclosure.release.tables import NUMBERS, ReleasedTable, decimals
 
 MAX_ROWS = 200  # of a table
@@ -26,7 +28,7 @@ MAX_TABLES = 50
 def render_page(release: Release) -> str:
     """The page as text. Values are escaped; the longest are cut."""
     shown = release.tables[:MAX_TABLES]
-    return page_template("disclosure.release", "release.html.j2").render(
+    return page_template("release.html.j2", "disclosure.release").render(
         release=release,
         policy=release.policy,
         tables=[_table(table, release) for table in shown],
@@ -132,8 +134,7 @@ def _write_tables(release: Release, folder: Path) -> None:
     if find_spec("pyarrow") is not None:
         _write_parquet(release, folder / "release.parquet")
     if any(table.shapes for table in release.tables):
-        with (folder / "release.geojson").open("w", encoding="utf-8") as file:
-            file.writelines(geojson(release))
+        write_geojson(features(release), folder / "release.geojson")
 
 
 def datapackage(release: Release) -> dict[str, Any]:
@@ -159,40 +160,27 @@ def datapackage(release: Release) -> dict[str, Any]:
                 "mediatype": "text/csv",
                 "encoding": "utf-8",
                 "dialect": {"lineTerminator": "\n", "doubleQuote": True},
-                "schema": {
-                    "fields": [
-                        {"name": one.name, "type": one.kind, "description": one.meaning}
-                        for one in columns_of(release)
-                    ],
-                    "missingValues": [""],
-                },
+                "schema": {"fields": dictionary(release), "missingValues": [""]},
             }
         ],
     }
 
 
-def geojson(release: Release) -> Iterator[str]:
-    """Write the cells of a release as a GeoJSON FeatureCollection, in pieces of text.
+def features(release: Release) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Yield outline and properties of each cell of a release, for GeoJSON.
 
     A merged cell is one feature with the outline of its cells together.
     """
     columns = [column.name for column in columns_of(release)]
     rows = rows_of(release)
-    comma = ""
-    yield '{"type":"FeatureCollection","features":['
     for table in release.tables:
         for _ in range(1 if table.reports is None else len(table.cells)):
-            row = dict(zip(columns, next(rows), strict=True))
-            shape = table.shapes.get(row["value"] or "")
-            if shape is None:
-                continue
-            properties = {name: _json_value(value) for name, value in row.items()}
-            if row["value"] in table.members:
-                properties["members"] = list(table.members[row["value"]])
-            feature = {"type": "Feature", "geometry": shape, "properties": properties}
-            yield f"{comma}\n{json.dumps(feature, allow_nan=False, separators=(',', ':'))}"
-            comma = ","
-    yield "\n]}\n"
+            properties = dict(zip(columns, next(rows), strict=True))
+            cell = properties["value"] or ""
+            if cell in table.members:
+                properties["members"] = list(table.members[cell])
+            if cell in table.shapes:
+                yield table.shapes[cell], properties
 
 
 def manifest(release: Release, folder: Path, key_id: str) -> dict[str, Any]:
@@ -254,10 +242,6 @@ def _json(content: Any, indent: int | None = 2) -> str:
 
 def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _json_value(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _version() -> str:

@@ -73,11 +73,16 @@ def _rows(table: ReleasedTable, strata: Sequence[str]) -> Iterator[tuple[Any, ..
 def release_to_plain(release: Release) -> dict[str, Any]:
     """The release as plain values: tables by column, a data dictionary, the meaning of the
     symbols."""
-    columns = [
+    symbols = release.policy.legend()
+    return to_plain(release) | {"symbols": symbols, "dictionary": dictionary(release)}
+
+
+def dictionary(release: Release) -> list[dict[str, str]]:
+    """The columns of release.csv as the fields of a Table Schema."""
+    return [
         {"name": one.name, "type": one.kind, "description": one.meaning}
         for one in columns_of(release)
     ]
-    return to_plain(release) | {"symbols": release.policy.legend(), "dictionary": columns}
 
 
 def release_from_json(text: bytes, digest: str = "") -> Release:

@@ -138,7 +138,7 @@ def pool_rare(
         table.estimate if table.unbiased is None else table.unbiased,
         np.maximum(table.std_error, np.finfo(float).tiny),
         tree,
-        alone=alone,
+        alone,
         alpha=rule.alpha,
         max_correlation=correlation,
     )

@@ -25,7 +25,7 @@ class RolledUp:
 
     labels: (groups,) value or node of the tree. height: (groups,) levels above the values, 0 for a
     value by itself. of_value: (n,) group of each value, -1 where even the root was not reached.
-    estimate, std_error: (groups,) of the sums. ratio: what a pool had to reach.
+    estimate, std_error: (groups,) of the sums.
     """
 
     labels: tuple[str, ...]
@@ -33,7 +33,6 @@ class RolledUp:
     of_value: Integers
     estimate: Floats
     std_error: Floats
-    ratio: float
 
     def members(self, group: int) -> Integers:
         """Indices of the values of a group."""
@@ -45,9 +44,8 @@ def roll_up(
     estimate: Floats,
     std_error: Floats,
     tree: Hierarchy,
+    alone: Booleans,
     *,
-    alone: Booleans | None = None,
-    ratio: float | None = None,
     alpha: float = 0.05,
     max_correlation: float = 0.0,
 ) -> RolledUp:
@@ -62,10 +60,9 @@ def roll_up(
         std_error: (n,) above 0.
         tree: the levels; its root is the last pool.
         alone: (n,) values that are published by themselves, as those that a test corrected for
-            multiplicity has found; None: those that reach `ratio`.
-        ratio: estimate over standard error that a pool must reach; None: that of a one-sided test
-            at `alpha`, corrected (Bonferroni) for the number of nodes.
-        alpha: chance that any pool of values that nobody holds is published; for `ratio` None.
+            multiplicity has found.
+        alpha: chance that any pool of values that nobody holds is published: a pool is tested one
+            way at it, corrected (Bonferroni) for the number of nodes.
         max_correlation: largest correlation of two estimates, in [0, 1], which bounds the variance
             of a sum. 0 bounds estimates that are independent, or negatively correlated; 1 holds
             always, and then no pool has a larger ratio than its best member.
@@ -76,24 +73,19 @@ def roll_up(
     Raises:
         TableError: shapes that do not fit, numbers that are not finite, a value that is no leaf.
     """
-    count = len(values)
-    flags = np.zeros(count, dtype=bool) if alone is None else np.asarray(alone, dtype=bool)
-    _check(count, estimate, std_error, flags, max_correlation)
+    _check(len(values), estimate, std_error, alone, max_correlation)
     codes, labels = _codes(values, tree)
-    least = _ratio(codes, alpha) if ratio is None else ratio
-    if not least > 0:
-        raise TableError(f"the ratio must be above 0, not {least}")
-    of_value = np.full(count, -1, dtype=np.int64)
+    least = _ratio(codes, alpha)
+    of_value = np.full(len(values), -1, dtype=np.int64)
     found: list[tuple[str, int, float, float]] = []
     for level in range(codes.shape[1]):
         open_ = np.flatnonzero(of_value < 0)
         nodes, inverse = np.unique(codes[open_, level], return_inverse=True)
         sums = np.bincount(inverse, estimate[open_], len(nodes))
         errors = _errors(std_error[open_], inverse, len(nodes), max_correlation)
-        if level == 0 and alone is not None:
-            large = flags[open_]
-        else:
-            large = (sums >= least * errors) & ~_repeated(codes, labels, level)[nodes]
+        large = (sums >= least * errors) & ~_repeated(codes, labels, level)[nodes]
+        if level == 0:
+            large = alone[open_]
         numbers = np.full(len(nodes), -1, dtype=np.int64)
         numbers[large] = len(found) + np.arange(int(large.sum()))
         for node in np.flatnonzero(large).tolist():
@@ -106,7 +98,6 @@ def roll_up(
         of_value,
         np.array(sums_, dtype=float),
         np.array(errors_, dtype=float),
-        least,
     )
 
 

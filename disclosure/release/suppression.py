@@ -1,11 +1,11 @@
-"""Complementary suppression: hide in a draft what the audit asks to hide, and advise what to leave
-out; and the audit of releases that are published."""
+"""Complementary suppression: hide in a draft what the audit asks to hide; and the audit of releases
+that are published."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,95 +13,9 @@ from disclosure.release.inference.facts import PublicTable, TableVersion
 from disclosure.release.inference.protection import InferredNumber, protect
 from disclosure.release.policy import ReleasePolicy
 from disclosure.release.tables import NUMBERS, ReleasedTable, TableKey
-from rappor_core.text import visible
 
 if TYPE_CHECKING:
     from disclosure.release.build import Release
-
-MUCH = 1 / 3  # of the rows that the thresholds let through
-_MAX_TRIED = 6
-
-
-class TableKind(NamedTuple):
-    """A kind of tables: of one metric, split by the same strata, over equally many days."""
-
-    metric: str
-    strata: tuple[str, ...]
-    days: int
-
-    def __str__(self) -> str:
-        """For a note."""
-        split = f"by {' and '.join(self.strata)}" if self.strata else "of everybody"
-        return f"{split} over {self.days} day{'s' if self.days > 1 else ''}"
-
-
-def advice(
-    versions: Sequence[TableVersion], protected: Mapping[TableKey, PublicTable]
-) -> Iterator[str]:
-    """For each metric of which more than MUCH is suppressed: how much, and which kind of table
-    to leave out.
-
-    The tables of one kind after another are taken out of the draft, and the others judged again;
-    the kind without which most rows are shown is named.
-
-    Args:
-        versions: of all releases, those of the draft as its thresholds let them through.
-        protected: what may be shown of each table.
-    """
-    for metric in dict.fromkeys(one.table.metric for one in versions if one.is_draft):
-        own = [one for one in versions if one.table.metric == metric]
-        draft = [one.table for one in own if one.is_draft]
-        asked, shown = sum(map(_rows, draft)), _shown(draft, protected)
-        if shown < (1 - MUCH) * asked:
-            yield (
-                f"Of {visible(metric)}, {asked - shown} of {asked} rows that the thresholds let "
-                f"through are suppressed, so that others cannot be inferred. {_way_out(own, shown)}"
-            )
-
-
-def _way_out(versions: Sequence[TableVersion], shown: int) -> str:
-    kinds: dict[TableKind, list[TableKey]] = {}
-    for one in versions:
-        if one.is_draft:
-            kinds.setdefault(_kind(one.table), []).append(one.table.key)
-    sizes = {kind: len(keys) for kind, keys in kinds.items()}
-    best, most = None, shown
-    for kind in sorted(kinds, key=lambda one: (sizes[one], one))[:_MAX_TRIED]:
-        left = [one for one in versions if not (one.is_draft and _kind(one.table) == kind)]
-        rest = [one.table for one in left if one.is_draft]
-        found = _shown(rest, protect(left).tables)
-        if found > most:
-            best, most = kind, found
-    if best is None:
-        return (
-            "Pool small values (roll_up), or publish fewer values of a stratum, or fewer windows."
-        )
-    it = "it" if sizes[best] == 1 else "them"
-    tables = "table" if sizes[best] == 1 else f"{sizes[best]} tables"
-    return f"Without the {tables} {best}, {most} rows are shown, not {shown}: leave {it} out."
-
-
-def _kind(table: ReleasedTable) -> TableKind:
-    names = tuple(name for name, _ in table.strata)
-    return TableKind(table.metric, names, (table.last_day - table.first_day).days + 1)
-
-
-def _rows(table: ReleasedTable) -> int:
-    return 0 if table.reports is None else int(table.is_shown.sum())
-
-
-def _shown(tables: Sequence[ReleasedTable], protected: Mapping[TableKey, PublicTable]) -> int:
-    """Rows with a number, of those that are shown before any is suppressed."""
-    found = 0
-    for table in tables:
-        public = protected[table.key]
-        if table.reports is not None and public.reports is not None:
-            hidden = dict(zip(public.cells, public.hidden.tolist(), strict=True))
-            found += sum(
-                not symbol and not hidden[cell]
-                for cell, symbol in zip(table.cells, table.symbols, strict=True)
-            )
-    return found
 
 
 @dataclass(frozen=True)
@@ -109,14 +23,12 @@ class Suppressed:
     """The result of complementary suppression. tables: with their complements suppressed.
     findings: what earlier releases give away.
 
-    widened: numbers that contradicted others beyond rounding.  advice: what to leave out, where
-    much is suppressed.
+    widened: numbers that contradicted others beyond rounding.
     """
 
     tables: tuple[ReleasedTable, ...]
     findings: tuple[InferredNumber, ...]
     widened: int
-    advice: tuple[str, ...]
 
 
 def suppress_complements(
@@ -137,9 +49,7 @@ def suppress_complements(
     versions += [TableVersion(table, policy, is_draft=True) for table in tables]
     made = protect(versions)
     done = tuple(_hidden_as(table, made.tables[table.key], policy) for table in tables)
-    return Suppressed(
-        done, tuple(made.findings), made.widened, tuple(advice(versions, made.tables))
-    )
+    return Suppressed(done, tuple(made.findings), made.widened)
 
 
 def _hidden_as(table: ReleasedTable, public: PublicTable, policy: ReleasePolicy) -> ReleasedTable:

@@ -21,19 +21,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Literal, get_args
 
 import numpy as np
 
 from disclosure.errors import TableError
 from disclosure.rows.decoded import MAX_VALUES, check_size
 from disclosure.rows.domain import RowDomain
+from disclosure.rows.estimates import nearest_shares
 from disclosure.rows.kd_tree import KdTree
 from disclosure.series import BudgetLedger, Charge, add_geometric, geometric_variance
 from disclosure.series.noise import check_rate
 from disclosure.typing import Floats, Integers, Table
 
-NonNegative = Literal["project", "clip"]
 _DEVIATIONS = 6  # of noise: more has a chance of about 1e-9
 _MIN_RATE = 1e-12
 
@@ -43,45 +42,17 @@ def perturb(counts: Integers, epsilon: float, rng: np.random.Generator | None = 
     return add_geometric(counts, 1, epsilon, rng)
 
 
-def without_negatives(noisy: Floats, rule: NonNegative, total: float | None = None) -> Floats:
-    """Counts of 0 or more, of the same shape.
-
-    Args:
-        noisy: any shape.
-        rule: `project` on the counts of sum `total`, or `clip` at 0, whatever the sum then is.
-        total: of `project`; None: the sum of `noisy`, or 0 if that is negative.
-
-    Raises:
-        TableError: another rule.
-    """
-    if rule not in get_args(NonNegative):
-        raise TableError(f"rule {rule!r} is not one of {get_args(NonNegative)}")
-    if rule == "clip":
-        return np.maximum(noisy, 0.0)
-    whole = float(noisy.sum()) if total is None else total
-    return project_to_total(noisy.ravel(), whole).reshape(noisy.shape)
-
-
-def project_to_total(values: Floats, total: float) -> Floats:
-    """The nearest point (n,) without negative entries, of sum `total`; zeros for 0 or below.
-
-    The projection on the simplex (Duchi et al. 2008), which the decoder has for its shares.
-    """
+def project(noisy: Floats, total: float) -> Floats:
+    """The nearest counts without negative ones, of sum `total`, of the same shape; zeros for 0 or
+    below (Duchi et al. 2008)."""
     if total <= 0:
-        return np.zeros(len(values))
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    last = int(np.flatnonzero(ordered > excess)[-1])
-    found: Floats = np.maximum(values - excess[last], 0.0)
-    return found
+        return np.zeros(noisy.shape)
+    return nearest_shares(noisy.ravel(), np.ones(noisy.size), total).reshape(noisy.shape)
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A private histogram: noise of the whole epsilon on every cell. negatives: how counts below
-    0 are treated (`without_negatives`)."""
-
-    negatives: NonNegative = "project"
+    """A private histogram: noise of the whole epsilon on every cell."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +62,6 @@ class DPCocGen:
 
     partitioner: groups cells.  margin_share, group_share: parts of epsilon for counts of each
     column alone, and for the histogram that the cells are grouped by; the groups get the rest.
-    negatives: as in `Baseline`.
 
     A group's count is spread over its cells in proportion to the product of the columns' counts,
     or evenly where `margin_share` is 0: the thesis does not say how, and has no such counts.
@@ -100,7 +70,6 @@ class DPCocGen:
     partitioner: KdTree = field(default_factory=KdTree)
     margin_share: float = 0.3
     group_share: float = 0.5
-    negatives: NonNegative = "project"
 
     def __post_init__(self) -> None:
         """Check."""
@@ -160,8 +129,7 @@ def estimate_histogram(
         ledger.spend("synthetic rows: histogram", Charge(epsilon))
         noisy = perturb(counts, epsilon, rng).astype(float)
         total = _total(noisy, geometric_variance(1, epsilon), num_rows)
-        held = without_negatives(noisy, chosen.negatives, total)
-        return NoisyHistogram(held, epsilon, counts.size)
+        return NoisyHistogram(project(noisy, total), epsilon, counts.size)
     ledger.spend("synthetic rows: margins, histogram and groups", Charge(epsilon))
     return _grouped(counts, epsilon, chosen, num_rows, rng)
 
@@ -214,7 +182,7 @@ def _grouped(
     sums = perturb(np.bincount(blocks, counts.ravel()).astype(np.int64), second, rng).astype(float)
     joined = _joined(sums, seen.ravel(), blocks, first, second)
     total = _total(sums, geometric_variance(1, second), num_rows)
-    held = without_negatives(joined, method.negatives, total)
+    held = project(joined, total)
     shares = base.ravel() / np.bincount(blocks, base.ravel())[blocks]
     return NoisyHistogram((held[blocks] * shares).reshape(counts.shape), epsilon, len(sums))
 
@@ -276,7 +244,7 @@ def _expected(seen: Floats, variance: float, margins: list[tuple[Floats, float]]
         summed = seen.sum(axis=_others(axis, seen.ndim))
         weight = 1 / (1 + noise / (variance * seen.size / len(margin)))
         total = max(float(margin.sum()), 1.0)
-        held = project_to_total(weight * margin + (1 - weight) * summed, total)
+        held = project(weight * margin + (1 - weight) * summed, total)
         laws.append((held + 1.0) / (total + len(held)))
     found: Floats = reduce(np.multiply.outer, laws)
     return found * found.size

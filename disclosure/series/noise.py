@@ -1,7 +1,7 @@
 """Mechanisms of differential privacy for numbers and series that their holder has in clear.
 
 For whole numbers take `add_geometric`: the low bits of a floating-point sum with Laplace noise can
-tell the number (Mironov 2012), and those of Gaussian noise too. Round what the others return.
+tell the number (Mironov 2012). Round what the others return.
 
 One person changes the series by at most `sensitivity` in L2, and so the coefficients: an
 orthonormal transform keeps lengths. The text on series scales its Fourier noise without any
@@ -19,9 +19,7 @@ import os
 from collections.abc import Callable
 
 import numpy as np
-from scipy.fft import dct, idct, irfft, rfft
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
+from scipy.fft import irfft, rfft
 
 from disclosure.errors import BudgetError, TableError
 from disclosure.series.budget import Charge
@@ -85,7 +83,7 @@ def add_laplace(
 
     sensitivity: L1, what one person can change in all values together.
     """
-    _check(sensitivity, Charge(epsilon))
+    _check(sensitivity, epsilon)
     return values + rng.laplace(0, sensitivity / epsilon, np.shape(values))
 
 
@@ -100,7 +98,7 @@ def add_geometric(
     rng: None draws from the system's secure randomness, as production should; a generator is for
     tests and simulations, which need the same noise again.
     """
-    _check(sensitivity, Charge(epsilon))
+    _check(sensitivity, epsilon)
     shape = np.shape(counts)
     if rng is None:
         rate = epsilon / sensitivity
@@ -114,44 +112,8 @@ def geometric_variance(sensitivity: int, epsilon: float) -> float:
     return 1 / (2 * math.sinh(epsilon / sensitivity / 2) ** 2)
 
 
-def add_gaussian(
-    values: Floats, sensitivity: float, charge: Charge, rng: np.random.Generator
-) -> Floats:
-    """Add Gaussian noise to each value; `sensitivity` is L2, over all values together."""
-    sigma = gaussian_sigma(sensitivity, charge)
-    return values + rng.normal(0, sigma, np.shape(values))
-
-
-def gaussian_sigma(sensitivity: float, charge: Charge) -> float:
-    """The least sigma for (epsilon, delta), by the exact condition (Balle and Wang 2018).
-
-    Never above the theorem's sensitivity * sqrt(2 ln(1.25 / delta)) / epsilon, which holds for
-    epsilon < 1 only. The text on series prints it without the 2: its delta is then too large.
-    """
-    _check(sensitivity, charge)
-    if charge.delta == 0:
-        raise BudgetError("Gaussian noise needs delta > 0; take Laplace or geometric noise")
-    high = 1.0
-    while gaussian_delta(high, 1.0, charge.epsilon) > charge.delta:
-        high *= 2
-    low = high / 2
-    while gaussian_delta(low, 1.0, charge.epsilon) < charge.delta:
-        low /= 2
-
-    def excess(sigma: float) -> float:
-        return gaussian_delta(sigma, 1.0, charge.epsilon) / charge.delta - 1
-
-    found = brentq(excess, low, high, xtol=1e-13 * high)
-    return sensitivity * float(found) * (1 + 1e-9)
-
-
-def gaussian_delta(sigma: float, sensitivity: float, epsilon: float) -> float:
-    """The exact delta of Gaussian noise at an epsilon."""
-    half, shift = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
-    return float(ndtr(half - shift) - math.exp(epsilon + log_ndtr(-half - shift)))
-
-
-def _check(sensitivity: float, charge: Charge) -> None:
+def _check(sensitivity: float, epsilon: float) -> None:
+    charge = Charge(epsilon)
     if not 0 < sensitivity < math.inf:
         raise BudgetError(f"sensitivity must be above 0, not {sensitivity} (for {charge})")
 
@@ -176,16 +138,6 @@ def bound_contributions(
     rank = np.arange(len(pairs)) - np.repeat(starts, np.diff([*starts, len(pairs)]))
     kept = pairs[rank < max_slots, 1]
     return np.bincount(kept, minlength=num_slots), math.sqrt(max_slots)
-
-
-def perturb_by_dct_gaussian(
-    series: Floats, kept: int, sensitivity: float, charge: Charge, rng: np.random.Generator
-) -> Floats:
-    """Keep the first `kept` cosine coefficients, add Gaussian noise, and transform back."""
-    coefficients = _first(dct(series, norm="ortho"), kept)
-    coefficients[:kept] = add_gaussian(coefficients[:kept], sensitivity, charge, rng)
-    back: Floats = idct(coefficients, norm="ortho")
-    return back
 
 
 def perturb_by_fourier_laplace(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from datetime import date
 from pathlib import Path
@@ -17,22 +18,30 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from PIL import Image
+from playwright.sync_api import sync_playwright
 
 from rappor_cli.main import main
 from simulations.experiments.demo_weeks import place_weeks
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook"
 WIDTH = 480  # of each, pixels
-COLOURS = 64
+COLOURS = 160
 
 
 def draw_map(folder: Path) -> None:
-    """Write `density.png`: the last week of the night, from 60,000 answers."""
+    """Write `density.svg`, and as a browser shows it `density.png`: the last week of the night,
+    from 60,000 answers."""
     rng = np.random.default_rng(8)
     weeks = [one for one in place_weeks(date(2026, 11, 22), rng) if "/night/" in one.metric]
     counts = folder / "counts.json"
     counts.write_text(weeks[-1].to_json())
     main(["density", "usual_place", "--aggregate", str(counts), "-o", str(folder)])
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=shutil.which("chromium"))
+        page = browser.new_page(viewport={"width": 660, "height": 900}, device_scale_factor=2)
+        page.goto((folder / "density.svg").as_uri())
+        page.locator("svg").first.screenshot(path=folder / "density.png")
+        browser.close()
 
 
 def draw_chart(folder: Path) -> None:

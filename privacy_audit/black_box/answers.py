@@ -84,12 +84,6 @@ def expected_answers(metric: Metric, cohort: int, steps: tuple[Step, ...]) -> li
     return answers if metric.max_reports is None else answers[: metric.max_reports]
 
 
-def without_second_round(metric: Metric) -> Metric:
-    """Silence the second round: reports are permanent responses, under another `params_id`."""
-    m = metric.params.mechanism
-    return _with_chances(metric, p2=PROBABILITY_SCALE, q2=0) if m.has_permanent_round else metric
-
-
 def _with_chances(metric: Metric, **chances: int) -> Metric:
     mechanism = metric.params.mechanism.replace(**chances)
     return metric.replace(params=metric.params.replace(mechanism=mechanism))

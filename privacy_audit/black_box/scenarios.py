@@ -24,7 +24,7 @@ Step = tuple[int, Value]  # a day since 1970-01-01, and what is recorded on it
 
 PERIODS = (1, 7, 30)
 DEVICE_PERIODS = 7
-GAPS = {"day": 61, "week": 9, "month": 2}  # periods from one report of a life to the next
+GAPS = {"day": 401, "week": 58, "month": 13}  # periods from one report of a life to the next
 TOGETHER = 5  # reports of a long life between two openings: opening is what costs most
 MAX_FILLERS = 40  # values recorded to reach the cap
 MAX_CELLS = 60
@@ -152,7 +152,8 @@ def start_days(metric: Metric, periods: int) -> list[int]:
 
 
 def spaced_days(metric: Metric, periods: int) -> list[int]:
-    """List days as `start_days` does, but far apart, so that monthly or yearly changes show."""
+    """List days as `start_days` does, but far apart: changes by month, by year and after silence
+    show."""
     gap = GAPS[metric.period]
     return start_days(metric, 1 + (periods - 1) * gap)[::gap]
 

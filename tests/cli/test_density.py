@@ -18,8 +18,6 @@ from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
-pytestmark = pytest.mark.usefixtures("empty_pictures")  # `test_density_page` looks at them
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
@@ -58,7 +56,7 @@ def test_maps_changes_and_tracking_are_printed_together(
     assert "not distinguishable" in told
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [
-        "density.csv", "density.geojson", "density.gpkg", "density.parquet", "density.png",
+        "density.csv", "density.geojson", "density.gpkg", "density.parquet", "density.svg",
         "manifest.json", "map.json", "map_changes.json", "report.html", "results.json",
     ]  # fmt: skip
     assert days_of_cells(tmp_path / "out") == ["2026-11-03"] * 2 * 9
@@ -279,7 +277,7 @@ def test_trips_are_tables_without_another_metrics_map(
 ) -> None:
     out, name = tmp_path / "out", "trips/day/0"
     assert main(["density", "places", *files[:2], "--method", "simplex", "-o", str(out)]) == 0
-    assert "density.png, report.html" in capsys.readouterr().out
+    assert "density.svg, report.html" in capsys.readouterr().out
     text = DECLARED.replace("metrics.places", "metrics.trips")
     slots = next(line for line in text.splitlines() if line.startswith("slots"))
     metric = parse_metrics(text.replace(slots, "pairs = true")).metrics[name]

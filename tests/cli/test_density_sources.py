@@ -16,8 +16,6 @@ from rappor_core.metrics.file import parse_metrics
 from simulations.populations.draws import draw_aggregate
 from tests.cli.density_support import DAY, DECLARED
 
-pytestmark = pytest.mark.usefixtures("empty_pictures")
-
 
 class Blocks:
     """A collector that serves each sub-metric from and until days of its own, in blocks."""

@@ -91,7 +91,7 @@ def decoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def density(empty_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def density(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A crowd in the south-west of 8 by 8 quadkeys, and a little elsewhere."""
     folder = tmp_path_factory.mktemp("density")
     declared = (

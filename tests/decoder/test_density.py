@@ -24,7 +24,6 @@ from decoder.errors import DecodeError
 from decoder.grid_cells import location_of
 from decoder.inference.multiple_testing import decide
 from decoder.model.counts import location_repetition
-from decoder.output.density_png import write_picture
 from decoder.output.density_text import NOT_APART, visible_text
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import parse_metrics
@@ -125,7 +124,6 @@ def test_maps_of_some_cells_agree_with_the_whole(night: Density, tmp_path: Path)
     assert [row["cell"] for row in rows] == [*some.cells, "unlisted"]
     assert rows[-1]["map_share"] == some.unlisted
     assert rows[-1]["estimate"] is rows[-1]["detected"] is None
-    write_picture([some], tmp_path / "map.png")
     assert "unlisted" in render_maps([some])
 
 
@@ -264,7 +262,7 @@ def test_files_never_call_a_hidden_cell_zero(night: Density, tmp_path: Path) -> 
     assert len(geojson["features"]) == len(night.cells) - 1
 
 
-def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> None:
+def test_the_page_stands_alone_and_escapes(night: Density) -> None:
     metric = night.metric.replace(description="<script>alert(1)</script>")
     page = render_maps([replace(night, metric=metric)], [(1.0, 2.0)], ["a <b> note"])
     assert "<script>alert" not in page
@@ -274,8 +272,6 @@ def test_the_page_stands_alone_and_escapes(night: Density, tmp_path: Path) -> No
     data = json.loads(page[start : page.index("</script>", start)])
     assert len(data["cells"]) == len(data["maps"][0]["share"]) == len(night.cells) - 1
     assert data["points"] == [[2.0, 1.0]]
-    write_picture([night], tmp_path / "map.png", [(1.0, 2.0)])
-    assert (tmp_path / "map.png").read_bytes()[:4] == b"\x89PNG"
     assert "is detected 8 times in 10, a smaller one less often" in visible_text(night)
 
 

@@ -12,7 +12,8 @@ import pytest
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.errors import DecodeError
 from decoder.output.basemap import read_base
-from decoder.output.density_png import write_picture
+from decoder.output.density_html import map_data
+from decoder.output.map_picture import write_picture
 from decoder.output.palette import (
     DETECTED_FROM,
     THEMES,
@@ -99,14 +100,15 @@ def test_hostile_names_of_a_base_are_text(night: Density, tmp_path: Path) -> Non
     path.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
     base = read_base(path)
     page = render_maps([night], base=base)
-    assert "<img" not in page
+    assert "<img src=x" not in page
     assert page.count("</script>") == 3  # data, Leaflet, map.js
     called = set(data_of(page)["called"].values())
     assert len(called) == 1
     assert len(name := called.pop()) == 60
     assert name.startswith("</script><img")
     assert name.isprintable()
-    write_picture([night], tmp_path / "map.png", base=base)
+    write_picture(map_data([night], base=base), tmp_path / "map.svg")
+    assert "<img" not in (tmp_path / "map.svg").read_text()
 
 
 @pytest.mark.parametrize(

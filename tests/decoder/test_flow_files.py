@@ -22,7 +22,7 @@ from decoder.kinds.result import Question, Result
 from decoder.kinds.run import claim, write_result
 from decoder.options import FlowOptions
 from decoder.output.flows_view import placed_flows
-from decoder.progress import quiet, silent
+from decoder.progress import silent
 from decoder.sources.aggregates import AggregateFiles, check_metric
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
@@ -125,20 +125,13 @@ def test_only_what_is_told_is_solid(folder: Path) -> None:
     assert not re.search(r"(src|href)=\"(?!#)", markup(page))  # nothing from a network
     found = json.loads((folder / "results.json").read_text())
     told = sum(row["detected"] for row in found["flows"])
-    drawn = page.split('<svg class="map"')[1].split("</svg>")[0]
-    assert drawn.count('<g class="flow detected">') == told
-    assert drawn.count('<g class="flow undetected">') == len(found["flows"]) - told
-    heads = [
-        row for row in found["flows"] if row["detected"] and row["origin"] != row["destination"]
-    ]
-    assert drawn.count("<polygon") == len(heads)
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     (shown,) = data["maps"]
     assert shown["detected"] == list(range(told))
 
 
 def test_flows_under_a_distance_are_not_shown(tiny: AggregateFiles) -> None:
-    answer = KIND.decode(tiny.read(), Question(flows=FlowOptions(3.0, 5)), silent, quiet)
+    answer = KIND.decode(tiny.read(), Question(flows=FlowOptions(3.0, 5)))
     flows = answer.content["flows"]
     assert all(row["km"] >= 3 for row in flows)
     assert sum(not row["detected"] for row in flows) == 5
@@ -203,11 +196,11 @@ def test_what_cannot_be_is_refused_in_words(counts: Path, tmp_path: Path) -> Non
         claim(tmp_path, KIND)
     other = replace(counts_of(NOVEMBER), definition={"kind": "string"})
     with pytest.raises(DecodeError, match="is of kind 'string', and has no flows"):
-        KIND.decode([other], Question(), silent, quiet)
+        KIND.decode([other], Question())
 
 
 def written(counts: Aggregate, folder: Path) -> Result:
-    found = KIND.decode([counts], Question(), silent, quiet)
+    found = KIND.decode([counts], Question())
     write_result(found, KIND, "decode", folder, silent)
     return found
 

@@ -26,7 +26,7 @@ from decoder.kinds.run import write_result
 from decoder.numbers.fit import fitted_shares
 from decoder.numbers.quantities import quantile_ends
 from decoder.numbers.survival import cut_counts, survival
-from decoder.progress import quiet, silent
+from decoder.progress import silent
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
@@ -197,7 +197,7 @@ def test_a_change_is_found_and_named(tmp_path: Any) -> None:
     assert max(one.p_any, ends.p_any) < 1e-6
     assert set(one.quantities) == {f"{edge:g}" for edge in metric.details.asked}
     assert one.rows.low[20] < -0.15 < one.rows.high[20]
-    result = KIND.series(windows, Question(), silent, quiet)
+    result = KIND.series(windows, Question())
     paths = write_result(result, KIND, "series", tmp_path, silent)
     assert {path.name for path in paths} >= {"changes.csv", "series.csv", "report.html"}
 

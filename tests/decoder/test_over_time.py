@@ -13,7 +13,7 @@ from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
 from decoder.kinds.values import KIND
 from decoder.options import CandidateChoice
-from decoder.progress import quiet, silent
+from decoder.progress import silent
 from rappor_core.aggregate import Aggregate
 from simulations.populations.draws import draw_aggregate
 from tests.decoder.params_support import rappor
@@ -48,7 +48,7 @@ def test_series_follow_values_and_find_the_change(windows, values, shares, tmp_p
     assert moved.rows.difference[0] == pytest.approx(-0.1, abs=0.03)
     (tmp_path / "words.txt").write_text("\n".join(values))
     question = Question(CandidateChoice(tmp_path / "words.txt"))
-    result = KIND.series(windows, question, silent, quiet)
+    result = KIND.series(windows, question)
     names = {path.name for path in write_result(result, KIND, "series", tmp_path, silent)}
     assert names >= {"series.csv", "changes.csv", "candidates.csv", "report.html"}
     assert (tmp_path / "series.csv").read_text().count("\n") == 1 + 3 * len(series.values)

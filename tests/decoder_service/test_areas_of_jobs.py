@@ -75,7 +75,10 @@ def test_a_job_of_maps_takes_areas(tmp_path: Path) -> None:
         with signed_in(served, "ana") as browser:
             page = browser.get(f"/results/{result}").text
             assert not INLINE.search(page)
-            assert "west side" in page
+            assert "west side" in browser.get(f"/results/{result}/map.json").text
+            address = f"/v1/results/{result}/files/density.svg"  # of readers without JavaScript
+            assert f'<img src="{address}"' in page
+            assert browser.get(address).headers["content-type"] == "image/svg+xml"
             assert f'<a href="/lists/{listed}">version 1</a>' in page
         content = ana.get(f"/v1/lists/{listed}/content")
         assert content.headers["content-type"] == "application/geo+json"

@@ -91,7 +91,7 @@ def test_flows_are_a_job_with_a_page(served: Running, tmp_path: Path) -> None:
             page = browser.get(f"/results/{flow}").text
             assert not INLINE.search(page)
             assert f"<b>{data['num_detected']}</b>" in page
-            assert page.count('<svg class="map"') == 1
+            assert page.count('id="maps"') == 1
             assert f'<a href="/lists/{census}">version 1</a>' in page
         refused = ana.post("/v1/releases", json=proposal("flows", flow))
         assert "does not publish the stratum 'between'" in refused.json()["detail"]

@@ -3,7 +3,8 @@
 import numpy as np
 from sklearn.datasets import load_iris
 
-from disclosure.co_clustering import GroupGrid, Partition, Recoded, from_partition, recode
+from disclosure.co_clustering import GroupGrid, Partition, Recoded, recode
+from disclosure.co_clustering.engine import Search
 
 NUMBERS = ["SepalLength", "SepalWidth", "PetalLength", "PetalWidth"]
 LEVELS = ("low", "mid", "high")
@@ -56,4 +57,4 @@ def figure_grid() -> GroupGrid:
     parts = np.empty(15, dtype=np.int64)
     for group, names in enumerate(GROUPS):
         parts[[part_of(name) for name in names]] = group
-    return from_partition(iris_pairs(), Partition(rows, parts)).finest
+    return Search(iris_pairs(), 3).with_dendrogram(Partition(rows, parts)).finest

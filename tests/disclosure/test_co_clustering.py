@@ -16,7 +16,6 @@ from disclosure.co_clustering import (
     Recoded,
     Values,
     co_cluster,
-    from_partition,
     merge_small_clusters,
     recode,
 )
@@ -245,8 +244,6 @@ def test_labels_of_intervals() -> None:
         (lambda: Intervals((2.0, 1.0)), "rise"),
         (lambda: Recoded.encode({"a": ["z"]}, {"a": Values(("y",))}), "'z'"),
         (lambda: merge_small_clusters(co_cluster(iris_pairs()), 0), "150"),
-        (lambda: from_partition(iris_pairs(), Partition(np.zeros(2, int), np.zeros(15, int))),
-         "groups of"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(make, message) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import Question, Result, manifest_of
-from decoder.progress import Note, Progress
 from decoder.sources.windows import sum_of
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
@@ -27,11 +26,8 @@ class Parities(KindDecoder):
     title = "Odd and even"
     schemas = (PARITIES,)
 
-    def decode(
-        self, counts: Sequence[Aggregate], question: Question, progress: Progress, note: Note
-    ) -> Result:
+    def decode(self, counts: Sequence[Aggregate], question: Question) -> Result:
         """Decode the sum of the counts; see `KindDecoder.decode`."""
-        del progress, note
         window = sum_of(counts)
         params, total = window.params, window.num_reports
         ones = sum(row[0] for row in window.bit_counts) / total

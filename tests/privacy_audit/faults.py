@@ -95,7 +95,6 @@ CLIENT = "client"  # a test of tests/client
 
 PART_OF = {
     "freshness": ("equal only by chance",),
-    "calendars": ("responses and cohorts stay the same",),
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
                     "of two values", "two sets", "values set the bits", "one cohort"),
@@ -381,13 +380,13 @@ FAULTS = (
           "        prefix = encoder._permanent._prefix.split(b'month')[0]\n"
           "        encoder._permanent._prefix = prefix + b'month %d' % (day // 30)\n"
           "        encoder._permanent_of.clear()\n" + _ENCODED,
-          "responses and cohorts stay the same"),
+          "device: 7 reports of a device share one permanent response"),
     Fault("permanent-response-of-400-days", _RECORDER,
           _ENCODED,
           "        prefix = encoder._permanent._prefix.split(b'days')[0]\n"
           "        encoder._permanent._prefix = prefix + b'days %d' % (day // 400)\n"
           "        encoder._permanent_of.clear()\n" + _ENCODED,
-          "responses and cohorts stay the same"),
+          "device: 7 reports of a device share one permanent response"),
     Fault("permanent-response-of-the-description", _DEVICE,
           "            secret, self.line, self.params_id, mechanism",
           "            secret, self.line + metric.description, self.params_id, mechanism",
@@ -399,11 +398,11 @@ FAULTS = (
           "        encoder._permanent._prefix = prefix + morning\n"
           "        encoder._permanent_of.clear()\n"
           + _QUEUED,
-          "responses and cohorts stay the same"),
+          "device: 7 reports of a device share one permanent response"),
     Fault("cohort-of-the-year", _RECORDER,
           _SOURCE,
           "            encoder.cohort = (encoder.cohort + (day or 0) // 365) % 16\n" + _SOURCE,
-          "responses and cohorts stay the same"),
+          "reports in a life"),
     Fault("permanent-response-anew-after-silence", _RECORDER,
           _ENCODED,
           "        last = self._state.last_period(encoder.metric.name, EVER) or day\n"
@@ -413,7 +412,7 @@ FAULTS = (
           "        prefix = encoder._permanent._prefix.split(b'gone')[0]\n"
           "        encoder._permanent._prefix = prefix + b'gone %d' % gone\n"
           "        encoder._permanent_of.clear()\n" + _ENCODED,
-          "responses and cohorts stay the same through years of silence"),
+          "device: 7 reports of a device share one permanent response"),
     # Budgets over everything.
     Fault("budget-of-each-metric-alone", _LEDGER,
           "return others + committed(line, entries + extra)",

@@ -44,7 +44,7 @@ FAULTS = (
         'this.permanentInput = keyedInput(secret, "permanent", fields);',
         'this.permanentInput = keyedInput(secret, "permanent", [...fields, '
         "Uint8Array.of(performance.now() * 1000 & 255)]);",
-        "calendars", "responses and cohorts stay the same",
+        "device", "7 reports of a device share one permanent response",
     ),
     Planted(
         "cap-off-by-one", "ledger.js",

@@ -573,8 +573,7 @@ side.addEventListener("change", () => { arrange(); remember(); });
 if (baseBox) baseBox.addEventListener("change", () => { chooseBase(windows[slider.value]); arrange(); remember(); });
 for (const one of [slider, sure, unsure, of].filter(Boolean)) { one.addEventListener("input", drawSoon); one.addEventListener("change", remember); }
 
-// In place of the picture that the page holds for readers without a script.
-const flowLegend = document.querySelector(".picture .legend");
+const flowLegend = $("flow-legend");
 $("controls").hidden = $("scale").hidden = false;
 let panels = [], focused;
 function arrange() {

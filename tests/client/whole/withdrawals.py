@@ -12,12 +12,12 @@ from typing import Final
 
 from scipy import stats
 
-from privacy_audit.black_box.answers import without_second_round
 from privacy_audit.black_box.checks import Check, correlated, exact, one_of, test
 from privacy_audit.black_box.noise_sums import permanent_table, product_test, residuals
 from privacy_audit.black_box.program_client import SeenReport
 from rappor_core.calendar import SECONDS_A_DAY, last_day, period_number
 from rappor_core.errors import MetricsFileError
+from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.metric import Metric
 from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.whole.crowd_lives import withdrawn_lives
@@ -34,6 +34,15 @@ def answered_again(file: MetricsFile) -> MetricsFile:
     where the kind allows it."""
     some = {name: _roomy(metric) for name, metric in file.metrics.items()}
     return exchanged(MetricsFile(some), without_second_round)
+
+
+def without_second_round(metric: Metric) -> Metric:
+    """Silence the second round: reports are permanent responses, under another `params_id`."""
+    m = metric.params.mechanism
+    if not m.has_permanent_round:
+        return metric
+    silent = m.replace(p2=PROBABILITY_SCALE, q2=0)
+    return metric.replace(params=metric.params.replace(mechanism=silent))
 
 
 def _roomy(metric: Metric) -> Metric:

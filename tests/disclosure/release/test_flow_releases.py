@@ -15,7 +15,7 @@ import pytest
 from decoder.kinds.flow import KIND
 from decoder.kinds.result import Question
 from decoder.kinds.run import write_result
-from decoder.progress import quiet, silent
+from decoder.progress import silent
 from disclosure.errors import PolicyError, ReleaseError
 from disclosure.release import (
     CellTable,
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metric = city_metric(4.0, 50_000, rows=2, columns=2)
     matrix = city_matrix(metric.details, np.random.default_rng(1))
     counts = draw_flows(metric, matrix, 50_000, np.random.default_rng(2), DAYS)
-    found = KIND.decode([counts], Question(), silent, quiet)
+    found = KIND.decode([counts], Question())
     write_result(found, KIND, "decode", out, silent)
     return out
 
