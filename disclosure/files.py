@@ -1,4 +1,4 @@
-"""Files of publications: folders written whole, texts read by models, and CSV."""
+"""Files of publications: folders written whole, CSV, and templates of pages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeVar
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from decoder.errors import MissingColumnError, TableFileError
@@ -64,6 +65,22 @@ def new_folder(folder: Path, what: str) -> Iterator[Path]:
             raise
     except OSError as error:
         raise ReleaseError(f"{folder} cannot be written: {file_problem(error)}") from None
+
+
+def page_template(package: str, name: str) -> Template:
+    """Load a template from the folder `templates` of a package."""
+    from decoder.tables.format import short
+
+    environment = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = "{:,}".format
+    environment.filters["short"] = lambda text, most=MAX_TEXT: short(text, most)
+    return environment.get_template(name)
 
 
 @contextmanager

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from decoder.output.jinja import page_template
 from disclosure.anonymize import Hierarchy
 from disclosure.co_clustering.grid import CoClustering, GroupGrid
 from disclosure.co_clustering.hierarchies import LearntHierarchies
-from disclosure.files import new_folder, write_csv
+from disclosure.files import new_folder, page_template, write_csv
 from disclosure.typing import Floats
 
 _LEFT, _TOP, _WIDTH, _TALLEST = 60, 16, 960, 24  # of the picture
@@ -23,7 +22,7 @@ VERSION = 1  # of grid.json
 
 def render_page(model: CoClustering, grid: GroupGrid, learnt: LearntHierarchies) -> str:
     """The page as text. Values are escaped; the longest are cut."""
-    return page_template("co_clustering.html.j2", "disclosure.co_clustering").render(
+    return page_template("disclosure.co_clustering", "co_clustering.html.j2").render(
         rows=model.recoded.num_rows,
         columns=list(model.recoded.parts),
         finest=model.finest.counts.shape,

@@ -14,9 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from decoder.output.jinja import page_template
 from decoder.tables.geo_files import write_geojson
-from disclosure.files import new_folder, write_csv
+from disclosure.files import new_folder, page_template, write_csv
 from disclosure.release.build import Release
 from disclosure.release.plain import columns_of, dictionary, release_to_plain, rows_of
 from disclosure.release.tables import NUMBERS, ReleasedTable, decimals
@@ -28,7 +27,7 @@ MAX_TABLES = 50
 def render_page(release: Release) -> str:
     """The page as text. Values are escaped; the longest are cut."""
     shown = release.tables[:MAX_TABLES]
-    return page_template("release.html.j2", "disclosure.release").render(
+    return page_template("disclosure.release", "release.html.j2").render(
         release=release,
         policy=release.policy,
         tables=[_table(table, release) for table in shown],
