@@ -12,6 +12,7 @@ import numpy as np
 from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_bit, by_boolean, by_cavity, by_lasso
+from decoder.estimation.leave_one_out import WarmStarts
 from decoder.inference.diagnostics import undeclared_repetition
 from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
 from decoder.inference.multiple_testing import decide
@@ -55,10 +56,13 @@ def decode(
     candidates: Candidates,
     options: DecodeOptions | None = None,
     progress: Progress = silent,
+    warm_starts: WarmStarts | None = None,
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: called with (stage, done, total).
+    progress: called with (stage, done, total).  warm_starts: one for many windows of the same
+    candidates: each fit starts from that of a similar window before it, if there is one, which is
+    quicker, and moves most scores by less than a tenth of their standard errors.
 
     Cohorts whose counts were plainly not made as the others were are left out, and the first
     warning names them. Deterministic: the same input gives the same output to the last bit,
@@ -74,7 +78,7 @@ def decode(
 
         def decode_cohorts(rest: Aggregate) -> Decoding:
             problem = _problem(rest, candidates, positions, options, direct=direct)
-            return _answer(problem, _estimator(problem, progress))
+            return _answer(problem, _estimator(problem, progress, warm_starts))
 
         return _without_odd_cohorts(whole, decode_cohorts)
 
@@ -212,7 +216,7 @@ def _check_identified(problem: DecodingProblem) -> None:
         )
 
 
-def _estimator(problem: DecodingProblem, progress: Progress) -> Fit:
+def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmStarts | None) -> Fit:
     """The estimator that fits the encoding, the list and the choice of method."""
     options, level, weights = problem.options, problem.options.level, problem.weights
     if problem.aggregate.params.scheme.single_bit:
@@ -229,5 +233,6 @@ def _estimator(problem: DecodingProblem, progress: Progress) -> Fit:
         level=level,
         progress=progress,
         full=options.full_fit,
+        warm_starts=warm_starts,
         weights=weights,
     )

@@ -22,6 +22,7 @@ from decoder.density.cells import Places, in_order, missing_levels, slot_places,
 from decoder.density.field_prior import Belief
 from decoder.density.map_check import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
+from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
 from decoder.grid_cells import location_of
 from decoder.model.counts import location_repetition
@@ -192,7 +193,7 @@ def estimate_density_series(
 
     By method `field` the windows are pooled (`map_series`): one shared map, reserved values free in
     each, small deviations, and changes of cells that are tested. The estimates and their intervals
-    are those of each window alone.
+    are those of each window alone, up to a part of their standard errors (`decode`, `warm_starts`).
     """
     options = options or DensityOptions()
     ordered = [in_order(aggregates) for aggregates in windows]
@@ -200,11 +201,12 @@ def estimate_density_series(
     fields: Iterator[WindowMap | None] = repeat(None)
     if options.method == "field":
         fields = window_maps(ordered, places, options.belief, options.repeats)
+    warm_starts = WarmStarts()
     earlier: list[Density] = []
     for aggregates in ordered:
         with one_thread():
             field = next(fields)
-            decoding = _decode_finest(aggregates, places, options)
+            decoding = _decode_finest(aggregates, places, options, warm_starts)
             made = _window_map(field, decoding, aggregates, places, options)
         found = _assemble(aggregates, places, options, decoding, made)
         bases = bases_of(len(earlier), len(ordered))
@@ -217,8 +219,9 @@ def _decode_finest(
     aggregates: Sequence[Aggregate],
     places: Places,
     options: DensityOptions,
+    warm_starts: WarmStarts,
 ) -> Decoding:
-    """The decoder's regression of the finest level."""
+    """The decoder's regression of the finest level. warm_starts: for all windows of the series."""
     finest = aggregates[-1]
     candidates = places.candidates(len(aggregates) - 1, finest.params)
     rows = finest.params.num_cohorts * finest.params.num_bits
@@ -228,7 +231,7 @@ def _decode_finest(
         repeats=location_repetition(finest, *location_of(finest), options.repeats),
         full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
     )
-    return decode(finest, candidates, choices)
+    return decode(finest, candidates, choices, warm_starts=warm_starts)
 
 
 def _window_map(

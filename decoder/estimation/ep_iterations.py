@@ -1,12 +1,12 @@
 """Expectation propagation, the fit of `cavity`: iterate until the scores converge.
 
-Expectation propagation (Minka 2001), from a fit in which no candidate takes part.
+Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -26,8 +26,9 @@ from decoder.estimation.least_squares import (
     balance,
     candidate_solver,
     centred_sums,
-    row_solver,
+    unexplained,
 )
+from decoder.estimation.two_symbols import solver_in_rows
 from decoder.model.fit_work import all_may_take_part, most_active, work_of_all
 from decoder.model.noise import RandomString
 from decoder.model.share_prior import SharePrior
@@ -41,6 +42,12 @@ TOLERANCE = 0.03  # of a z-score
 LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
+MOST_LAGGING = 5  # rounds in a row with the covariance of an earlier one
+LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
+MOST_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
+WARM_START_STEPS = 200  # of expectation maximisation there: the scores are nearly those of the end
+MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
+NEAR = 4  # the round that comes next
 FREEZE_ACTIVE_AFTER = 14
 WORK_OF_BIT = 20.0  # of a gathered sum, in multiplications of a matrix product
 WORK_OF_CANDIDATE = 5e3  # of a candidate, in the prior
@@ -127,11 +134,15 @@ class FitProblem:
 
 @dataclass(frozen=True)
 class EpIteration:
-    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior."""
+    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior.
+
+    cavity: variance of each candidate's estimate without its own site, before kappa, (M,).
+    """
 
     sites: Sites
     noise: Floats
     fitted: Balance
+    cavity: Floats
     scores: Scores
     prior: SharePrior
 
@@ -148,19 +159,30 @@ def run_ep(
     problem: FitProblem,
     progress: Progress = silent,
     tolerance: float = TOLERANCE,
+    near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> EpResult:
-    """Iterate until no z-score moves by `tolerance`, at most `most` times."""
-    now, converged = _first(problem), False
-    for iteration in range(2, most + 1):
+    """Iterate until no z-score moves by `tolerance`, at most `most` times.
+
+    near: from `warm_start`; then most iterations reuse the covariance of an earlier one, which is
+    the costly part; the last never does.
+    """
+    start, now = (NEAR, near) if near else (2, _first(problem))
+    refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
+    lagging, converged = 0, False
+    for iteration in range(start, most + 1):
         progress(STAGE, iteration - 1, most)
-        last, now = now, _next(problem, now, iteration)
-        moved = float(np.abs(now.scores.z - last.scores.z).max(initial=0.0))
-        converged = moved < tolerance and iteration >= MIN_ITERATIONS
+        last, refresh = now, iteration in refresh_noise
+        lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MOST_LAGGING
+        now = _lagging(problem, now, iteration) if lag else _next(problem, now, iteration, refresh)
+        steady = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
+        converged = steady and not lag and iteration >= MIN_ITERATIONS
         if converged:
             break
+        enough = steady and iteration + 1 >= MIN_ITERATIONS
+        lagging = (MOST_LAGGING if enough else lagging + 1) if lag else 0
     progress(STAGE, iteration, iteration)
-    return EpResult(now, iteration, converged)
+    return EpResult(now, iteration - start + 2, converged)
 
 
 def _first(problem: FitProblem) -> EpIteration:
@@ -168,12 +190,36 @@ def _first(problem: FitProblem) -> EpIteration:
     sites = Sites.none(problem.number)
     noise = problem.noise_of(sites.shrunken)
     fitted = _solve(problem, noise, sites, 0.0)
-    scores = _leave_one_out(problem, fitted, sites)
+    cavity = _cavity(fitted, sites)
+    scores = _leave_one_out(problem, fitted, sites, cavity)
     prior = refit_prior(None, scores, sites.active, may_rebuild=True)
-    return EpIteration(sites, noise, fitted, scores, prior)
+    return EpIteration(sites, noise, fitted, cavity, scores, prior)
 
 
-def _next(problem: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
+def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
+    """Build a warm start from the fit of a similar window; None if the windows differ too much.
+
+    end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
+    the noise or in the residual ratio. The prior is learnt anew. No site stays more than 10 times
+    as precise as its cavity: one that is certain of a 0 would delay convergence.
+    """
+    noise = problem.noise_of(end.sites.shrunken)
+    louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
+    fitted = _weighed(problem, end.sites, end.fitted)
+    factors = np.array([np.median(louder), fitted.ratio / end.fitted.ratio])
+    if (np.maximum(factors, 1 / factors) > MOST_UNLIKE).any():
+        return None
+    scores = _leave_one_out(problem, fitted, end.sites, end.cavity)
+    prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=WARM_START_STEPS)
+    variance, least = end.sites.variance, scores.std_errors**2 / MOST_SURE
+    loosened = np.where(variance < 0, variance, np.maximum(variance, least))
+    sites = replace(end.sites, variance=loosened)
+    return EpIteration(sites, noise, fitted, end.cavity, scores, prior)
+
+
+def _next(
+    problem: FitProblem, now: EpIteration, iteration: int, refresh_noise: bool
+) -> EpIteration:
     """New sites from the scores and the prior, and what follows from them.
 
     Sites of negative precision that leave no proper posterior are cut off to positive ones.
@@ -181,24 +227,49 @@ def _next(problem: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
     noise = now.noise
     for least in (LEAST_PRECISION, CUT_OFF):
         sites = _updated(problem, now, iteration, least)
-        if iteration in REFRESH_NOISE:
+        if refresh_noise:
             noise = problem.noise_of(sites.shrunken)
         try:
             fitted = _solve(problem, noise, sites, now.fitted.missing)
-            scores = _leave_one_out(problem, fitted, sites)
+            cavity = _cavity(fitted, sites)
             break
         except ImproperError:
             if least == CUT_OFF:
                 raise
-    rebuild = iteration in REBUILD_LADDER
-    prior = refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
-    return EpIteration(sites, noise, fitted, scores, prior)
+    scores = _leave_one_out(problem, fitted, sites, cavity)
+    prior = _updated_prior(now, scores, sites, iteration)
+    return EpIteration(sites, noise, fitted, cavity, scores, prior)
+
+
+def _lagging(problem: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
+    """New sites; the covariance, and all that it alone decides, of an earlier round.
+
+    A score is free of its own site whatever symmetric matrix weighs the residual: this is as
+    good a step, for a product instead of an inverse.
+    """
+    sites = _updated(problem, now, iteration, LEAST_PRECISION)
+    fitted = _weighed(problem, sites, now.fitted)
+    scores = _leave_one_out(problem, fitted, sites, now.cavity)
+    prior = _updated_prior(now, scores, sites, iteration)
+    return EpIteration(sites, now.noise, fitted, now.cavity, scores, prior)
+
+
+def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
+    """The residual of the data after the sites, weighed by an earlier iteration's covariance."""
+    target, solution = _target(problem, sites), fitted.solution
+    residual = solution.weigh(target.reshape(-1, 1)).reshape(target.shape)
+    return unexplained(solution._replace(residual=residual), fitted.missing, problem.random)
 
 
 def _updated(problem: FitProblem, now: EpIteration, iteration: int, least: float) -> Sites:
     limit, frozen = most_active(problem.centred.size), iteration > FREEZE_ACTIVE_AFTER
     update = partial(now.sites.updated, now.scores, now.prior, limit, full=problem.full)
     return update(frozen=frozen, least=least, damping=problem.damping)
+
+
+def _updated_prior(now: EpIteration, scores: Scores, sites: Sites, iteration: int) -> SharePrior:
+    rebuild = iteration in REBUILD_LADDER
+    return refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
@@ -208,7 +279,7 @@ def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> 
     """
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centred.size // 2
-    make, steps = (row_solver, 2) if in_rows else (candidate_solver, 4)
+    make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
     solve = make(noise, _target(problem, sites), members, variance, problem.random)
     return balance(solve, problem.random, missing, steps)
 
@@ -220,18 +291,29 @@ def _target(problem: FitProblem, sites: Sites) -> Floats:
     return np.asarray(problem.centred - (listed - random.mean * float(mean.sum())))
 
 
-def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites) -> Scores:
-    """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa (1 - s_i^2 d_i) / d_i.
-
-    d_i of a candidate that takes no part is its mean over random positions. Raises ImproperError
-    where negative sites leave a cavity without a positive variance.
-    """
+def _information(fitted: Balance, sites: Sites) -> Floats:
+    """d_i of every candidate, (M,); where it takes no part its mean over random positions."""
     information = np.full(len(sites.mean), fitted.solution.expected)
     information[sites.active] = fitted.solution.information
+    return information
+
+
+def _cavity(fitted: Balance, sites: Sites) -> Floats:
+    """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa.
+
+    Raises ImproperError where negative sites leave a cavity without a positive variance.
+    """
+    information = _information(fitted, sites)
     cavity = left(sites.variance, information) / information
     if (cavity <= 0).any():
         raise ImproperError("the sites of the others leave no proper belief in a candidate")
+    return np.asarray(cavity)
+
+
+def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: Floats) -> Scores:
+    """beta_i = m_i + z_i'u / d_i and se_i^2 = kappa times the cavity's variance."""
     sums = problem.sums(fitted.solution.residual)
+    information = _information(fitted, sites)
     return Scores(sites.mean + sums / information, np.sqrt(fitted.excess * cavity))
 
 

@@ -22,7 +22,7 @@ from decoder.estimation.least_squares import (
     missing_error,
     null_variance,
 )
-from decoder.estimation.leave_one_out import FEW_COHORTS, fit_cavity
+from decoder.estimation.leave_one_out import FEW_COHORTS, WarmStarts, fit_cavity
 from decoder.estimation.one_bit import DirectFit, fit_direct
 from decoder.estimation.refit import Directions, Refit, fitted_directions, own_directions
 from decoder.inference.intervals import score_freedom, widened_interval
@@ -105,14 +105,17 @@ def by_cavity(
     progress: Progress = silent,
     *,
     full: bool = True,
+    warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
     """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
 
-    full: all candidates may take part in the fit.  weights: as in `fit_cavity`.
+    full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
     """
     random, repeated = observed.noise.random, observed.noise.repetition > 1
-    fit = fit_cavity(_problem(observed, full=full), progress, weights, repeated=repeated)
+    fit = fit_cavity(
+        _problem(observed, full=full), progress, warm_starts, weights, repeated=repeated
+    )
     estimate = _estimate(
         observed, level, fit.scores, fit.z, fit.balance, tail=fit.tail, law=fit.law,
         held=fit.taking_part, left=fit.freedom, prior=fit.prior

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -239,7 +240,7 @@ class CandidateSolver:
         """The parts of Woodbury's formula: D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and
         H, (A, A)."""
         m, k = self.target.shape
-        blocks = np.linalg.inv(self.noise + missing * self.random.covariance_matrix)
+        blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
         G = self.centred.T @ F
         beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
@@ -252,6 +253,25 @@ def candidate_solver(
     """Make a CandidateSolver. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
     centred = centred_columns(positions, random)
     return CandidateSolver(noise, target, centred, 1 / variances, random)
+
+
+class _Same:
+    """An array as a key: this very one."""
+
+    def __init__(self, array: Floats) -> None:
+        self.array = array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.array is other.array
+
+
+@lru_cache(maxsize=1)
+def _block_inverses(noise: _Same, missing: float, random: RandomString) -> Floats:
+    """D^-1 (m, k, k), D = noise + tau C: most rounds of a fit ask for that of the last round."""
+    return np.asarray(np.linalg.inv(noise.array + missing * random.covariance_matrix))
 
 
 def _plus_blocks(matrix: Floats, blocks: Floats, shape: tuple[int, ...]) -> Floats:

@@ -10,7 +10,9 @@ quantities are its by-product. Derivation: docs/method.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -22,6 +24,7 @@ from decoder.estimation.ep_iterations import (
     FitProblem,
     left,
     run_ep,
+    warm_start,
 )
 from decoder.estimation.ep_sites import Scores
 from decoder.estimation.least_squares import (
@@ -32,6 +35,7 @@ from decoder.estimation.least_squares import (
 )
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.model.share_prior import SharePrior
+from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 
@@ -44,7 +48,9 @@ MAY_BE_NAMED = 0.2
 FEW_COHORTS = 8  # up to which a score may be made of one heavy bit
 EXPECTED = 10  # wrong strings of a list, tested without a rule that may name them
 REFIT_TOLERANCE = 0.1  # of a z-score
-MOSTLY_OVER = 0.6  # of the rows' freedom, that a fit leaves where scores are right to first order
+NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
+MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
+MOST_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
 QUIETER = 3.0  # standard errors below 1, from which on a ratio is no chance of the noise
 REFIT_STAGE = "fits without a candidate"
 
@@ -76,19 +82,55 @@ class CavityFit:
     full: bool
 
 
+@dataclass(frozen=True)
+class WarmStarts:
+    """Results of the last two cold fits, from which fits of similar windows may start.
+
+    Two: weekends may be unlike other days, and `pipeline` may fit a window twice. Not where much of
+    the rows is fitted: the posterior then has several modes, and a cold fit finds better ones. All
+    that is held of a fit are the covariance of its rows and some arrays of their size.
+    """
+
+    kept: deque[tuple[Positions, EpIteration]] = field(default_factory=lambda: deque(maxlen=2))
+
+    def near(self, problem: FitProblem) -> EpIteration | None:
+        """The iteration to start from, of the fit of a similar window; None without one."""
+        if not _worth_a_start(problem):
+            return None
+        same = (end for positions, end in self.kept
+                if np.array_equal(positions, problem.positions))  # fmt: skip
+        return next(filter(None, (warm_start(problem, end) for end in same)), None)
+
+    def keep(self, problem: FitProblem, found: EpResult) -> None:
+        """Keep a fit that was started cold, as a start for later windows."""
+        over = _freedom(problem, found.last) / problem.freedom
+        if found.converged and over > MOSTLY_OVER and _worth_a_start(problem):
+            self.kept.append((problem.positions, found.last))
+
+
+def _worth_a_start(problem: FitProblem) -> bool:
+    """Where all candidates take part, since other fits are quick, and rows are not too many.
+
+    Nor few: then the fits without a candidate in turn are what costs.
+    """
+    return problem.full and not problem.few_rows and problem.centred.size <= MOST_ROWS
+
+
 def fit_cavity(
     problem: FitProblem,
     progress: Progress = silent,
+    warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
     *,
     repeated: bool = False,
 ) -> CavityFit:
     """Score all candidates. Deterministic: no random numbers, fixed orders of summation.
 
+    warm_starts: one for all windows of a series: the fit starts from that of a similar window.
     weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
     repeated: devices report more than once, as often as was declared or shown at most.
     """
-    problem, found = _until_converged(problem, progress)
+    problem, found = _until_converged(problem, progress, warm_starts)
     now, iteration, converged = found
     freedom = _freedom(problem, now)
     scores = _fitting(problem, now, freedom, repeated)
@@ -101,16 +143,26 @@ def fit_cavity(
     return CavityFit(scores, z, tail, law, now.prior, now.fitted, now.sites.shrunken, *ended)
 
 
-def _until_converged(problem: FitProblem, progress: Progress) -> tuple[FitProblem, EpResult]:
-    """Run EP; return the problem that was solved, and its fit.
+def _until_converged(
+    problem: FitProblem, progress: Progress, warm_starts: WarmStarts | None
+) -> tuple[FitProblem, EpResult]:
+    """Run EP from a warm start or, without one or where that does not converge, from nothing.
 
     Where the fit of all candidates does not converge, that of the probable ones alone is tried,
-    and at last both with more damping.
+    and at last both with more damping. Returns the problem that was solved, and its fit.
     """
+    near = warm_starts.near(problem) if warm_starts else None
+    if near is not None:
+        with suppress(ImproperError):
+            found = run_ep(problem, progress, NEAR_TOLERANCE, near)
+            if found.converged:
+                return problem, found
     for attempt in _attempts(problem):
         found = run_ep(attempt, progress)
         if found.converged:
             break
+    if warm_starts is not None and attempt is problem:
+        warm_starts.keep(problem, found)
     return attempt, found
 
 

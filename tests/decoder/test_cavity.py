@@ -11,7 +11,7 @@ from decoder.errors import ImproperError
 from decoder.estimation import ep_iterations as rounds
 from decoder.estimation import least_squares as gls
 from decoder.estimation import leave_one_out as cavity
-from decoder.estimation.ep_iterations import FitProblem, _leave_one_out
+from decoder.estimation.ep_iterations import FitProblem, _cavity, _leave_one_out
 from decoder.estimation.ep_sites import DAMPING, Sites
 from decoder.estimation.estimate import Estimate
 from decoder.estimation.least_squares import Balance
@@ -44,7 +44,7 @@ def test_scores_are_of_fits_without_the_candidate(problem, make):
     solution = make(noise, target, problem.positions, variance, RANDOM)(0.0)
     sites = Sites(mean, variance, np.ones(M, dtype=bool), mean)
     fitted = Balance(solution, 0.0, 1.0)
-    scores = _leave_one_out(problem, fitted, sites)
+    scores = _leave_one_out(problem, fitted, sites, _cavity(fitted, sites))
     for i in range(M):
         others = np.arange(M) != i
         V = 0.01 * np.eye(y.size) + (Z[:, others] * variance[others]) @ Z[:, others].T
@@ -145,10 +145,10 @@ def test_sites_without_proper_posteriors_are_cut_off(problem, monkeypatch):
         return solve(*arguments)
 
     monkeypatch.setattr(rounds, "_solve", improper_at_first)
-    found = rounds._next(problem, now, 2)
+    found = rounds._next(problem, now, 2, False)
     monkeypatch.setattr(rounds, "LEAST_PRECISION", rounds.CUT_OFF)
     monkeypatch.setattr(rounds, "_solve", solve)
-    expected = rounds._next(problem, now, 2)
+    expected = rounds._next(problem, now, 2, False)
     assert len(tried) == 2
     np.testing.assert_array_equal(found.scores.z, expected.scores.z)
 

@@ -6,6 +6,7 @@ import pytest
 from decoder.errors import ConvergenceError, ImproperError
 from decoder.estimation import least_squares as gls
 from decoder.estimation.refit import refit
+from decoder.estimation.two_symbols import ContrastSolver, solver_in_rows
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import mark_repeated
 
@@ -103,3 +104,37 @@ def test_an_improper_covariance_raises(problem):
     noise, target, positions, variances = problem
     with pytest.raises(ConvergenceError, match="not positive definite"):
         gls.row_solver(-noise, target, positions, variances, RANDOM)(0.0)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.7])
+@pytest.mark.parametrize("widening", [0, 3])
+def test_two_symbols_are_solved_in_their_contrasts(tau, widening):
+    """The same as in the rows, also for what has a part along the sums."""
+    rng, random = np.random.default_rng(5), RandomString(2, 1)
+    positions = rng.integers(0, 2, (12, COHORTS, 1), dtype=np.uint8)
+    own, between, variances = rng.random(COHORTS) + 1, -rng.random(COHORTS), rng.random(12)
+    noise = np.stack([own, between, between, own], axis=1).reshape(COHORTS, 2, 2)
+    known = gls.row_solver(noise, np.zeros((COHORTS, 2)), positions, variances, random)(0.7)
+    variances[:widening] = -2 / known.information[:widening] - variances[:widening]
+    given = noise, rng.normal(size=(COHORTS, 2)), positions, variances, random
+    halved, rows = solver_in_rows(*given), gls.row_solver(*given)
+    assert isinstance(halved, ContrastSolver)
+    ours, theirs = halved(tau), rows(tau)
+    for one, other in zip(ours[:3], theirs[:3], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    columns = rng.normal(size=(2 * COHORTS, 4))
+    np.testing.assert_allclose(ours.weigh(columns), theirs.weigh(columns), atol=1e-12)
+
+
+@pytest.mark.parametrize(("bits", "hashes"), [(2, 1), (2, 2), (3, 1)])
+def test_other_cohorts_are_solved_in_their_rows(bits, hashes):
+    """Bits of their own noise, of several hashes, and more than two symbols."""
+    rng, random = np.random.default_rng(6), RandomString(bits, hashes)
+    positions = rng.integers(0, bits, (9, COHORTS, hashes), dtype=np.uint8)
+    positions = mark_repeated(positions, bits)
+    noise = np.tile(np.diag(np.arange(1.0, bits + 1)), (COHORTS, 1, 1))
+    if hashes > 1:
+        noise = np.tile(np.eye(bits), (COHORTS, 1, 1))
+    target = np.zeros((COHORTS, bits))
+    solver = solver_in_rows(noise, target, positions, np.ones(9), random)
+    assert isinstance(solver, gls.RowSolver)
