@@ -7,6 +7,7 @@ thread each: several test processes share the cores, and threads that wait for o
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -42,6 +43,13 @@ def _patient_clients(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     state_file = sys.modules.get("client_sdk.storage.state_file")
     if state_file is not None and not request.path.name.startswith(("test_locks", "test_overflow")):
         monkeypatch.setattr(state_file, "PATIENCE", 2.0)
+
+
+@pytest.fixture(autouse=True)
+def _no_safe_path() -> Iterator[None]:
+    """A service that a test starts in this process sets it for its own child processes."""
+    yield
+    os.environ.pop("PYTHONSAFEPATH", None)
 
 
 @pytest.fixture

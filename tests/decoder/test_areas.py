@@ -200,7 +200,7 @@ def test_files_and_page_hold_the_areas(night: tuple[Aggregate, Density], tmp_pat
     data = map_data([density], areas=[found])
     assert data["areas"][0] == [list(map(list, square(0, 0, 8, 4)))]
     page = render_maps([density], areas=[found])
-    assert '<tbody id="areas">\n<tr><th scope="row">south</th>' in page
+    assert '<tbody id="areas"></tbody>' in page  # filled by the script
     assert 'id="areas"' not in render_maps([density])
 
 
