@@ -1,4 +1,4 @@
-"""Requests a second that a collector answers after the commit, beside the plain way to do it.
+"""Requests a second that a collector answers after the commit, alongside the plain way to do it.
 
 Every server runs alone in a process of its own on 127.0.0.1; one client process keeps connections
 busy with batches that were made before the clock started. Rivals:

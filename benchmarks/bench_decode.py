@@ -1,4 +1,4 @@
-"""Speed of decoding: the whole job, hashing a list, the LASSO beside scikit-learn's."""
+"""Speed of decoding: the whole job, hashing a list, the LASSO alongside scikit-learn's."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def bench_job(beside: Beside, tmp_path: Path, cohorts: int, family: HashFamily) 
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, SCALAR])
 def bench_hashing(beside: Beside, who: str) -> None:
-    """Index tensors, vectorised and one value at a time."""
+    """Index tensors, vectorized and one value at a time."""
     values = [text.encode() for text in strings(5_000)]
 
     def scalar() -> None:
@@ -84,7 +84,7 @@ def bench_hashing(beside: Beside, who: str) -> None:
     beside.times((lambda: bit_positions(values, PARAMS)) if who == OURS else scalar, rounds=5)
 
 
-class Uncentred(RandomString):
+class Uncenterd(RandomString):
     """Columns X instead of X - a: the form that other libraries solve on a sparse matrix."""
 
     @property
@@ -101,7 +101,7 @@ class Problem(NamedTuple):
 
     def ours(self) -> np.ndarray:
         """Shares of all candidates, (M,), from the index tensor."""
-        seen, random = self.observed, Uncentred(PARAMS.num_bits, PARAMS.num_hashes)
+        seen, random = self.observed, Uncenterd(PARAMS.num_bits, PARAMS.num_hashes)
         found = fit_lasso(seen.bit_shares, seen.positions, self.weights, random, self.penalty)
         shares = np.zeros(len(seen.positions))
         shares[found.selected] = found.shares

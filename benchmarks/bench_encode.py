@@ -1,4 +1,4 @@
-"""One report encoded, beside drawing each bit with `SystemRandom`.
+"""One report encoded, alongside drawing each bit with `SystemRandom`.
 
 Both start from the same metric and value and end with a report's bytes. Ours is measured for values
 that it never saw (the permanent response is derived each time), and for a value seen before.

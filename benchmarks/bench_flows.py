@@ -1,4 +1,4 @@
-"""How far flows of a made-up city are off, beside other ways to learn them at equal epsilon."""
+"""How far flows of a made-up city are off, alongside other ways to learn them at equal epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How close a map comes to the truth: ours beside rivals, on pickups in New York.
+"""How close a map comes to the truth: ours alongside rivals, on pickups in New York.
 
 Once: every user reports once, in the same protocol on both sides (L-SUE, L-OSUE: epsilon_infinity
 twice epsilon_one), or ours with four bytes a report. The rival is multi-freq-ldpy (Arcolezi et al.
@@ -79,7 +79,7 @@ def field(places: Places, shares: np.ndarray, users: int, params: RapporParams, 
 
 def once_ours(places: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps:
     """The same protocol, and four bytes a report."""
-    osue = TwoRoundMechanism.optimised(2 * epsilon, epsilon)
+    osue = TwoRoundMechanism.optimized(2 * epsilon, epsilon)
     symbols = max(2, round(math.exp(epsilon)) + 1)
     loloha = TwoRoundMechanism.symbols(symbols, 2 * epsilon, epsilon)
     designs = {
@@ -100,7 +100,7 @@ def once_rivals(_: Places, shares: np.ndarray, epsilon: float, rng: Any) -> Maps
         counts = np.zeros(len(shares))
         for value in held:
             counts += client(int(value), len(shares), 2 * epsilon, epsilon)
-        make = TwoRoundMechanism.symmetric if name == "L_SUE" else TwoRoundMechanism.optimised
+        make = TwoRoundMechanism.symmetric if name == "L_SUE" else TwoRoundMechanism.optimized
         params = RapporParams(len(shares), 1, 1, make(2 * epsilon, epsilon), "one_hot")
         plain = (counts / USERS - params.p_star) / (params.q_star - params.p_star)
         found[f"multi-freq-ldpy {name}, simplex"] = project_simplex(plain)
@@ -118,7 +118,7 @@ def budget_ours(places: Places, shares: np.ndarray, budget: float, rng: Any) -> 
 def budget_rivals(_: Places, shares: np.ndarray, budget: float, rng: Any) -> Maps:
     """Maps of one period by what others would do with a budget for all periods."""
     two = TwoRoundMechanism.symbols(2, budget / 2, SECOND_DIAL * budget / 2)
-    capped = TwoRoundMechanism.optimised(budget / 3, SECOND_DIAL * budget / 3)
+    capped = TwoRoundMechanism.optimized(budget / 3, SECOND_DIAL * budget / 3)
     designs = {
         "OUE, one period": (USERS // PERIODS, 0.5, 1 / (math.exp(budget) + 1)),
         "BiLOLOHA": (USERS, two.q_star, 0.5),

@@ -1,6 +1,6 @@
 """Ways to learn a matrix of flows, each with the same epsilon for life, and how far each is off.
 
-Symbols of a hash of each device's own (optimised local hashing, Wang et al. 2017) stand for the
+Symbols of a hash of each device's own (optimized local hashing, Wang et al. 2017) stand for the
 rivals' reports; the supports of different classes are drawn independently, each with its exact
 law.
 """
@@ -85,7 +85,7 @@ def gravity_of_margins(draw: FlowDraw) -> Floats:
 
 def start_end_and_steps(draw: FlowDraw) -> Floats:
     """LDPTrace's way (Du et al. 2023): walks of a Markov chain of starts, ends and steps between
-    neighbours.
+    neighbors.
 
     Kinder than there, where epsilon is split over all steps of a trajectory: a device answers one
     question with all of it (start, end, or a step at random), and the mean number of steps is
@@ -98,7 +98,7 @@ def start_end_and_steps(draw: FlowDraw) -> Floats:
     inside = matrix[:cells, :cells]
     steps = _steps(flow, inside)
     walked = steps.sum()
-    links = np.argwhere(_neighbours(flow))
+    links = np.argwhere(_neighbors(flow))
     third = draw.devices // 3
     told = [
         np.clip(_local_hashing(one, third, draw.epsilon, draw.rng), 0, None)
@@ -138,24 +138,24 @@ def _local_hashing(
     return np.asarray((supports / devices - 1 / symbols) / (kept - 1 / symbols))
 
 
-def _neighbours(flow: Flow) -> Floats:
-    """(K, K) whether two cells share a side or a corner: the eight nearest, by their centres."""
-    centres = np.array(flow.centres)
-    apart = np.abs(centres[:, None] - centres[None])
+def _neighbors(flow: Flow) -> Floats:
+    """(K, K) whether two cells share a side or a corner: the eight nearest, by their centers."""
+    centers = np.array(flow.centers)
+    apart = np.abs(centers[:, None] - centers[None])
     size = np.array([np.min(apart[..., axis][apart[..., axis] > 1e-9]) for axis in (0, 1)])
-    near: Floats = (np.rint(apart / size) <= 1).all(axis=-1) & ~np.eye(len(centres), dtype=bool)
+    near: Floats = (np.rint(apart / size) <= 1).all(axis=-1) & ~np.eye(len(centers), dtype=bool)
     return near
 
 
 def _steps(flow: Flow, inside: Floats) -> Floats:
-    """(K, K) mean number of steps of a person from a cell to a neighbour, on straight walks."""
-    near = _neighbours(flow)
-    centres = np.array(flow.centres)
-    apart = ((centres[:, None] - centres[None]) ** 2).sum(axis=-1)
+    """(K, K) mean number of steps of a person from a cell to a neighbor, on straight walks."""
+    near = _neighbors(flow)
+    centers = np.array(flow.centers)
+    apart = ((centers[:, None] - centers[None]) ** 2).sum(axis=-1)
     steps = np.zeros_like(inside)
-    for destination in range(len(centres)):
+    for destination in range(len(centers)):
         ahead = np.argmin(np.where(near, apart[:, destination][None, :], np.inf), axis=1)
-        for origin in range(len(centres)):
+        for origin in range(len(centers)):
             at = origin
             while at != destination:
                 steps[at, ahead[at]] += inside[origin, destination]

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 ROWS, PAGE = ROOT / "docs" / "benchmarks.json", ROOT / "docs" / "benchmarks.md"
 MAX_ROWS = 60
 OURS = "ours"
-HEADINGS = ("measured", "ours", "beside it", "times as good", "target", "note")
+HEADINGS = ("measured", "ours", "alongside it", "times as good", "target", "note")
 ABOUT = """\
 # Benchmarks
 
@@ -39,7 +39,7 @@ seconds: other work on the machine changes them least.
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of ours beside that of a rival.
+    """A figure of ours alongside that of a rival.
 
     ours, theirs: median, least and most, in `unit`; `theirs` is empty without a rival.  more: more
     is better.  target: of the ratio.  state: of the code, and the day.
@@ -77,7 +77,7 @@ class Row:
 
 
 def rows_of(run: Mapping[str, Any], state: str) -> Iterator[Row]:
-    """The rows of a run of pytest-benchmark: each of ours beside each rival of its group."""
+    """The rows of a run of pytest-benchmark: each of ours alongside each rival of its group."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for one in run["benchmarks"]:
         groups.setdefault(one["group"], []).append(one)

@@ -252,7 +252,7 @@ class Client:
             self._life.begin(may_create=True)
 
     def reset(self) -> None:
-        """Start anew with a new secret, where `status` says that the state cannot be used.
+        """Start again with a new secret, where `status` says that the state cannot be used.
 
         Each new secret spends the privacy budget again: a tombstone in the ledger says so for
         ever. Never call this automatically. Raises StateError without consent, and where a file

@@ -36,7 +36,7 @@ class StateError(ClientError):
     """The state on disk cannot be used. condition: one word, for `Client.status`."""
 
     def __init__(self, message: str, condition: str = "state_unavailable") -> None:
-        """Keep the condition beside the sentence."""
+        """Keep the condition alongside the sentence."""
         super().__init__(message)
         self.condition = condition
 

@@ -104,7 +104,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
     answers = line.past_values + sum(entry.reports > 0 for entry in entries)
     return {
         "metric": line.name,
-        "values_memoised": values,
+        "values_memoized": values,
         "max_memoized_values": int(promise.max_memoized_values),
         "reports_made": reports,
         "epsilon_spent": _number(so_far),
@@ -245,7 +245,7 @@ def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
 
 
 def _spent(metric: Metric, level: PrivacyLevel | None, budget: float) -> str:
-    """The cap and the budget, one of which has no room for the metric, and the way out."""
+    """The cap and the budget, one of which has no room for the metric, and the remedy."""
     cap: float = metric.max_permanent_responses
     if level is not None:
         cap = min(cap, level.max_values)

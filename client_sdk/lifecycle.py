@@ -164,7 +164,7 @@ class Lifecycle:
             self.status = Status("no_consent", SENTENCES["no_consent"])
 
     def reset(self) -> None:
-        """Start anew with a new secret. Raises StateError."""
+        """Start again with a new secret. Raises StateError."""
         self.shut("closed")
         day = int(self.setup.now() // SECONDS_A_DAY)
         reset(self.setup.directory, self._lock, self.setup.randomness, day).close()

@@ -32,7 +32,7 @@ def init(
     """Open the client of this process, in the person's folder of the app, until it ends.
 
     app: a name that no other app of the person has.  All else: as `Client.open`. The second call
-    of a process decides on consent anew and gives the same client.
+    of a process decides on consent again and gives the same client.
 
     Raises what `Client.open` raises, and ParameterError for another app in one process.
     """

@@ -59,7 +59,7 @@ def serve(settings: Settings) -> None:
 
 
 def _serve_many(settings: Settings, listener: socket.socket) -> None:
-    """Several processes on one port, started anew when one dies. They read the environment."""
+    """Several processes on one port, started again when one dies. They read the environment."""
     os.environ.update(environment_of(settings))
     with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
         os.environ[MULTIPROCESS_DIR] = folder  # the workers add up their counts through files

@@ -94,7 +94,7 @@ class Settings(ServerSettings):
 
     clock_skew_seconds: int = Field(default=600, ge=0, le=86_400)
     refuse_implausible: bool = True
-    database_connections: int = Field(default=2, ge=1)  # a worker's, beside the one that writes
+    database_connections: int = Field(default=2, ge=1)  # a worker's, alongside the one that writes
     database_seconds: float = Field(default=5.0, gt=0)  # to wait for a lock or a connection
     housekeeping_seconds: float = Field(default=60.0, gt=0)
     drain_seconds: int = Field(default=20, ge=1)

@@ -49,8 +49,8 @@ def _turn(grid: Grid, longitude: float) -> int:
     return 360 * round((grid.box.west + grid.box.width / 2 - longitude) / 360)
 
 
-def cell_centre(grid: Grid, name: str) -> Point:
-    """Find the mean of a cell's corners: its centre, for a map."""
+def cell_center(grid: Grid, name: str) -> Point:
+    """Find the mean of a cell's corners: its center, for a map."""
     corners = cell_outline(grid, name)
     latitude, longitude = (sum(axis) / len(corners) for axis in zip(*corners, strict=True))
     return latitude, longitude - 360 * round(longitude / 360)

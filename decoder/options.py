@@ -69,7 +69,7 @@ class DecodeOptions(Levels):
     method: `cavity` or `lasso`; metrics with one bit a value need neither.
     correction: how many candidates are allowed for.
     largest_p: never call a value detected whose own p-value is above this.
-    true_shares: value -> share, where known, to be shown beside the estimates.
+    true_shares: value -> share, where known, to be shown alongside the estimates.
     weights: how the level is divided among the candidates, declared before the counts were seen.
     without_cohorts: cohorts whose reports are not used, such as those that follow no model.
     full_fit: where it is affordable, let all candidates take part in the fit of method `cavity`.

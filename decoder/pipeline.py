@@ -138,7 +138,7 @@ def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[O
         shown = _undeclared(observed, estimate)
         differs = shown > 1
     else:
-        left = (observed.centred.size - len(observed.centred)) * estimate.unfitted
+        left = (observed.centerd.size - len(observed.centerd)) * estimate.unfitted
         ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
         differs = ratio < 1
         shown = observed.noise.shown_repetition(ratio) if differs else 1.0

@@ -48,7 +48,7 @@ def check_new_folder(folder: Path, what: str) -> None:
 
 @contextmanager
 def new_folder(folder: Path, what: str) -> Iterator[Path]:
-    """Yield a temporary folder beside `folder`; it is renamed to `folder` at the end, if nothing
+    """Yield a temporary folder alongside `folder`; it is renamed to `folder` at the end, if nothing
     failed.
 
     Raises ReleaseError as `check_new_folder`, and where the disk refuses.

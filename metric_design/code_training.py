@@ -29,7 +29,7 @@ def train_code(
     one (Witten and Bell 1991, method C); a Huffman code of each context.
 
     Args:
-        values: normalised strings (`rappor_core.hashing.normalise`), each alike; a public list.
+        values: normalized strings (`rappor_core.hashing.normalize`), each alike; a public list.
         name: of the table.
         order: bytes of context, 0 to 3.
         lower_case: whether A to Z are coded as a to z.

@@ -35,7 +35,7 @@ from rappor_core.text import counted
 PlannedCorrection = Literal["fdr", "bh", "bonferroni"]
 
 PLANNED_CORRECTIONS: tuple[str, ...] = get_args(PlannedCorrection)
-LEAST_SHARE = 1e-12
+MIN_SHARE = 1e-12
 FEWEST = 2  # cohorts up to which predictions are rough
 COUNTED = 2_000  # values of a population that are looked at one by one
 _FAR_BELOW = 1e-3  # of the level: a smallest p-value below it changes nothing
@@ -329,7 +329,7 @@ def detectable_share(setting: PlanSetting, power: float, given: Theory) -> float
 
     if not found(1.0):
         return None
-    low, high = np.log(LEAST_SHARE), 0.0
+    low, high = np.log(MIN_SHARE), 0.0
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (low, middle) if found(float(np.exp(middle))) else (middle, high)

@@ -115,7 +115,7 @@ def _fitted(
     estimates, errors = cells.estimates, np.full(len(cells.estimates), error)
     start = flat_prior(ladder(estimates, errors))
     weights = np.repeat(start.weights[:, None], _LISTS, axis=1)
-    if prior is not None and len(prior.centres) == len(start.centres):
+    if prior is not None and len(prior.centers) == len(start.centers):
         weights = prior.weights
     rows = likelihoods(start, estimates, errors, estimates / error)
     weights = improved(weights, rows, cells.counts, _EM_STEPS)
@@ -125,4 +125,4 @@ def _fitted(
     if not full:
         mean = np.where(rows[:, :1] * weights[0] < _PROBABLE * evidence, mean, 0.0)
     errors_squared = cells.counts * mean**2 - 2 * mean * cells.shares + cells.squares
-    return SharePrior(weights, start.centres), errors_squared.sum(axis=0)
+    return SharePrior(weights, start.centers), errors_squared.sum(axis=0)

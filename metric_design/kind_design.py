@@ -132,7 +132,7 @@ class KindDesign:
     review does without.
 
     asks: how a question states the precision wanted; None if the kind is not planned.
-    options: numbers of a question that the kind has a use for, beside devices and epsilon.
+    options: numbers of a question that the kind has a use for, alongside devices and epsilon.
     further: those of them that are solved for where all else is known.
     usual: keys of `metrics.toml` where a question does not say.
     """

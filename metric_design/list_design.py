@@ -184,7 +184,7 @@ def _noises(question: Question, encoding: Encoding, hashes: int) -> Sequence[Map
 
 
 def _of_one_report(life: float, hashes: int, *, single_bit: bool) -> Iterator[Mapping[str, Any]]:
-    """Unary encoding, symmetric and optimised (Wang et al. 2017), rounded towards privacy."""
+    """Unary encoding, symmetric and optimized (Wang et al. 2017), rounded towards privacy."""
     pair = min(life * (2 if single_bit else 1 / hashes), MAX_PAIR)
     symmetric = math.ceil(PROBABILITY_SCALE / (1 + math.exp(pair / 2)))
     chances = [(symmetric, PROBABILITY_SCALE - symmetric)]
@@ -204,7 +204,7 @@ def _memoized(
     share = 2.0 if single_bit else 1 / hashes
     infinity = rounded_down(min(MAX_PAIR / share, epsilon))
     one = rounded_down(EPSILON_RATIO * infinity)
-    make = TwoRoundMechanism.optimised if name == "l-osue" else TwoRoundMechanism.symmetric
+    make = TwoRoundMechanism.optimized if name == "l-osue" else TwoRoundMechanism.symmetric
     try:
         make(infinity * share, one * share)
     except ParameterError:

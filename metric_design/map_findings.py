@@ -69,24 +69,24 @@ def _said(metric: Metric, cells: int, population: int, periods: int, places: int
     )
     if held is not None and held < wanted:
         said += f"; its cap holds {held} of {wanted} places, and the others become `other`"
-    memoises = metric.params.mechanism.has_permanent_round
+    memoizes = metric.params.mechanism.has_permanent_round
     about = f"for maps of {counted(periods, metric.period)}" if periods > 1 else "for one map"
     about += f" with epsilon {budget:.2f} for life"
     about += f" and {counted(wanted, 'place')} a device"
-    return f"{said}; {about}, {_best(own, memoises, order, cohorts)}"
+    return f"{said}; {about}, {_best(own, memoizes, order, cohorts)}"
 
 
-def _best(own: MapError, memoises: bool, order: Sequence[Predicted], cohorts: int) -> str:
+def _best(own: MapError, memoizes: bool, order: Sequence[Predicted], cohorts: int) -> str:
     """Name the best mode, and the others with their errors."""
     if not order:
         return "no mode spends that budget"
-    named = [one for one in order if not one.mode.memoises]
+    named = [one for one in order if not one.mode.memoizes]
     if not named:
         return "no mode that hides when, too, spends that budget"
     best = named[0]
     text = ", ".join(f"{one.mode.name} {one.error.total_variation:.2f}" for one in order)
     listed = f"with {counted(cohorts, 'cohort')}: {text}"
-    if not memoises and own.total_variation <= AS_GOOD * best.error.total_variation:
+    if not memoizes and own.total_variation <= AS_GOOD * best.error.total_variation:
         return f"no mode that hides when, too, is better by more than a tenth ({listed})"
     keys = ", ".join(best.mode.keys.strip().split("\n"))
     return f"the best mode that hides when, too, is {best.mode.name} ({listed}): {keys}"

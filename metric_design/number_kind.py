@@ -18,7 +18,7 @@ SYMBOLS = 8, 6, 4, 3, 2  # of mode `once`
 FEWER = 2, 1  # cohorts of each question, where the usual four are too many
 SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
 USELESS_CURVE = 0.25  # half-width of an interval of a share, above which a curve says little
-LOW_EPSILON = 2.0  # of one report, up to which another mechanism tells a mean better
+LOW_EPSILON = 2.0  # of one report, up to which another mechanism reveals a mean better
 WIDE_MEAN = 0.1  # of the range
 
 
@@ -146,7 +146,7 @@ class NumberDesign(KindDesign):
         )
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """How well a window of so many devices tells its shares, or its mean."""
+        """How well a window of so many devices reveals its shares, or its mean."""
         number, params = metric.details, metric.params
         replicates = params.num_cohorts // number.stride(params.num_bits)
         if number.mode == "memo" and replicates < 2:

@@ -16,7 +16,7 @@ class PairDesign(KindDesign):
     """A pair metric."""
 
     def findings(self, metric: Metric, population: int | None) -> Iterator[tuple[Level, str]]:
-        """What the cap counts, what it costs beside other metrics, how well a cell is known."""
+        """What the cap counts, what it costs alongside other metrics, how well a cell is known."""
         pair, cap = metric.details, metric.max_memoized_values
         first, second = pair.of
         reserved = len({metric.fallback, metric.no_data} - {None})

@@ -15,7 +15,7 @@ from decoder.files import naming
 from decoder.tables.reading import read_rows, read_table
 from decoder.typing import Floats
 
-MOST_VALUES = 100_000  # of a population; those after hold so little that none is found
+MAX_VALUES = 100_000  # of a population; those after hold so little that none is found
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ def given_population(shares: Floats, words: str = "the shares given") -> Expecte
 def zipf_shares(exponent: float, num_values: int) -> Floats:
     """Shares proportional to 1 / rank ** exponent, the largest first, (num_values,) or fewer."""
     _check_exponent(exponent)
-    ranks = np.arange(1, min(num_values, MOST_VALUES) + 1, dtype=float)
+    ranks = np.arange(1, min(num_values, MAX_VALUES) + 1, dtype=float)
     weights = ranks**-exponent
     total = float(weights.sum())
-    if num_values > MOST_VALUES:  # the rest, by the integral
-        ends = np.linspace(np.log(MOST_VALUES), np.log(num_values), 10_000)
+    if num_values > MAX_VALUES:  # the rest, by the integral
+        ends = np.linspace(np.log(MAX_VALUES), np.log(num_values), 10_000)
         total += float(np.trapezoid(np.exp(ends * (1 - exponent)), ends))
     shares = np.asarray(weights / total)
     shares.flags.writeable = False

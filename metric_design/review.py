@@ -27,7 +27,7 @@ from rappor_core.risk import (
 from rappor_core.text import counted
 
 HALF_TURN = 180.0  # degrees
-MOST_DAYS_TO_WAIT = 7  # for the reports of a block, and a turn of all, before `check` says so
+MAX_DAYS_TO_WAIT = 7  # for the reports of a block, and a turn of all, before `check` says so
 SAFARI_DAYS = 7  # of use without a visit, after which Safari deletes what scripts stored
 LINKED = 0.05  # of devices, by the cohorts of several metrics
 CELLS_AN_EQUATION = 32  # above which a map of two symbols is hardly better than a flat one
@@ -223,7 +223,7 @@ def _cohort_floor(metric: Metric, population: int | None) -> Iterator[Finding]:
             f"{_fewer_cohorts(metric)}, or reports in every period"
         )
         yield Finding("warning", metric.base_name, message)
-    elif needed > max(MOST_DAYS_TO_WAIT, turns) * a_day:  # a turn of all is awaited by design
+    elif needed > max(MAX_DAYS_TO_WAIT, turns) * a_day:  # a turn of all is awaited by design
         message = (
             f"it takes about {counted(needed, 'report')} until each of {metric.params.num_cohorts} "
             f"cohorts holds min_reports_per_cohort = {floor}, and {population:,} devices send "

@@ -168,7 +168,7 @@ def _found(
 
 def unknown_values(lives: Lives, answers: Integers, other: int) -> Integers:
     """Number the stretches between changes, below 0, and put `other` where nothing is answered:
-    what the times reveal of the answers, (n, S, T)."""
+    what the times reveal about the answers, (n, S, T)."""
     changed = np.cumsum(lives.changes, axis=2)
     slots = changed.shape[1]
     unknown = -1 - (changed * slots + np.arange(slots)[None, :, None])
@@ -199,7 +199,7 @@ def _memoized(
     metric: Metric, lives: Lives, rng: np.random.Generator
 ) -> tuple[RapporParams, Integers, Integers, Integers]:
     """The parameters, the bits of each value and of `other`, the last, what each device memoizes
-    in each slot and period, and what its times reveal of that."""
+    in each slot and period, and what its times reveal about that."""
     params, values = metric.params, len(lives.shares) + 1
     if params.scheme.own_bits:
         params = params.replace(num_bits=values)  # bits that nobody sets tell of no life

@@ -2,7 +2,7 @@
 
 Two worlds. `sparse`: check-ins, with data in 29 % of the slots and periods on average, more of it
 with some people than with others, and half of it away from the usual cell; the app runs in every
-period. `seldom`: the same of an app that runs only in periods with data, which all slots then have.
+period. `rarely`: the same of an app that runs only in periods with data, which all slots then have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TAIL = 0.8  # exponent of the cells' shares by rank
 @dataclass(frozen=True)
 class Lives:
     """Simulated lives. values: (n, S, T), the usual cell of each slot and period, or `NONE`.
-    shares: (cells,).  seldom: whether the app runs only in periods with data."""
+    shares: (cells,).  rarely: whether the app runs only in periods with data."""
 
     values: Integers
     shares: Floats

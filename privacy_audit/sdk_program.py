@@ -30,7 +30,7 @@ Command = dict[str, Any]
 
 
 class Devices:
-    """Devices in memory, each named by its secret and opened anew for each command."""
+    """Devices in memory, each named by its secret and reopened for each command."""
 
     def __init__(self, document: Any) -> None:
         """Read the compiled metrics."""

@@ -255,7 +255,7 @@ def flows(
         float, typer.Option(min=0, help="Show no flow between centers nearer than that.")
     ] = DEFAULT_MIN_KM,
     top: Annotated[
-        int, typer.Option(min=0, help="Show so many flows besides those detected.")
+        int, typer.Option(min=0, help="Show so many flows in addition to those detected.")
     ] = DEFAULT_TOP,
     base: BaseFile = None,
     alpha: shared.Alpha = DEFAULT_ALPHA,

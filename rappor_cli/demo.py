@@ -69,7 +69,7 @@ def demo(
         Path, typer.Option("-o", "--output", help="Folder for the reports; made if missing.")
     ] = Path("demo-output"),
     epsilon_infinity: Annotated[
-        float, typer.Option(help="Nats for a memoised value, for life.")
+        float, typer.Option(help="Nats for a memoized value, for life.")
     ] = 4.0,
     epsilon_one: Annotated[float, typer.Option(help="Nats for one report.")] = 2.0,
     serve: Annotated[

@@ -79,7 +79,7 @@ class DemoError(RapporError):
 
 
 def check_port(port: int) -> None:
-    """Raises DemoError, with the way out, where nothing can listen on a port."""
+    """Raises DemoError, with the remedy, where nothing can listen on a port."""
     try:
         with listening(HOST, port):
             return
@@ -121,7 +121,7 @@ def prepared_service(
     *,
     port: int,
 ) -> Iterator[tuple[str, str, str]]:
-    """Run a service with a database made anew: a list, jobs that are done, a schedule that has
+    """Run a service with a database made again: a list, jobs that are done, a schedule that has
     decoded each closed day, and an alarm that was sent.
 
     Args:
@@ -184,7 +184,7 @@ def show_service(
     """Serve two weeks of reports, decoded, until Ctrl-C.
 
     Args:
-        output: folder of the databases, which are made anew.
+        output: folder of the databases, which are made again.
         today: the day that is open, UTC.
         rng: of the values.
         randomness: of the devices.
@@ -214,7 +214,7 @@ def collector_settings(database: Path, metrics: Path | None = None) -> Settings:
     """Return the settings of a collector for this machine alone, whatever the shell is set up for.
 
     Args:
-        database: its file, which is made anew.
+        database: its file, which is made again.
         metrics: a metrics.toml to declare at start.
     """
     for leftover in database.parent.glob(f"{database.name}*"):  # its WAL is next to it

@@ -94,7 +94,7 @@ def homepages(
         int, typer.Option(min=2, help="Reports of each device where devices repeat.")
     ] = 30,
 ) -> ExperimentOutcome:
-    """Which home pages honest rules name, beside the 31 of the paper: 8,616 candidates."""
+    """Which home pages honest rules name, alongside the 31 of the paper: 8,616 candidates."""
     with progress_bar("draws", runs * (len(home.DISTRIBUTIONS) + 1)) as advance:
         rows = home.homepages(runs, reports, run.rng, repeated, advance)
     distance = home.PAPER_SMALLEST / home.first_order_error(reports, 1)

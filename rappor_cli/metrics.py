@@ -144,7 +144,7 @@ def compile_(
 
 
 def _say_refused(sentences: str) -> None:
-    """Say beside the result what other devices than the one at hand would not take."""
+    """Say alongside the result what other devices than the one at hand would not take."""
     if sentences:
         print(f"note: {sentences}", file=sys.stderr)
 

@@ -14,7 +14,7 @@ from rappor_core.aggregate import MAX_COUNT
 
 
 def command_group(text: str, example: str) -> typer.Typer:
-    """Make a group whose help ends with an example that works as it stands.
+    """Make a group whose help ends with an example that works as it is.
 
     Args:
         text: what its commands are for.

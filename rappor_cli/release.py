@@ -81,7 +81,7 @@ def measure(
     numbers: Annotated[str, typer.Option(help="Those of them that are numbers.")] = "",
     hierarchy: Annotated[
         list[str] | None,
-        typer.Option(help="COLUMN=FILE: its tree; what was generalised is spread over its leaves."),
+        typer.Option(help="COLUMN=FILE: its tree; what was generalized is spread over its leaves."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of queries, folds and spread values.")] = 0,
     output: Annotated[
@@ -89,7 +89,7 @@ def measure(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure what PUBLISHED keeps of ORIGINAL, and what it tells of its persons.
+    """Measure what PUBLISHED keeps of ORIGINAL, and what it reveals of its persons.
 
     Distances, counting queries, rows equal to an original, the origin test, the missing person and
     record linkage: docs/publication.md, "Measures".
@@ -120,7 +120,7 @@ def series(
     slots: Annotated[int, typer.Option(min=1, help="Slots of the series, from 0.")],
     most: Annotated[int, typer.Option(min=1, help="Slots that one person counts in at most.")],
     kept: Annotated[int, typer.Option(min=1, help="Coefficients to keep; not by looking at it.")],
-    epsilon: Annotated[float, typer.Option(help="What the series may tell of one, in nats.")],
+    epsilon: Annotated[float, typer.Option(help="What the series may reveal about one, in nats.")],
     ledger: shared.Ledger,
     output: shared.OutputCsv,
     person: Annotated[str, typer.Option(help="Column of the person.")] = "person",

@@ -67,7 +67,7 @@ def build(
     trees = _trees(hierarchy)
     before = read_earlier(earlier, public_key, unsigned=unsigned_earlier)
     day = day_of_issue(issued)
-    with spinner("judging what the tables tell together"):
+    with spinner("judging what the tables reveal together"):
         made = build_release(tables, rules, day, earlier=before, hierarchies=trees)
     files = write_release(made, output, sign, name)
     _print_tables(made)
@@ -94,7 +94,7 @@ def audit(
     """
     rules = None if policy is None else load_policy(policy)
     given = [*(earlier or []), folder]
-    with spinner("judging what the tables tell together"):
+    with spinner("judging what the tables reveal together"):
         found = audit_releases([read_published(one, rules, complete=complete) for one in given])
     if as_json:
         print(json.dumps(asdict(found)))

@@ -169,7 +169,7 @@ def anonymize_table(
     seed: SeedOption = 0,
     starts: StartsOption = 1,
 ) -> None:
-    """Generalise columns of TABLE along trees until every combination stands k times.
+    """Generalize columns of TABLE along trees until every combination appears k times.
 
     k-anonymity is not differential privacy. Values that fewer than k rows have are named nowhere.
     With --hierarchies learnt the trees are read off TABLE by co-clustering (2 columns or more), and
@@ -200,7 +200,7 @@ def anonymize_table(
     else:
         learnt = LearntHierarchies({}, {})
     whole = read_columns(table, [*names, *kept])
-    with naming(table), spinner(f"anonymising for k = {k}"):
+    with naming(table), spinner(f"anonymizing for k = {k}"):
         learnt = learnt.with_floor(whole, k) if rest else learnt
         coded = learnt.recode(whole) if rest else {}
         made = anonymize(

@@ -55,7 +55,7 @@ def decoded(
 ) -> None:
     """Draw sets of rows from decoded estimates and their errors, at no further cost to privacy.
 
-    Analyse each set, then combine: synthesis.json says how. The folder is a release: rappor release
+    Analyze each set, then combine: synthesis.json says how. The folder is a release: rappor release
     verify checks it, and --earlier of later ones takes it.
     """
     check_new_folder(output, ROWS_ARE)
@@ -85,7 +85,7 @@ def decoded(
 def table(
     source: shared.Table,
     domain: Annotated[Path, typer.Option(help="TOML: what each column may hold.")],
-    epsilon: Annotated[float, typer.Option(help="What the rows may tell of one, in nats.")],
+    epsilon: Annotated[float, typer.Option(help="What the rows may reveal about one, in nats.")],
     ledger: shared.Ledger,
     output: shared.NewFolder,
     method: Annotated[Synthesizer, typer.Option("--synthesizer")] = "dpcocgen",
@@ -115,7 +115,7 @@ def table(
         "sets": 1,
         "rows": num_rows,
         "epsilon_spent": epsilon,
-        "neighbours": "one row more or less",
+        "neighbors": "one row more or less",
     }
     write_rows([made], description, OF_TABLE, output)
     print(f"{num_rows:,} rows in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")

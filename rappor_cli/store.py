@@ -90,7 +90,7 @@ def need_one(
 ) -> None:
     """Raise a usage error unless one source was named.
 
-    Files and a collector go before a database of the environment; one that is typed beside them
+    Files and a collector go before a database of the environment; one that is typed alongside them
     would be ignored.
     """
     typed = None if database == os.environ.get(DATABASE_VARIABLE) else database

@@ -16,7 +16,7 @@ from metric_design.code_training import MIN_OCCURRENCES, train_code
 from rappor_core.codes.prefix_code import MAX_ORDER, PrefixCode
 from rappor_core.codes.prefix_groups import MAX_CODE_BITS
 from rappor_core.errors import ParameterError
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 
 _HELD_OUT = 10  # every tenth string is left out of a first training, which it then judges
 _LONGEST = 1_024  # bits
@@ -62,14 +62,14 @@ def train(
 
 
 def _read(path: Path) -> list[bytes]:
-    """The distinct strings of a file, normalised. Raises ParameterError with its name."""
+    """The distinct strings of a file, normalized. Raises ParameterError with its name."""
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8")
             if path.suffix == ".gz"
             else path.open(encoding="utf-8") as file
         ):
-            return list(dict.fromkeys(normalise(line.strip()) for line in file if line.strip()))
+            return list(dict.fromkeys(normalize(line.strip()) for line in file if line.strip()))
     except (OSError, EOFError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text, or damaged"
         raise ParameterError(f"{path}: cannot be read: {reason}") from error

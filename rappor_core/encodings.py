@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rappor_core.errors import ParameterError
-from rappor_core.hashing import bloom_bits, mmh3_positions, normalise
+from rappor_core.hashing import bloom_bits, mmh3_positions, normalize
 from rappor_core.mechanism import PROBABILITY_SCALE
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ class HashedEncoding(Encoding):
     hashed = True
 
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
-        """The bits of a value: hashes of its normalised text in a cohort."""
+        """The bits of a value: hashes of its normalized text in a cohort."""
         text = metric.rules.text(metric, value)
-        return bloom_bits(normalise(text), cohort, metric.params)
+        return bloom_bits(normalize(text), cohort, metric.params)
 
 
 class Bloom(HashedEncoding):
@@ -242,7 +242,7 @@ class CodedPrefix(Encoding):
     def value_bits(self, metric: Metric, value: object, cohort: int) -> int:
         """The bit of a string: the hash of as many code bits as the cohort's group takes."""
         groups, params = metric.details, metric.params
-        data = normalise(metric.rules.text(metric, value))
+        data = normalize(metric.rules.text(metric, value))
         group = groups.group_of(cohort, params.num_cohorts)
         key = groups.key(groups.prefix(data, group), group)
         (position,) = mmh3_positions(key, cohort, params.num_bits, 1)

@@ -10,7 +10,7 @@ RapporError
 `-- EncapsulationError       bytes that are not an encapsulated message
     `-- UnknownKeyError      a request for a key that its receiver does not have
 
-Messages repeat the bad value and name the way out. None of them holds a secret.
+Messages repeat the bad value and name the remedy. None of them holds a secret.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def toml_problem(error: ValueError, text: str = "") -> str:
     if not where:
         return "not TOML: a number in it has too many digits"
     twice = any(word in said for word in ("twice", "overwrite", "mutate"))
-    what = "a key or a table stands twice" if twice else "it cannot be read"
+    what = "a key or a table appears twice" if twice else "it cannot be read"
     if "Invalid date" in said:
         what = "there is no such date or time"
     if text and where.startswith("line "):

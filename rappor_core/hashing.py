@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_VALUE_CHARS = 2_048  # the time of Unicode's normal form grows with the square of the length
 MASK64 = (1 << 64) - 1
 KNOWN_ANSWER = (0x7A39BBC5CBEF70EB, 0xFED684C9B5D279C4)  # of `value_hash(b"rappor")`
-MIX_1 = 0xBF58476D1CE4E5B9  # the finaliser of SplitMix64 (Steele, Lea, Flood 2014; Stafford's mix)
+MIX_1 = 0xBF58476D1CE4E5B9  # the finalizer of SplitMix64 (Steele, Lea, Flood 2014; Stafford's mix)
 MIX_2 = 0x94D049BB133111EB
 
 
@@ -35,7 +35,7 @@ def canonical(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def normalise(text: str) -> bytes:
+def normalize(text: str) -> bytes:
     """Unicode NFC, then UTF-8: the one form in which strings are hashed and compared.
 
     Raises ValueRefusedError for text that UTF-8 cannot hold (a lone surrogate).
@@ -106,7 +106,7 @@ FAMILIES = {"mmh3": mmh3_positions, "md5": md5_positions}
 
 
 def bloom_positions(data: bytes, cohort: int, params: RapporParams) -> tuple[int, ...]:
-    """Positions of a value (its `normalise`d bytes) in one cohort, h integers in [0, k)."""
+    """Positions of a value (its `normalize`d bytes) in one cohort, h integers in [0, k)."""
     return FAMILIES[params.hash](data, cohort, params.num_bits, params.num_hashes)
 
 

@@ -1,4 +1,4 @@
-"""Two rounds of randomised response on each bit, with exact probabilities.
+"""Two rounds of randomized response on each bit, with exact probabilities.
 
 A permanent round keeps a 1 with `p1` and lies with `q1`; an instantaneous round reports a 1 with
 `p2` for a permanent 1 and with `q2` for a permanent 0. All four are integers over 2**16, rounded
@@ -25,7 +25,7 @@ PROBABILITY_BITS = 16
 PROBABILITY_SCALE = 1 << PROBABILITY_BITS
 
 
-def quantise(name: str, probability: float) -> int:
+def quantize(name: str, probability: float) -> int:
     """Round a probability in [0, 1] to an integer over 2**16.
 
     Raises ParameterError outside [0, 1], for NaN, and for a value that would round to 0 or 1
@@ -80,14 +80,14 @@ class TwoRoundMechanism(Frozen):
     @classmethod
     def rappor(cls, prob_f: float, prob_p: float, prob_q: float) -> TwoRoundMechanism:
         """Make RAPPOR's mechanism from f, p and q in [0, 1] (arXiv:1407.6981, section 2)."""
-        quantise("prob_f", prob_f)  # so that a message shows what was given
-        q1 = quantise("prob_f / 2", prob_f / 2)
+        quantize("prob_f", prob_f)  # so that a message shows what was given
+        q1 = quantize("prob_f / 2", prob_f / 2)
         if 2 * q1 == PROBABILITY_SCALE:
             raise InformationLostError(
                 f"prob_f = {prob_f!r}: the permanent response keeps nothing; choose f below 1"
             )
-        p2 = quantise("prob_q", prob_q)
-        return cls(p1=PROBABILITY_SCALE - q1, q1=q1, p2=p2, q2=quantise("prob_p", prob_p))
+        p2 = quantize("prob_q", prob_q)
+        return cls(p1=PROBABILITY_SCALE - q1, q1=q1, p2=p2, q2=quantize("prob_p", prob_p))
 
     @classmethod
     def symmetric(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
@@ -105,7 +105,7 @@ class TwoRoundMechanism(Frozen):
         return cls._solved(p1, q1, second, (epsilon_infinity, epsilon_one))
 
     @classmethod
-    def optimised(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
+    def optimized(cls, epsilon_infinity: float, epsilon_one: float) -> TwoRoundMechanism:
         """Make L-OSUE (p1 = 1/2, q_star = 1/2) for the promises of one pair of bits, in nats.
 
         Rounded towards privacy, as `symmetric`.
@@ -150,7 +150,7 @@ class TwoRoundMechanism(Frozen):
 
     @classmethod
     def one_symbol(cls, num_symbols: int, epsilon: float) -> TwoRoundMechanism:
-        """Make k-ary randomised response over g >= 2 symbols, without a permanent round.
+        """Make k-ary randomized response over g >= 2 symbols, without a permanent round.
 
         A symbol is kept with e^epsilon / (e^epsilon + g - 1); the lies are rounded up.
         """

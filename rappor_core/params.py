@@ -17,7 +17,7 @@ HashFamily = Literal["mmh3", "md5"]
 MAX_BITS = 1 << 16
 MAX_HASHES = 64
 MAX_COHORTS = 1 << 16
-LARGEST_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
+MAX_EPSILON = 1e6  # nats; beyond it a promise says nothing and numbers overflow
 
 
 class RapporParams(Frozen):
@@ -145,4 +145,4 @@ _OWN = ("encoding", "hash", "num_bits", "num_hashes", "num_cohorts")
 
 def is_positive(value: object) -> bool:
     """Whether a value is a number of nats that a device could spend."""
-    return type(value) in (int, float) and 0 < value < LARGEST_EPSILON  # type: ignore[operator]
+    return type(value) in (int, float) and 0 < value < MAX_EPSILON  # type: ignore[operator]

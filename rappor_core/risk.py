@@ -24,7 +24,7 @@ class Risk(NamedTuple):
     report: by one report.  life: by all that an installation ever sends, as its ledger bounds it;
     of a metric for browsers alone, by all the `lives` of a browser's storage.
     web: by those lives where it runs in an app, too; otherwise 0.  lives: how many; otherwise 0.
-    answer: by all reports of one memoised answer, in as many lives as `worst`.
+    answer: by all reports of one memoized answer, in as many lives as `worst`.
     """
 
     report: float
@@ -66,7 +66,7 @@ def rise_text(epsilon: float) -> str:
 def risk_of(*metrics: Metric) -> Risk:
     """The risk of several metrics together: the sum of what each can tell.
 
-    Of a location any slot and level stands for the whole: its parts share one line of the ledger.
+    Of a location any slot and level represents the whole: its parts share one line of the ledger.
     """
     app = all(APP in metric.platforms for metric in metrics)
     web = any(WEB in metric.platforms for metric in metrics)
@@ -126,7 +126,7 @@ def public_groups(metric: Metric) -> int:
 def place_groups(metric: Metric) -> int:
     """How many groups a location's level and turn divide a cohort into; both show in reports.
 
-    A turn that is drawn anew tells nothing of a device's next one. 1 for metrics of other kinds.
+    A turn that is redrawn reveals nothing of a device's next one. 1 for metrics of other kinds.
     """
     location = metric.location
     if location is None:

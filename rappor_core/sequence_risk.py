@@ -1,9 +1,9 @@
 """The epsilon of a whole sequence of answers: where, whether, when, and whether there was data.
 
-A budget for life is the sum of what each memoised answer costs, and compares lives whose answers
+A budget for life is the sum of what each memoized answer costs, and compares lives whose answers
 change at the same times. Here two lives may differ in everything. One fresh report at a time is
 bounded by their number all the same, where a device answers in every period by itself; a report
-that the app asks for shows when it did. Memoised answers are bounded by nothing, since the times of
+that the app asks for shows when it did. Memoized answers are bounded by nothing, since the times of
 changes show in reports that repeat them. For those the exact figure of one pair of lives is given,
 a lower bound: one life always has the same value, the other has another one in some periods, and
 what is seen is what the second most likely sends.
@@ -53,7 +53,7 @@ class SequenceRisk(NamedTuple):
         """The risk in one sentence, for the person who decides on a metric."""
         if not self.bounded:
             return (
-                "No bound holds for the whole sequence of answers: memoised answers hide which "
+                "No bound holds for the whole sequence of answers: memoized answers hide which "
                 "value, not when it changed or whether there was one. Two lives differ by epsilon "
                 f"{self.epsilon:.0f} or more after {self.periods:,} {self.unit}s."
             )
@@ -81,18 +81,18 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
 
     Args:
         metric: of a location any slot and level; each slot's reports are a sequence of their own.
-        periods: for the lower bound of memoised answers; a year where None. 1 or more.
+        periods: for the lower bound of memoized answers; a year where None. 1 or more.
     """
     shown = _shown_use(metric)
     if not metric.params.mechanism.has_permanent_round or metric.max_permanent_responses < 2:
         return SequenceRisk(metric.lifetime_epsilon, True, shown=shown, **_window_of(metric))
-    if metric.max_reports == 1:  # one report tells what it does of any two lives
+    if metric.max_reports == 1:  # one report reveals what it does of any two lives
         return SequenceRisk(metric.epsilon_one, True, shown=shown)
     asked = periods or PERIODS_A_YEAR[metric.period]
     sent = asked * metric.max_reports_per_period
     if metric.max_reports is not None:
         sent = min(sent, metric.max_reports)
-    return SequenceRisk(memoised_nats(metric.params, sent), False, asked, metric.period)
+    return SequenceRisk(memoized_nats(metric.params, sent), False, asked, metric.period)
 
 
 def _shown_use(metric: Metric) -> str:
@@ -134,9 +134,9 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
     most = percent_up(first_guess(risk.epsilon, crowd))
     else_known = "whatever else is known of all"
     if risk.shown:
-        else_known = "by what they say; when it reported may tell more"
+        else_known = "by what they say; when it reported may reveal more"
     elif metric.rules.takes_fixes:
-        else_known += "; the date at which a late answer arrived may tell more"
+        else_known += "; the date at which a late answer arrived may reveal more"
     return (
         f"Who has every answer of a device (epsilon {risk.epsilon:.2f}) finds it among {crowd:,} "
         f"of its cohort at first guess in {most} of cases at most, {else_known}."
@@ -152,7 +152,7 @@ def risk_text(metric: Metric, crowd: int | None = None) -> str:
     return said if crowd is None else f"{said} {guess_sentence(metric, crowd)}"
 
 
-def memoised_nats(params: RapporParams, reports: int) -> float:
+def memoized_nats(params: RapporParams, reports: int) -> float:
     """A lower bound, in nats, of what memoized reports tell between two lives.
 
     For j reports of the other value, 1 <= j < reports, the largest; 0 for fewer than two reports,
@@ -178,7 +178,7 @@ def _symbols_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bits_apart(params: RapporParams, same: int, other: int) -> float:
-    """Two values with no bit in common; bits are independent, and each shows what tells most."""
+    """Two values with no bit in common; bits are independent, and each shows what reveals most."""
     p1, q1, *_ = params.mechanism.rates
     lost, won = (_bit_apart(params, same, other, *ones) for ones in ((p1, q1), (q1, p1)))
     if params.scheme.single_bit:

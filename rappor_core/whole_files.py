@@ -15,7 +15,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A symbolic link is followed; what is no file, such as a pipe, is given as it is.
 
-    Raises OSError, with the name of `path` where it has none, or that of the file beside it.
+    Raises OSError, with the name of `path` where it has none, or that of the file alongside it.
     """
     real = Path(os.path.realpath(path))
     part = real.with_name(f".{real.name}.{token_hex(4)}.part")

@@ -17,7 +17,7 @@ class ServerError(RapporError):
 
 
 class SettingsError(ServerError, ValueError):
-    """A setting is wrong, or is not safe as it stands."""
+    """A setting is wrong, or is not safe as it is."""
 
 
 class SchemaError(ServerError):

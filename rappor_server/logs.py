@@ -38,7 +38,7 @@ class Log:
         self._logger.warning(event, **fields, more_before=self._left_out.pop(event, 0))
 
     def notice(self, event: str, **fields: str | int | float) -> None:
-        """A warning that comes seldom: each one is a line."""
+        """A warning that comes rarely: each one is a line."""
         self._logger.warning(event, **fields)
 
     def crash(self, error: BaseException) -> None:

@@ -19,7 +19,7 @@ class Program:
     migrate: the command that brings a database to this version.  metadata: its tables.
     migrations: the folder of Alembic.  migration_lock: an advisory lock of PostgreSQL.
     not_ours: of tables that are somebody else's.  unknown_schema: of a revision not known here.
-    shares_database: whether `migrate` may add its tables beside somebody else's.
+    shares_database: whether `migrate` may add its tables alongside somebody else's.
     """
 
     name: str

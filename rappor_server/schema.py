@@ -80,7 +80,7 @@ def migrate(database: Database) -> tuple[str | None, str]:
     Raises SchemaError for a newer one, or one of something else unless the program may share it.
     """
     program = database.program
-    database.max_seconds = float("inf")  # the rows of all days may be written anew
+    database.max_seconds = float("inf")  # the rows of all days may be rewritten
     with database.change() as connection:
         lock(connection, program.migration_lock)
         current = _current(connection)

@@ -51,7 +51,7 @@ class Fleet:
     """A population of devices, each with one value for as long as it stays.
 
     params: of the metric.  shares: of the values among the devices that come, (V,), sum 1.
-    positions: bits that each value sets in each cohort, (V, m, h); num_bits stands for none.
+    positions: bits that each value sets in each cohort, (V, m, h); num_bits represents none.
     devices: in each period.  periods: T.  turnover: the chance of a device to leave after a
     period, and to be replaced by a new one.  reports_each: reports of a device in a period.
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from decoder.flows.decoding import decode_flows
-from decoder.flows.space import FlowSpace, cell_metres
+from decoder.flows.space import FlowSpace, cell_meters
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.file import table_metrics
-from rappor_core.metrics.flow import METRES, Flow, flow_symbols, question_of
+from rappor_core.metrics.flow import METERS, Flow, flow_symbols, question_of
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts
 
@@ -88,13 +88,13 @@ def city_matrix(flow: Flow, rng: np.random.Generator, departure: float = DEPARTU
 
     People and jobs of a cell are lognormal, flows fall with the distance and depart from that by
     a lognormal factor, `departure` its standard deviation in the logarithm; two fifths work in
-    their cell besides.
+    their cell as well.
     """
-    kilometres = cell_metres(flow) / METRES
+    kilometers = cell_meters(flow) / METERS
     people = np.exp(rng.normal(0, 0.8, len(flow.cells)))
     jobs = np.exp(rng.normal(0, 1.2, len(flow.cells)))
-    odd = rng.normal(0, departure, kilometres.shape)
-    inside = people[:, None] * jobs * np.exp(odd - kilometres / REACH_KM)
+    odd = rng.normal(0, departure, kilometers.shape)
+    inside = people[:, None] * jobs * np.exp(odd - kilometers / REACH_KM)
     inside += np.diag(0.7 * inside.sum(axis=1))
     inside /= inside.sum()
     size = len(flow.cells)
@@ -229,9 +229,9 @@ def in_world(matrix: Floats, flow: Flow, world: FlowWorld, rng: np.random.Genera
         found[rng.choice(inside.size, SPIKES, replace=False)] += SPIKE * total
         inside = found.reshape(inside.shape)
     elif world is FlowWorld.ONE_CELL:
-        centre = np.zeros((1, cells))
-        centre[0, rng.integers(cells)] = 1
-        inside = (1 - TO_ONE_CELL) * inside + TO_ONE_CELL * inside.sum(axis=1)[:, None] * centre
+        center = np.zeros((1, cells))
+        center[0, rng.integers(cells)] = 1
+        inside = (1 - TO_ONE_CELL) * inside + TO_ONE_CELL * inside.sum(axis=1)[:, None] * center
     whole[:cells, :cells] = inside
     return np.asarray(whole.ravel())
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from decoder.density.cell_estimates import CellEstimates, cell_estimates
 from decoder.density.cells import Places, places_of
-from decoder.grid_cells import cell_centre
+from decoder.grid_cells import cell_center
 from decoder.options import DecodeOptions
 from decoder.pipeline import decode
 from decoder.typing import Floats
@@ -51,12 +51,12 @@ class Coverage:
 def true_shares(places: Places, number: int, rng: np.random.Generator) -> Floats:
     """Draw a crowd over the cells and the reserved values, the last, (n,).
 
-    By turns a heavy tail and a city whose neighbouring cells are alike, with a fiftieth, three
+    By turns a heavy tail and a city whose neighboring cells are alike, with a fiftieth, three
     tenths and three quarters in the reserved values, in equal parts.
     """
     cells, reserved = len(places.shown_cells), len(places.reserved)
     if number % 2:
-        where = np.array([cell_centre(places.grid, cell) for cell in places.shown_cells])
+        where = np.array([cell_center(places.grid, cell) for cell in places.shown_cells])
         where = (where - where.mean(axis=0)) / where.std(axis=0)
         apart = ((where[:, None] - where) ** 2).sum(axis=2)
         alike = np.exp(-apart / (2 * _REACH**2)) + 1e-6 * np.eye(cells)

@@ -14,7 +14,7 @@ def free_port() -> int:
     """A port that is still free when the program listens, a second or ten from now.
 
     Two workers of a run choose the same one in 1 of 12,768 times that both are here at once; ports
-    of the system's own range go to every connection that a test beside this one opens meanwhile.
+    of the system's own range go to every connection that a test alongside this one opens meanwhile.
     """
     while True:
         port = random.SystemRandom().choice(PORTS)

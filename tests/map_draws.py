@@ -1,4 +1,4 @@
-"""Maps over time: counts drawn exactly as memoised devices make them, and their true maps.
+"""Maps over time: counts drawn exactly as memoized devices make them, and their true maps.
 
 Given a device's values, its permanent bits are drawn once for each distinct value; given those, the
 sum of all instantaneous answers to a bit in a period is a sum of two binomials. So a period of a
@@ -19,7 +19,7 @@ from decoder.density.cells import Places, slot_readings
 from decoder.density.gaussian_field import fit_field
 from decoder.numerics.bit_tensor import Positions
 from rappor_core.aggregate import Aggregate
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 from rappor_core.mechanism import PROBABILITY_SCALE
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
@@ -58,7 +58,7 @@ class PeriodCounts:
 
 def value_positions(values: Sequence[str], params: RapporParams) -> Positions:
     """Index tensor (M, m, h) of the values of a level."""
-    return Candidates([normalise(value) for value in values]).positions(params)
+    return Candidates([normalize(value) for value in values]).positions(params)
 
 
 def capped(values: Integers, cap: int, other: int) -> Integers:

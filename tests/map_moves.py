@@ -170,7 +170,7 @@ def _judged(
 
 
 def city(side: int, rng: np.random.Generator) -> Floats:
-    """Shares (side^2,) of a city whose neighbouring cells are alike."""
+    """Shares (side^2,) of a city whose neighboring cells are alike."""
     one = np.linspace(-1.7, 1.7, side)
     where = np.array([(x, y) for x in one for y in one])
     apart = ((where[:, None] - where) ** 2).sum(axis=2)

@@ -2,7 +2,7 @@
 
 One report a device: a cohort's symbols are multinomial with chances that follow from the true
 shares between its cuts, which is exact. For several periods devices are simulated one by one, with
-memoised answers.
+memoized answers.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def symbol_chances(metric: Metric, shares: Floats) -> Floats:
         upper = shares[list(number.cuts(cohort, params.num_bits))]
         row[: len(upper) + 1] = np.concatenate([[1.0], upper]) - np.concatenate([upper, [0.0]])
     chances = np.clip(params.p_star + (params.q_star - params.p_star) * own, 0, 1)
-    normalised: Floats = chances / chances.sum(axis=1, keepdims=True)
-    return normalised
+    normalized: Floats = chances / chances.sum(axis=1, keepdims=True)
+    return normalized
 
 
 def counts_of(metric: Metric, shares: Floats, devices: int, rng: np.random.Generator) -> CutCounts:

@@ -36,7 +36,7 @@ def pair_metric(
     128."""
     values = tuple(f"a{i}" for i in range(rows)), tuple(f"b{i}" for i in range(columns))
     pair = Pair(("first", "second"), values)
-    mechanism = TwoRoundMechanism.optimised(epsilon_one + beyond, epsilon_one)
+    mechanism = TwoRoundMechanism.optimized(epsilon_one + beyond, epsilon_one)
     return Metric(
         name="pairs",
         kind="pair",

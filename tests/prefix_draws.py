@@ -11,7 +11,7 @@ from decoder.discovery.discovery import declared_groups
 from decoder.discovery.prefix_hash import prefix_positions
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 from simulations.populations.draws import aggregate_of_metric, draw_cohorts, noisy_counts
 
@@ -32,7 +32,7 @@ class StringPopulation:
         numbers = cohorts * groups.num_groups // params.num_cohorts
         parts = []
         for group in range(groups.num_groups):
-            prefixes = [groups.prefix(normalise(string), group) for string in strings]
+            prefixes = [groups.prefix(normalize(string), group) for string in strings]
             bits, own = groups.prefix_bits(group), cohorts[numbers == group]
             codes = np.array(prefixes, dtype=np.uint64)
             parts.append(prefix_positions(codes, bits, own, params.num_bits))
@@ -80,6 +80,6 @@ def draw_buckets(
 
 
 def _noisy(metric: Metric, cohorts: Indices, truth: Indices, rng: np.random.Generator) -> Aggregate:
-    """Randomise each report's bits; truth: how many of a cohort hold something of a bucket."""
+    """Randomize each report's bits; truth: how many of a cohort hold something of a bucket."""
     counts = noisy_counts(truth, cohorts, metric.params, rng)
     return aggregate_of_metric(metric, cohorts, counts, None, None)

@@ -1,6 +1,6 @@
 // Builds dist/production from dist: what an app ships. `npm run build` runs it after the compiler.
 //
-// A module X.js with an X.production.js beside it is replaced by that: no texts (messages are
+// A module X.js with an X.production.js alongside it is replaced by that: no texts (messages are
 // codes), no checks that `rappor metrics compile` or a development build has made. The entries
 // share their common code. Private names are not shortened (README.md, "Size and speed").
 

@@ -24,7 +24,7 @@ export interface BrowserOptions extends Omit<Options, "storage"> {
   readonly persist?: boolean;
 }
 
-/** As `Client.open`, with the state in IndexedDB. A browser that deletes it makes the device begin anew. */
+/** As `Client.open`, with the state in IndexedDB. A browser that deletes it makes the device start over. */
 export const openClient = async (options: BrowserOptions): Promise<Client> => {
   checkNames(options, ["database", "platform", "sendWhenHidden", "persist"]);
   const { database, platform, sendWhenHidden, persist, ...more } = options;

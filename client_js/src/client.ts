@@ -16,7 +16,7 @@ import type { Condition, Options, Status } from "./options.js";
 import { checked, systemRandomness } from "./ports/randomness.js";
 import { platformHere, unavailable, within, type Storage } from "./ports/storage.js";
 import { batchUrl, fetchTransport } from "./ports/transport.js";
-import { geometricDelay, LONGEST_DELAY, PATIENCE, Sender, sentenceOf } from "./sender.js";
+import { geometricDelay, MAX_DELAY, PATIENCE, Sender, sentenceOf } from "./sender.js";
 
 /** Records values of declared metrics, under the ledger, and delivers reports exactly once. */
 export class Client {
@@ -173,7 +173,7 @@ export class Client {
   }
 
   /**
-   * Start anew with a new secret, where `status` says that the state cannot be used. It spends the
+   * Start again with a new secret, where `status` says that the state cannot be used. It spends the
    * privacy budget again: never call it automatically. wipe: removes what the storage holds.
    */
   async reset(wipe: () => Promise<void> = async () => undefined): Promise<void> {
@@ -322,7 +322,7 @@ export class Client {
   private drawDue(device: DeviceState): boolean {
     const mean = this.delivery.meanDelay;
     const wait = (device.sendAt ?? NaN) - this.clock();
-    if (wait >= 0 && wait <= LONGEST_DELAY * mean) return false;
+    if (wait >= 0 && wait <= MAX_DELAY * mean) return false;
     device.sendAt = this.clock() + geometricDelay(mean, this.randomness);
     return true;
   }

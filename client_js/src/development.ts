@@ -25,7 +25,7 @@ const OPTIONS: Record<keyof Options, true> = {
 
 declare const process: { readonly env: { readonly NODE_ENV?: string }; readonly versions?: { readonly node?: string } };
 
-const MOST_SHOWN = 100; // characters of a value, and different warnings
+const MAX_SHOWN = 100; // characters of a value, and different warnings
 
 /** Warns of an option that there is not, with the one that may have been meant. own: names that this way of opening adds. */
 export const checkNames = (options: Partial<Options>, own: readonly string[]): void => {
@@ -76,7 +76,7 @@ const isDevelopment = (options: Options): boolean => {
 
 const warned = new Set<string>();
 const warnOnce = (text: string, about = text): void => {
-  if (warned.has(about) || warned.size >= MOST_SHOWN) return;
+  if (warned.has(about) || warned.size >= MAX_SHOWN) return;
   warned.add(about);
   console.warn(`rappor-telemetry: ${text}`);
 };
@@ -86,7 +86,7 @@ export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: stri
   if (!isDevelopment(options)) return;
   let shown = String(given);
   try {
-    shown = JSON.stringify(given).slice(0, MOST_SHOWN);
+    shown = JSON.stringify(given).slice(0, MAX_SHOWN);
   } catch {
     // nothing that JSON has
   }
@@ -97,7 +97,7 @@ export const warnOfRefusal = (options: Options, { metrics }: Metrics, name: stri
 
 const taken = ({ definition, part }: Metric): string => {
   const { kind, categories, location } = definition;
-  const listed = (values: readonly unknown[]): string => values.map((one) => JSON.stringify(one)).join(", ").slice(0, 5 * MOST_SHOWN);
+  const listed = (values: readonly unknown[]): string => values.map((one) => JSON.stringify(one)).join(", ").slice(0, 5 * MAX_SHOWN);
   if (kind === "category") return listed(categories);
   if (kind === "pair") return `a list of two: ${listed(part!.values(definition))}`;
   if (kind === "location" || kind === "flow") return location?.pairs ? "trips, by recordTrip" : "fixes, by recordLocation";

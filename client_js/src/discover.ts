@@ -7,7 +7,7 @@
 
 import { oneBit } from "./core/coins.js";
 import { MetricsFileError } from "./core/errors.js";
-import { mmh3Positions, normalise } from "./core/hashing.js";
+import { mmh3Positions, normalize } from "./core/hashing.js";
 import type { Definition, Kind } from "./core/metrics.js";
 import { textOf } from "./core/values.js";
 import { checkDiscover } from "./discover/check.js";
@@ -36,7 +36,7 @@ export const discover = ({ domains }: { readonly domains?: PackagedTable } = {})
       const coder = coderOf(tableOf(metric.definition));
       const numBits = each * Math.min(Math.floor((cohort * (levels + 1)) / cohorts) + 1, levels);
       return (value) => {
-        const key = coder(normalise(textOf(metric, value)), numBits);
+        const key = coder(normalize(textOf(metric, value)), numBits);
         return oneBit(mmh3Positions(key, cohort, k, 1)[0]!, (k + 7) >> 3);
       };
     },

@@ -33,7 +33,7 @@ export class Encoder {
   }
 
   /**
-   * A fresh report of a value for a day, YYYY-MM-DD: the whole mechanism. No ledger stands here:
+   * A fresh report of a value for a day, YYYY-MM-DD: the whole mechanism. No ledger is here:
    * bound the number of distinct values and of reports yourself, as `Client` does.
    * Throws UnknownMetricError, ValueRefusedError, and ParameterError for what is no day.
    */

@@ -2,7 +2,7 @@
 
 import { oneBit } from "./core/coins.js";
 import { ValueRefusedError } from "./core/errors.js";
-import { canonical, mmh3Positions, normalise } from "./core/hashing.js";
+import { canonical, mmh3Positions, normalize } from "./core/hashing.js";
 import type { Definition, Kind, Metric } from "./core/metrics.js";
 import { wrongType } from "./core/values.js";
 import { checkPair } from "./pairs/check.js";
@@ -42,7 +42,7 @@ export const pairs = (): Kind => ({
     const texts = textsOf(detailsOf(metric.definition)).map(canonical);
     return (value) => {
       const place = pairOf(metric, value, texts);
-      const bit = encoding === "one_hot" ? place : mmh3Positions(normalise(texts[place]!), cohort, k, 1)[0]!;
+      const bit = encoding === "one_hot" ? place : mmh3Positions(normalize(texts[place]!), cohort, k, 1)[0]!;
       return oneBit(bit, (k + 7) >> 3);
     };
   },

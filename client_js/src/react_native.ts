@@ -10,8 +10,8 @@ export * from "./index.js";
 
 const KEY = "rappor-telemetry";
 const READABLE = 1_900_000; // characters: Android takes more under one name, and never gives it back
-const MOST_QUEUED = 2000; // reports
-const MOST_BYTES = 400_000; // of batches, each of which is kept as reports and as a body, in text of text
+const MAX_QUEUED = 2000; // reports
+const MAX_BYTES = 400_000; // of batches, each of which is kept as reports and as a body, in text of text
 
 /** What is used of `@react-native-async-storage/async-storage`. */
 export interface AsyncStorage {
@@ -50,6 +50,6 @@ export class AsyncTextStorage extends TextStorage {
 export const openClient = async (options: Omit<Options, "storage"> & { readonly asyncStorage: AsyncStorage }): Promise<Client> => {
   checkNames(options, ["asyncStorage"]);
   const { asyncStorage, ...more } = options;
-  const delivery = { maxQueued: MOST_QUEUED, maxQueuedBytes: MOST_BYTES, ...options.delivery };
+  const delivery = { maxQueued: MAX_QUEUED, maxQueuedBytes: MAX_BYTES, ...options.delivery };
   return Client.open({ ...more, storage: new AsyncTextStorage(asyncStorage), delivery });
 };

@@ -14,7 +14,7 @@ const RESPONSE_TYPE = "message/ohttp-res";
 // over plain http anybody on the way could answer in the relay's place; to loopback nobody is on it
 const RELAY = /^(https:\/\/[^\s/?#@]+|http:\/\/(localhost|\[::1\]|127\.\d+\.\d+\.\d+)(:\d+)?)(\/[^\s?#]*)?$/i;
 const COLLECTOR = /^(https?):\/\/([^\s/?#@]+)(\/[^\s?#]*)?$/i;
-const MOST_ANSWER = 4 << 20;
+const MAX_ANSWER = 4 << 20;
 const NONCE = Math.max(KEY_BYTES, NONCE_BYTES);
 
 /** A key of the collector. Nothing in it is private. */
@@ -71,7 +71,7 @@ export const openResponse = async ({ sent, context }: Exchange, sealed: Uint8Arr
   return open(key!, iv!, sealed.slice(NONCE));
 };
 
-/** An answer of the relay; its content is sealed bytes, of which none are read past MOST_ANSWER. */
+/** An answer of the relay; its content is sealed bytes, of which none are read past MAX_ANSWER. */
 interface Outer {
   readonly status: number;
   readonly contentType: string;
@@ -117,7 +117,7 @@ const bytesOf = async (response: Response): Promise<Uint8Array> => {
     const { done, value } = await reader.read();
     if (done) return concat(parts);
     size += value.length;
-    if (size > MOST_ANSWER) {
+    if (size > MAX_ANSWER) {
       await reader.cancel();
       return new Uint8Array(0);
     }
@@ -127,7 +127,7 @@ const bytesOf = async (response: Response): Promise<Uint8Array> => {
 
 /**
  * The way to a collector through a relay, and no other: pass it to `open`, as `transport`. Each try
- * of a batch is encrypted anew. Throws ParameterError for an address or keys that are none.
+ * of a batch is encrypted again. Throws ParameterError for an address or keys that are none.
  */
 export const relay = (options: RelayOptions): Transport => {
   const { url, collector, key } = options;

@@ -10,7 +10,7 @@ import { BATCH, DEVICE, QUEUE, type DeviceState, type Failing, type StoredBatch 
 import { monotonic, within, type Storage } from "./ports/storage.js";
 import type { Transport } from "./ports/transport.js";
 
-export const LONGEST_DELAY = 10; // times the mean
+export const MAX_DELAY = 10; // times the mean
 const FLUSH_PAUSE = 2;
 const BUSY_PAUSE = 0.1;
 const BUSY_PAUSE_UNHURRIED = 5;
@@ -23,7 +23,7 @@ export const uniform = (randomness: Randomness): number =>
 /** Seconds, geometric: how long a report has waited says nothing about how long it will. */
 export const geometricDelay = (mean: number, randomness: Randomness): number => {
   const ticks = Math.ceil(Math.log(1 - uniform(randomness)) / Math.log(1 - 1 / 100));
-  return Math.min((Math.max(1, ticks) * mean) / 100, LONGEST_DELAY * mean);
+  return Math.min((Math.max(1, ticks) * mean) / 100, MAX_DELAY * mean);
 };
 
 /** Where nothing is delivered: since when, and why; also where what is stored of it is damaged. */

@@ -38,7 +38,7 @@ test("a withdrawal over damaged documents ends in a wiped database; the rest of 
   assert.equal(await page.evaluate(() => act("condition")), "no_consent");
 });
 
-test("where IndexedDB takes no write a withdrawal deletes the database, and only reset begins anew", { skip }, async (t) => {
+test("where IndexedDB takes no write a withdrawal deletes the database, and only reset starts over", { skip }, async (t) => {
   const { tab } = await start(t);
   const [page, other] = [await tab(), await tab()]; // the other tab closes what is to be deleted
   await page.evaluate(() => act("record", 1));

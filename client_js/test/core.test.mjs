@@ -14,7 +14,7 @@ import { dayOf, periodNumber } from "../dist/core/days.js";
 import { decodeBatch } from "../dist/core/decode.js";
 import { cohortOf, derive, keyedInput, secretCheck } from "../dist/core/derive.js";
 import { MetricEncoder } from "../dist/core/device.js";
-import { canonical, md5Positions, mmh3Positions, murmur3, normalise } from "../dist/core/hashing.js";
+import { canonical, md5Positions, mmh3Positions, murmur3, normalize } from "../dist/core/hashing.js";
 import { budgetOf, LEVELS, newLine, pinBudget, promiseOf, weakerThan } from "../dist/core/ledger.js";
 import { readMetrics } from "../dist/core/reading.js";
 import { epsilonN } from "../dist/core/privacy.js";
@@ -29,8 +29,8 @@ const compiled = (name) => readMetrics(COMPILED.good[name].document);
 
 test("hashing: normal form, MurmurHash3 and positions", () => {
   for (const row of vectors("hashing")) {
-    const data = normalise(row.value);
-    assert.equal(toHex(data), row.normalised);
+    const data = normalize(row.value);
+    assert.equal(toHex(data), row.normalized);
     const hex = (half) => (half >>> 0).toString(16).padStart(8, "0");
     const [low, high] = murmur3(data).map(({ high, low }) => hex(high) + hex(low));
     assert.deepEqual([low, high], [row.mmh3_low, row.mmh3_high]);
@@ -42,7 +42,7 @@ test("hashing: normal form, MurmurHash3 and positions", () => {
 });
 
 test("a lone surrogate is refused, and a string of 2,049 characters", () => {
-  assert.throws(() => normalise("a\ud800"), { name: "ValueRefusedError" });
+  assert.throws(() => normalize("a\ud800"), { name: "ValueRefusedError" });
   const homepage = compiled("metrics").metrics.get("homepage");
   valueBits(homepage, "\u{1f600}".repeat(2048), 0);
   assert.throws(() => valueBits(homepage, "\u{1f600}".repeat(2049), 0), { name: "ValueRefusedError" });
@@ -203,7 +203,7 @@ test("no_data fills the periods that are over and took nothing", () => {
   const recorder = new Recorder(readMetrics(document), LEVELS.standard, zeros);
   const documents = consented(DEVICE.ledger.secret);
   const fill = (day) => documents.run((store) => recorder.fillPeriods(store, "homepage", day));
-  assert.equal(fill(20_000), 0); // never used: silence tells nothing
+  assert.equal(fill(20_000), 0); // never used: silence reveals nothing
   documents.run((store) => recorder.record(store, "homepage", "x", 20_000));
   assert.deepEqual([fill(20_000), fill(20_001), fill(20_003), fill(20_003), fill(20_010)], [0, 0, 2, 0, 3]);
 });

@@ -87,7 +87,7 @@ test("a device that is damaged is used no more, and a withdrawal wipes it", asyn
     assert.equal(client.status.condition, "no_consent");
     assert.ok(!kept.text.includes(secret) && !kept.text.includes("queue/"), JSON.stringify(wrong));
     await client.setConsent(true);
-    assert.equal(client.status.condition, "state_corrupt"); // and only reset begins anew
+    assert.equal(client.status.condition, "state_corrupt"); // and only reset starts over
     await client.close();
   }
 });

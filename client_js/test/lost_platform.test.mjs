@@ -47,7 +47,7 @@ test("where every new connection is lost, too, a record is false, and true once 
   await client.close();
 });
 
-test("a database whose store the browser deleted is made anew", async (t) => {
+test("a database whose store the browser deleted is made again", async (t) => {
   const browser = standIn(t);
   browser.hasStore = false;
   const client = await open();

@@ -42,14 +42,14 @@ test("a journal that is missing is refused until it is back, or a reset draws a 
   assert.equal(secretIn(readFileSync(at(JOURNAL), "utf8")), secret);
   await lost.close();
   rmSync(at(JOURNAL));
-  const anew = await open();
-  await anew.reset();
-  assert.equal(anew.status.condition, "active");
+  const again = await open();
+  await again.reset();
+  assert.equal(again.status.condition, "active");
   assert.notEqual(secretIn(readFileSync(at(JOURNAL), "utf8")), secret);
-  await anew.close();
+  await again.close();
 });
 
-test("an older copy of the journal is accepted with its secret, and the witness is made anew", async (t) => {
+test("an older copy of the journal is accepted with its secret, and the witness is made again", async (t) => {
   const { at, copy, open } = begin(t);
   const one = await open();
   cpSync(at(JOURNAL), copy);

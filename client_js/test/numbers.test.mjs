@@ -77,7 +77,7 @@ for (const [number, { secret, steps, reports }] of VECTORS.lives.entries()) {
     documents.all.set("device", { ...newDevice(), secret, check: toHex(secretCheck(fromHex(secret))) });
     const told = [];
     for (const [what, day, value] of steps) {
-      const recorder = new Recorder(METRICS, LEVELS.standard, (n) => new Uint8Array(n)); // opened anew
+      const recorder = new Recorder(METRICS, LEVELS.standard, (n) => new Uint8Array(n)); // reopened
       const record = recorder.record.bind(recorder); // what is encoded, before any coin
       recorder.record = (store, name, given, when) => {
         const outcome = record(store, name, given, when);
@@ -202,7 +202,7 @@ test("consent withdrawn wipes the numbers of the period", async () => {
   await client.close();
 });
 
-test("a damaged note begins the period anew", async () => {
+test("a damaged note begins the period again", async () => {
   const [storage, now] = [new MemoryStorage(), { day: 20_500 }];
   const client = await opened(storage, now);
   assert.ok(await client.add("crashes", 5));

@@ -69,7 +69,7 @@ test("a list that the app changes after it recorded is another value", async () 
   await client.close();
 });
 
-test("without a fallback every pair is memoised at first", () => {
+test("without a fallback every pair is memoized at first", () => {
   const document = structuredClone(DOCUMENT);
   const { definition } = document.metrics[0];
   Object.assign(definition, { fallback: null, max_memoized_values: 6 });

@@ -70,7 +70,7 @@ for (const [word, move] of Object.entries(MOVES)) {
     assert.ok(await client.record("homepage", "a"));
     move(join(home, "state"), join(home, "away"));
     for (let i = 0; i < 3; i++) assert.equal(await client.record("homepage", "a"), false);
-    assert.equal(isSecret(join(home, "state")), false); // no second secret beside the first
+    assert.equal(isSecret(join(home, "state")), false); // no second secret alongside the first
     await client.close();
   });
 }

@@ -45,7 +45,7 @@ test("what was acknowledged is there when the app starts again", async () => {
   await two.close();
 });
 
-test("a full store never reaches the app; damage is told, and reset begins anew", async () => {
+test("a full store never reaches the app; damage is told, and reset starts over", async () => {
   const texts = new Texts();
   const client = await open(texts);
   texts.fails = true;

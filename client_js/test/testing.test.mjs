@@ -85,7 +85,7 @@ test("entries of a list do not stand in its order: they would tell which value e
   }
 });
 
-test("a state is shown beside the process that uses it, as text and as numbers, without a value", async (t) => {
+test("a state is shown alongside the process that uses it, as text and as numbers, without a value", async (t) => {
   const root = mkdtempSync(join(tmpdir(), "rappor-js-"));
   t.after(() => rmSync(root, { recursive: true, force: true }));
   const stateDir = join(root, "state");

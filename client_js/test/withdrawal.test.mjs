@@ -51,7 +51,7 @@ test("whatever bit of the journal is flipped, nothing is thrown and no secret st
   assert.ok(seen.state_corrupt > 100, JSON.stringify(seen));
 });
 
-test("a state that had to be deleted begins anew by reset alone", async (t) => {
+test("a state that had to be deleted starts over by reset alone", async (t) => {
   const stateDir = folder(t);
   await (await open(stateDir)).close();
   writeFileSync(join(stateDir, "state.journal"), "x\n");
@@ -108,7 +108,7 @@ test("while another has the state a withdrawal says that it is not done, and is 
   await two.close();
 });
 
-test("a text that is damaged is replaced, and begins anew by reset alone", async () => {
+test("a text that is damaged is replaced, and starts over by reset alone", async () => {
   let kept = null;
   const storage = () => new TextStorage(async () => kept, async (text) => void (kept = text), "app");
   const client = await Client.open({ ...OPTIONS, storage: storage() });

@@ -18,9 +18,9 @@ class Delivery(Frozen):
     """Options of the app for sending; none of them changes what a report says.
 
     mean_delay: seconds from the first waiting report to sending, on average; geometric, so that the
-        time of sending does not tell the time of use. 0 sends at once.
+        time of sending does not reveal the time of use. 0 sends at once.
     batch_reports: most reports in a batch, 1 to 200 (what a collector accepts by default).
-    pad_to: bodies are padded to a multiple of so many bytes, so that their size does not tell the
+    pad_to: bodies are padded to a multiple of so many bytes, so that their size does not reveal the
         number of reports; 0 leaves them as they are.
     timeout: seconds for one exchange.
     max_queued, max_queued_bytes, max_age_days: bounds of what waits; past them the oldest goes,

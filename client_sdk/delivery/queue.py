@@ -20,7 +20,7 @@ from rappor_core.wire.report import Report
 BATCH_ID_BYTES = 16
 COHORT_BYTES = 2
 MAX_BODY_BYTES = 58_000  # of reports in a batch: proxies pass bodies of 64 KiB
-REPORT_OVERHEAD = 32  # bytes of a queued report in the file besides its bits, about
+REPORT_OVERHEAD = 32  # bytes of a queued report in the file in addition to its bits, about
 
 INSERT = "INSERT INTO batches (batch_id, reports, last_day, body) VALUES (?, ?, ?, ?)"
 MEMBERS = """

@@ -26,7 +26,7 @@ BUSY_PAUSE = 0.1  # seconds to the next try while another process is sending and
 BUSY_PAUSE_UNHURRIED = 5.0
 KEY_REFUSED = frozenset({"http_401", "http_403"})
 FLUSH_PAUSE = 2.0  # longest jitter in seconds while somebody waits
-LONGEST_DELAY = 10  # times the mean
+MAX_DELAY = 10  # times the mean
 LOG_BYTES = 1 << 20  # of the state's log, above which it is shortened between two batches
 FAILING = "failing_since"  # of the time of the first failure, in the state's table `meta`
 
@@ -204,7 +204,7 @@ class SendLoop:
     def _delay(self, mean: float) -> float:
         """Anew where it ran out while the app was closed: sending must not follow a start."""
         now, stored = self._clock(), self._state.get("send_at")
-        if stored is None or not 0 < stored - now <= LONGEST_DELAY * mean:  # or the clock was set
+        if stored is None or not 0 < stored - now <= MAX_DELAY * mean:  # or the clock was set
             delay = geometric_delay(mean, self._randomness)
             self._state.put("send_at", now + delay)
             return delay
@@ -270,4 +270,4 @@ def geometric_delay(mean: float, randomness: Randomness) -> float:
     Memoryless: how long a report has waited says nothing about how long it will.
     """
     ticks = ceil(log(1 - uniform(randomness)) / log(1 - 1 / 100))
-    return min(max(1, ticks) * mean / 100, LONGEST_DELAY * mean)
+    return min(max(1, ticks) * mean / 100, MAX_DELAY * mean)

@@ -39,7 +39,7 @@ class Transport:
     url: `http(s)://host[:port][/prefix]`, of the collector or of a relay that passes bodies on.
     key: sent as a bearer token.  timeout: seconds for one exchange, as a whole.
     proxy: `http://host:port` of an HTTP proxy (CONNECT for https).  tls: an `ssl.SSLContext`.
-    certificates: file and directory of certificate authorities, besides the system's.
+    certificates: file and directory of certificate authorities, in addition to the system's.
 
     plain_key: a key may travel over plain http, such as to an emulator's host; without it, to
     loopback addresses alone.
@@ -204,7 +204,7 @@ def _inflated(answer: bytes) -> bytes:
 
 
 def _head(target: str, host: str, headers: dict[str, str], num_bytes: int) -> bytes:
-    """The head of a POST: what is in it is all that is sent besides the body."""
+    """The head of a POST: what is in it is all that is sent in addition to the body."""
     fixed = {"Host": host, "Accept-Encoding": "identity", "Content-Length": str(num_bytes)}
     fields = "".join(f"{name}: {text}\r\n" for name, text in {**fixed, **headers}.items())
     return f"POST {target} HTTP/1.1\r\n{fields}\r\n".encode("ascii")

@@ -14,7 +14,7 @@ from rappor_core.calendar import EPOCH_ORDINAL, day_of
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.metrics.metric import Metric
 
-MOST_PLACES = 512  # of one slot and period; past it the half with less time is forgotten
+MAX_PLACES = 512  # of one slot and period; past it the half with less time is forgotten
 
 Place = int | str  # a cell's code, a pair of cells as text; OUTSIDE
 OUTSIDE: Place = -1
@@ -40,8 +40,8 @@ class Dwell:
             places[place] += amount
             return
         places[place] = amount
-        if len(places) > MOST_PLACES:
-            kept = nlargest(MOST_PLACES // 2, places.items(), key=lambda item: item[1])
+        if len(places) > MAX_PLACES:
+            kept = nlargest(MAX_PLACES // 2, places.items(), key=lambda item: item[1])
             self._slots[slot] = dict(kept)
 
     def enter(self, slot: str, place: Place, least: float) -> None:
@@ -119,7 +119,7 @@ class Assignment(NamedTuple):
     every, phase: in period p the slot of index s is answered where
         (p * slots + s) % every == phase; every = 1: always; every = 0: only the slot of index
         `phase`, once for life.
-    hold: for so many periods the last known place of a slot stands for one without a fix.
+    hold: for so many periods the last known place of a slot represents one without a fix.
     fresh: the phase of each block of `every` (period, slot), by the block's number, instead of
         `phase`; None: `phase` holds for life.
     """

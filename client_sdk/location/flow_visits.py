@@ -40,7 +40,7 @@ class FlowVisits(Visits):
 
     def _draw(self, secret: bytes, parts: Sequence[Metric]) -> None:
         """Mode `once`: one period of each `spread`, the same for life. Mode `window`: one of each
-        block of `window` periods, drawn anew."""
+        block of `window` periods, redrawn."""
         name = parts[0].name
         self._every = self._flow.window or self._flow.spread
         self._turn = partial(_drawn_turn, secret, name, self._flow)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rappor_core.metrics.location import Location
 
 SHORTEST = 1.0  # seconds that a fix counts at least, so that a lone one is not lost
-MOST_AHEAD = 86_400.0  # seconds that a fix may be ahead of the device's clock
+MAX_AHEAD = 86_400.0  # seconds that a fix may be ahead of the device's clock
 
 Refusal = Literal["late", "expired", "ahead"]
 
@@ -125,7 +125,7 @@ class Visits:
         and the device have left behind. `expired`: the metric has.
         clock: what the device's shows, None for one that shows the fix's own time.
         """
-        if clock is not None and moment.at > clock.at + MOST_AHEAD:
+        if clock is not None and moment.at > clock.at + MAX_AHEAD:
             return "ahead"
         if moment.day > self._expires:
             return "expired"

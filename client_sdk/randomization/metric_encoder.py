@@ -127,7 +127,7 @@ class MetricEncoder:
     def reserved_bits(self) -> list[int]:
         """The bits of the values to memoize first, because they may have to be sent at any time.
 
-        The fallback, and what stands for no data; or all values where there is no fallback.
+        The fallback, and what represents no data; or all values where there is no fallback.
 
         (A metric without a fallback has so few values that all fit in its cap.)
         """
@@ -202,7 +202,7 @@ class InstantaneousRound:
         self._randomness = randomness
 
     def __call__(self, permanent_bits: int) -> int:
-        """S of k bits, drawn anew at each call."""
+        """S of k bits, redrawn at each call."""
         toss, randomness = self._toss, self._randomness
         return toss(permanent_bits, randomness(self._num_bytes))
 

@@ -27,7 +27,7 @@ def stored_budget(state: SqliteState) -> float | None:
     """
     nats = state.get(NAME)
     if nats is not None and (type(nats) not in (int, float) or not nats > 0):
-        raise StateError("the state's budget is damaged; call reset() to start anew",
+        raise StateError("the state's budget is damaged; call reset() to start over",
                          "state_corrupt")  # fmt: skip
     return None if nats is None else float(nats)
 
@@ -79,7 +79,7 @@ def _lowers(state: SqliteState, nats: float) -> bool:
 
 
 class PrivacyLevel(Frozen):
-    """A person's own bounds, which apply beside the app's: the smaller one holds.
+    """A person's own bounds, which apply alongside the app's: the smaller one holds.
 
     max_values: memoized values of a metric for life, the fallback among them.
     max_reports_per_period: reports of a metric in its period.
@@ -100,7 +100,7 @@ class PrivacyLevel(Frozen):
 
     @classmethod
     def of(cls, choice: str | PrivacyLevel) -> PrivacyLevel:
-        """`standard` is the app's declaration; `strict` one value besides the fallback.
+        """`standard` is the app's declaration; `strict` one value in addition to the fallback.
 
         Raises ParameterError for another name.
         """

@@ -4,7 +4,7 @@ One line for each metric by base name, across params_ids, slots and levels. Each
 response costs epsilon_infinity once, because it is what many reports of it would reveal in the end;
 so a line counts distinct responses against `max_memoized_values` and adds up their costs. The
 fallback is memoized before any other value, so that there is always something to send past the
-cap: silence would tell that the value changed.
+cap: silence would reveal that the value changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from client_sdk.errors import StateError
 from client_sdk.recording.bounds import PrivacyLevel, store_budget, stored_budget
 from client_sdk.storage.interface import Entry, Line
-from client_sdk.storage.periods import MOST_TOUCHED
+from client_sdk.storage.periods import MAX_TOUCHED
 from rappor_core.calendar import PERIOD_DAYS
 from rappor_core.frozen import Frozen
 from rappor_core.metrics.metric import Metric
@@ -38,7 +38,7 @@ class Promise(Frozen):
     period, reports_per_period: of `max_reports_per_period`, for each name that reports are counted
         by. "" and infinite where a time between two reports is declared instead (mode `window`),
         and in promises of versions that did not keep it.
-    reports_in_window: in any `window` periods in a row: 2 where turns are drawn anew in each block.
+    reports_in_window: in any `window` periods in a row: 2 where turns are redrawn in each block.
     """
 
     epsilon_infinity: float
@@ -81,7 +81,7 @@ class Promise(Frozen):
         then, now = first.to_fields(), self.to_fields()
         weaker = [name for name in _BOUNDS if now[name] > then[name] * ROUNDING]
         if first.period and self.period:
-            times = MOST_TOUCHED[first.period, self.period]
+            times = MAX_TOUCHED[first.period, self.period]
             if times * self.reports_per_period > first.reports_per_period * ROUNDING:
                 weaker.append("reports_per_period")
         return weaker

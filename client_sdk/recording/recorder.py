@@ -245,7 +245,7 @@ class MetricState:
         """The limits on the number of reports that apply on a day: of its period, and for life.
 
         What bounds a life is counted by the declared name, so that new slots or levels do not
-        start anew; so is the one report in a window.
+        start over; so is the one report in a window.
         """
         latest = self._latest
         if latest is None or latest[0] != day:

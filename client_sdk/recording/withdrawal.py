@@ -24,7 +24,7 @@ from client_sdk.storage.schema import create_compact
 from client_sdk.storage.sqlite import ENTRIES, SqliteState
 from rappor_core.calendar import PERIOD_DAYS
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
+FIRST_PAUSE, MAX_PAUSE = 0.25, 30.0  # seconds between two tries; each is twice the one before
 UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
 Row = tuple[Any, ...]
 Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
@@ -63,7 +63,7 @@ class Withdrawal:
         return trouble
 
     def end(self, seconds: float = 0.0) -> None:
-        """Do not try again: the person has consented anew, or the process is forked or ends.
+        """Do not try again: the person has consented again, or the process is forked or ends.
 
         seconds: to wait at most for the thread.
         """
@@ -89,8 +89,8 @@ class Withdrawal:
     def _go_on(self, ended: threading.Event) -> None:
         pause = FIRST_PAUSE
         while not ended.wait(pause):
-            pause = min(2 * pause, LONGEST_PAUSE)
-            with self._lock:  # not while consent is given anew
+            pause = min(2 * pause, MAX_PAUSE)
+            with self._lock:  # not while consent is given again
                 if ended.is_set():
                     return
                 if self._try() is None:
@@ -104,7 +104,7 @@ class Withdrawal:
 def reset(
     directory: StateDirectory, lock: threading.RLock, randomness: Randomness, day: int
 ) -> SqliteState:
-    """Start anew with a new secret, on the word of the app alone; leave a tombstone.
+    """Start again with a new secret, on the word of the app alone; leave a tombstone.
 
     The first promises, the counts of reports and the budget stay, as far as they are legible.
 
@@ -151,7 +151,7 @@ def _usable(directory: StateDirectory, lock: threading.RLock) -> tuple[str, Sqli
 def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
     """Delete all but numbers, at once: the person does not consent. Nothing is made.
 
-    A state that cannot be read is deleted whole; then only `reset` starts anew. Where nothing can
+    A state that cannot be read is deleted whole; then only `reset` starts over. Where nothing can
     be written (a full disk), the state is deleted too, and made again from its numbers if there is
     room then. Raises StateError where it can be neither, such as while another process holds it;
     the withdrawal is remembered in a file of its own, and ends with a later call.

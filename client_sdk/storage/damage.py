@@ -91,7 +91,7 @@ def busy(path: str) -> StateBusyError:
 def damaged(path: str, found: str) -> StateError:
     """The error for a file that holds what this SDK never wrote."""
     return StateError(
-        f"{path} is damaged ({found}); call reset() to start anew, with a new secret, which spends "
+        f"{path} is damaged ({found}); call reset() to start over, with a new secret, which spends "
         "the privacy budget again",
         "state_corrupt",
     )

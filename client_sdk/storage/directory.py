@@ -70,7 +70,7 @@ class StateDirectory:
         self.mark_used()
 
     def mark_used(self) -> None:
-        """Leave a file that tells a state that was lost from one that was never made."""
+        """Leave a file that reveals a state that was lost from one that was never made."""
         if not self._was_used():
             os.close(os.open(self._marker_path, os.O_WRONLY | os.O_CREAT, 0o600))
 

@@ -19,7 +19,7 @@ KEPT_PERIODS = 64  # of each metric, with their counts: far more than can still 
 SPARE_PERIODS = 32  # more than that many too many: the ones far from the present are used up
 
 # How many periods of the second unit one period of the first can share days with, at most.
-MOST_TOUCHED = {
+MAX_TOUCHED = {
     ("day", "day"): 1,
     ("day", "week"): 1,
     ("day", "month"): 1,
@@ -35,7 +35,7 @@ MOST_TOUCHED = {
 class Periods:
     """A set of period numbers, kept as runs: what is over for ever, in little room."""
 
-    MOST_RUNS = 256
+    MAX_RUNS = 256
 
     __slots__ = ("_runs",)
 
@@ -63,7 +63,7 @@ class Periods:
                 merged[-1][1] = max(merged[-1][1], high)
             else:
                 merged.append([low, high])
-        if len(merged) > self.MOST_RUNS:
+        if len(merged) > self.MAX_RUNS:
             at = min(range(len(merged) - 1), key=lambda i: merged[i + 1][0] - merged[i][1])
             merged[at : at + 2] = [[merged[at][0], merged[at + 1][1]]]
         self._runs = merged

@@ -54,7 +54,7 @@ class StateFile:
 
     @property
     def database(self) -> sqlite3.Connection:
-        """The connection; made anew after `suspend`. Take `lock` first."""
+        """The connection; made again after `suspend`. Take `lock` first."""
         if self._open is None:
             if self._closed:
                 raise StateError("the client is closed", "closed")

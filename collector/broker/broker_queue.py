@@ -226,7 +226,7 @@ class BrokerQueue:
             self._on_commit(perf_counter() - min(one.started for one in done), self.is_failing)
 
     def _replace_producer(self) -> None:
-        """Begin anew after an error from which the library does not recover.
+        """Begin again after an error from which the library does not recover.
 
         What the old one still held is answered as not stored; each batch may be sent again.
         """

@@ -12,7 +12,7 @@ from rappor_server.logs import Log
 
 _SESSION_MS = 10_000  # after which what a consumer that died had is another's
 _QUEUED_KB = 16 << 10  # messages that a consumer has fetched ahead
-_LARGEST_MESSAGE = 1_000_000_000  # that the library takes
+_MAX_MESSAGE = 1_000_000_000  # that the library takes
 _FETCH_MS = 100  # that a request behind a fetch waits, when there is nothing to fetch
 LOOK_SECONDS = 5.0  # for an answer about a topic
 
@@ -44,10 +44,10 @@ def largest_message(settings: Settings) -> int:
     """Bytes of the largest possible message: a body, its head and the protocol's overhead.
     Raises SettingsError."""
     size = settings.max_inflated_bytes + HEAD_BYTES + 1024
-    if size > _LARGEST_MESSAGE:
+    if size > _MAX_MESSAGE:
         raise SettingsError(
             f"max_inflated_bytes is {settings.max_inflated_bytes}, and a message of the broker may "
-            f"have {_LARGEST_MESSAGE} bytes at most"
+            f"have {_MAX_MESSAGE} bytes at most"
         )
     return size
 

@@ -1,7 +1,7 @@
 """The consumer: reads messages from the positions in the database and counts them there.
 
 Positions are in the database alone. At start, after each change of who reads which partition, and
-after each failure, reading begins anew at the stored positions. Once every message received on the
+after each failure, reading starts over at the stored positions. Once every message received on the
 days before today is counted, these days may be closed.
 """
 
@@ -252,7 +252,7 @@ class Consumer:
                 raise SettingsError(
                     f"partition {partition} of {self._topic!r} ends at offset {high}, and was "
                     f"counted up to {stored[partition]}: the broker lost messages, or the topic "
-                    "was made anew, which needs another name"
+                    "was made again, which needs another name"
                 )
 
     def _gather(self) -> list[BrokerMessage]:

@@ -2,7 +2,7 @@
 
 Days close in order: closing a day closes every earlier day of the same metric with it. That is one
 short transaction, which reports wait for. From then on nobody adds to those days, so their
-counters are folded after it, a few series at a time, beside the reports of other days: into
+counters are folded after it, a few series at a time, alongside the reports of other days: into
 the series' unsealed block, which is sealed, and served from then on, when it holds `min_reports`,
 and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or reorders blocks.
 """
@@ -28,7 +28,7 @@ from rappor_core.calendar import date_of
 
 _NEVER = 1 << 31  # a day
 FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
-_LONGEST_PAUSE = 0.05  # seconds between two of them, for who writes reports
+_MAX_PAUSE = 0.05  # seconds between two of them, for who writes reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def fold_closed(database: CollectorDatabase, known: Registry | None = None) -> i
         with database.fold() as connection:
             folded += _fold_some(connection, waiting)
         if waiting:
-            sleep(min(perf_counter() - started, _LONGEST_PAUSE))
+            sleep(min(perf_counter() - started, _MAX_PAUSE))
     return folded
 
 

@@ -20,8 +20,8 @@ from collector.store.counters import reports_by_day
 from rappor_core.calendar import date_of
 
 HISTORY_DAYS = 28
-LEAST_DAYS = 3  # of history; with fewer nothing is said
-LEAST_FACTOR = 1.5
+MIN_DAYS = 3  # of history; with fewer nothing is said
+MIN_FACTOR = 1.5
 SIGMAS = 6.0
 _DAYS_ALIKE = {"day": HISTORY_DAYS, "week": HISTORY_DAYS, "month": 2 * HISTORY_DAYS + 6}
 _MAD_OF_NORMAL = 1.4826  # standard deviation over median absolute deviation
@@ -46,7 +46,7 @@ def highest_usual(history: Sequence[float], alike: Sequence[float] = ()) -> floa
     middle = median(history)
     deviation = _MAD_OF_NORMAL * median(abs(count - middle) for count in history)
     sigmas = middle + SIGMAS * max(deviation, math.sqrt(middle))
-    return max(sigmas, LEAST_FACTOR * max([middle, *alike]))
+    return max(sigmas, MIN_FACTOR * max([middle, *alike]))
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Days:
     def usual_of(self, day: int, period: str) -> tuple[float, float] | None:
         """The highest usual number of a day, and the median; None where too little is known."""
         history = [self.usual[d] for d in range(day - HISTORY_DAYS, day) if d in self.usual]
-        if len(history) < LEAST_DAYS:
+        if len(history) < MIN_DAYS:
             return None
         before = range(day - _DAYS_ALIKE[period], day)
         alike = [d for d in before if period != "day" or (day - d) % 7 == 0]

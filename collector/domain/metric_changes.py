@@ -143,7 +143,7 @@ def _prolong(connection: Connection, metric: Metric, versions: list[MetricVersio
 
 
 def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[str]:
-    """What would tell more about a device, or let answers differ by fewer reports.
+    """What would reveal more about a device, or let answers differ by fewer reports.
 
     Than the current version does, and than this version did where it was declared before.
     """

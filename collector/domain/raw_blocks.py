@@ -36,7 +36,7 @@ from rappor_core.text import counted
 
 SOON = 2  # days before raw reports are deleted from which that is told
 PAGE = 50_000  # reports read in one short transaction, of all days of a block together
-_LEAST_PAGE = 100
+_MIN_PAGE = 100
 _NO_DAYS = (0, -1)
 _DELETED_AT_ONCE = 20_000
 
@@ -159,7 +159,7 @@ class RawBlocks:
     def reports(self, block: RawBlock, cohort: int) -> Iterator[bytes]:
         """The reports of a cohort, end to end, in pieces of up to `PAGE`."""
         first, last = block.days
-        page = max(_LEAST_PAGE, PAGE // (last - first + 1))
+        page = max(_MIN_PAGE, PAGE // (last - first + 1))
         days = (self._of_day(block, day, cohort, page) for day in range(first, last + 1))
         merged = heapq.merge(*days)
         while piece := b"".join([bits for _, bits in islice(merged, page)]):

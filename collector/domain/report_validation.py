@@ -87,7 +87,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Verdict:
-    """The judgement on a batch: results in the order of the reports, None for accepted;
+    """The judgment on a batch: results in the order of the reports, None for accepted;
     `expires`: see BatchRow.
 
     implausible: reports with a weight that no honest one has, refused or only counted.

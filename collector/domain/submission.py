@@ -31,7 +31,7 @@ from rappor_core.wire.report import (
 if TYPE_CHECKING:
     from collector.domain.report_validation import Day
 
-_REPORT_OVERHEAD = 120  # bytes that a decoded report takes beside its bits
+_REPORT_OVERHEAD = 120  # bytes that a decoded report takes alongside its bits
 _QUOTES_OF_BATCH = 8  # three keys and the batch id
 _QUOTES_OF_REPORT = 18  # five keys and four texts
 _MAX_MESSAGE = 200  # characters: it may repeat a field's name

@@ -47,7 +47,7 @@ PASSED = frozenset(  # headers that a relay may pass on: what the exchange itsel
 ALLOWED = frozenset({b"authorization", b"content-encoding", b"content-type"})  # within
 _ANSWERED = frozenset({b"content-type", b"retry-after"})
 _MAX_SHOWN = 200  # characters of names in a message
-_HEADROOM = 8 << 10  # bytes of a binary message besides the body of its batch
+_HEADROOM = 8 << 10  # bytes of a binary message in addition to the body of its batch
 UNKNOWN_KEY = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, section 5.3
 
 
@@ -114,7 +114,7 @@ def refuse_shown_sender(names: Iterable[bytes]) -> None:
 def _scope_of(request: BinaryRequest) -> Scope:
     """The request within, as one of the route for batches that has no sender.
 
-    Raises NotFoundError for another route, RequestError for a header that tells more.
+    Raises NotFoundError for another route, RequestError for a header that reveals more.
     """
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
         raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")

@@ -218,7 +218,7 @@ def read_rows(connection: Connection, series_id: int | None = None) -> list[Bloc
 
 class Doubt(NamedTuple):
     """A suspicion that a row is damaged. is_sure: it is this row; else it is this one or its
-    neighbour."""
+    neighbor."""
 
     reason: str
     is_sure: bool
@@ -233,7 +233,7 @@ def damages(rows: Sequence[BlockRow], closed_through: int = _LAST) -> list[Doubt
         for row in rows
     ]
     if any(doubts):
-        return doubts  # nothing tells what follows what
+        return doubts  # nothing reveals what follows what
     for place, (one, other) in enumerate(pairwise(rows)):
         if one.last_day + 1 != other.first_day:
             reason = f"{_said(one)} and {_said(other)} do not follow each other"

@@ -66,7 +66,7 @@ class CollectorDatabase(database.Database):
         return self.locked(f"pg_advisory_xact_lock({GATE_LOCK})")
 
     def fold(self) -> AbstractContextManager[Connection]:
-        """A transaction that moves counters of closed days: one at a time, beside who adds.
+        """A transaction that moves counters of closed days: one at a time, alongside who adds.
 
         Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
         the database has more than one writer.

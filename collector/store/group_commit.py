@@ -20,7 +20,7 @@ from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
 
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
-# All text in these statements is our own; values travel beside it.
+# All text in these statements is our own; values travel alongside it.
 _OPEN = (
     f"SELECT version, {', '.join(BatchRow._fields)} FROM state "  # noqa: S608
     "LEFT JOIN batches ON batch_hash"

@@ -84,7 +84,7 @@ def _stored(value: object) -> bytes:
     """
     if not isinstance(value, bytes | memoryview):
         kind = type(value).__name__
-        raise StorageError(f"a raw report is damaged: {kind} stands where bytes were stored")
+        raise StorageError(f"a raw report is damaged: {kind} is where bytes were stored")
     return bytes(value)
 
 

@@ -35,7 +35,7 @@ STAGE = "hashing candidates"
 def bit_positions(
     values: Sequence[bytes], params: RapporParams, progress: Progress = silent
 ) -> Positions:
-    """Compute the index tensor (M, m, h) of normalised values; repeats within a cohort become k."""
+    """Compute the index tensor (M, m, h) of normalized values; repeats within a cohort become k."""
     shape = (len(values), params.num_cohorts, params.num_hashes)
     positions = np.empty(shape, dtype=position_type(params.num_bits))
     fill = _fill_mmh3 if params.hash == "mmh3" else _fill_md5

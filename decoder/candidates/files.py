@@ -24,7 +24,7 @@ from decoder.files import naming
 from decoder.tables.reading import opened, read_rows, read_table, text_problem
 from decoder.typing import Floats, Indices
 from rappor_core.errors import shown
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 
 _BOM = b"\xef\xbb\xbf"
 _SHOWN_COLUMNS = 20
@@ -159,7 +159,7 @@ MOST = 1e9  # of a weight, and of 1 over it
 class Weights:
     """Weights of candidates: any positive numbers, of which only the ratios count.
 
-    of: value (normalised) -> weight.  others: that of every value which is not in `of`; None if
+    of: value (normalized) -> weight.  others: that of every value which is not in `of`; None if
     there must be no such value.
 
     Raises CandidatesError with the bad weight.
@@ -226,7 +226,7 @@ def read_weights(path: Path) -> Weights:
                 raise CandidatesError(f"line {row.line} is not a value and its weight")
             if not weights and list(row.cells.values()) == ["value", "weight"]:
                 continue
-            value = normalise(row.text(1)).decode()
+            value = normalize(row.text(1)).decode()
             if value in weights:
                 raise row.refused(1, f"{shown(value)} is repeated")
             weights[value] = row.number(2)

@@ -1,7 +1,7 @@
 """The candidates: which values to look for, and the bits that each would set.
 
-Strings are compared and hashed in one form, `rappor_core.hashing.normalise` (Unicode NFC, UTF-8),
-the same as on the device. Duplicates after normalisation count once.
+Strings are compared and hashed in one form, `rappor_core.hashing.normalize` (Unicode NFC, UTF-8),
+the same as on the device. Duplicates after normalization count once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from decoder.numerics.bit_tensor import Positions, position_type
 from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError, ValueRefusedError, shown
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 from rappor_core.metrics.kinds import Kind, kind_named
 from rappor_core.params import RapporParams
 
@@ -56,7 +56,7 @@ class ReadNotes:
 
 @dataclass(frozen=True)
 class Candidates:
-    """A list of candidates: distinct values (normalised bytes), in the order given.
+    """A list of candidates: distinct values (normalized bytes), in the order given.
 
     tensor: their positions where they are given (a map file), otherwise None: hashed when needed.
     complete: no other value can be held, as with the cells of a grid.
@@ -88,7 +88,7 @@ class Candidates:
 
     @classmethod
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
-        """Normalise, drop empty, repeated and undecodable entries, and count what was dropped.
+        """Normalize, drop empty, repeated and undecodable entries, and count what was dropped.
 
         Raises CandidatesError if nothing is left, or for what is no list of text.
         """
@@ -98,7 +98,7 @@ class Candidates:
         read = empty = not_text = 0
         for read, text in enumerate(strings, start=1):  # noqa: B007
             try:
-                value = _normalised(text)
+                value = _normalized(text)
             except (UnicodeDecodeError, ValueRefusedError):
                 not_text += 1
                 continue
@@ -151,7 +151,7 @@ class Candidates:
         return listed_positions(len(self.values), params)
 
 
-def _normalised(text: str | bytes) -> bytes:
+def _normalized(text: str | bytes) -> bytes:
     if not isinstance(text, str | bytes):
         raise CandidatesError(
             f"candidate {shown(text)} is not text; give strings, such as str(...)"
@@ -160,7 +160,7 @@ def _normalised(text: str | bytes) -> bytes:
         if text.isascii():
             return text
         text = text.decode("utf-8")
-    return text.encode() if text.isascii() else normalise(text)
+    return text.encode() if text.isascii() else normalize(text)
 
 
 def listed_positions(num_values: int, params: RapporParams) -> Positions:
@@ -199,7 +199,7 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
     names = own_names(params, definition)
     if names:
         reserved = _kind_of(definition).reserved if definition else ()
-        values = [normalise(name) for name in names]
+        values = [normalize(name) for name in names]
         own = sum(name in reserved for name in names)
         return Candidates(values, ReadNotes(read=len(names)), reserved=own)
     if not params.scheme.hashed:

@@ -28,7 +28,7 @@ from decoder.comparison.differences import (
 from decoder.errors import DecodeError
 from decoder.estimation.difference import fit_differences, noise_of_shares
 from decoder.estimation.estimate import by_bit, by_boolean
-from decoder.estimation.least_squares import centred_columns
+from decoder.estimation.least_squares import centerd_columns
 from decoder.estimation.refit import refit
 from decoder.model.counts import Observed, observe, repetition
 from decoder.numerics.bit_tensor import Positions, one_thread
@@ -93,11 +93,11 @@ class Window:
         if self.direct:
             shares, errors = _direct(observed)
             return shares[self.found], errors[self.found], np.inf
-        columns = centred_columns(observed.positions, observed.noise.random)
+        columns = centerd_columns(observed.positions, observed.noise.random)
         noise = noise_of_shares(observed)
-        fitted = refit(noise, observed.centred, columns, observed.noise.random)
+        fitted = refit(noise, observed.centerd, columns, observed.noise.random)
         errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
-        freedom = observed.centred.size - len(observed.centred) - columns.shape[1]
+        freedom = observed.centerd.size - len(observed.centerd) - columns.shape[1]
         return fitted.shares, errors, float(max(freedom, 1))
 
 

@@ -2,7 +2,7 @@
 
 People are taken to be even within a cell: a cell that lies in part in an area gives it that part
 of its share. The sum of a whole area is far surer than its cells, since noise that moves people
-between neighbouring cells leaves it; so its interval comes from the covariance, and not from those
+between neighboring cells leaves it; so its interval comes from the covariance, and not from those
 of cells.
 
 Where each cell has a bit of its own, the estimate is the weighted sum of the bits. Otherwise cells
@@ -31,7 +31,7 @@ from decoder.numerics.bit_tensor import one_thread
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
-MOST_NUMBERS = 25_000_000  # cells times the numbers that they are read from: 200 MB
+MAX_NUMBERS = 25_000_000  # cells times the numbers that they are read from: 200 MB
 _FITTED = 0.5  # of the free numbers: as many shares are fitted at most
 _NEGLIGIBLE = 1e-10  # of the largest eigenvalue
 
@@ -114,10 +114,10 @@ def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
         return
     params = [one.params for one in aggregates]
     numbers = sum((1 if one.scheme.own_bits else one.num_cohorts) * one.num_bits for one in params)
-    if numbers * len(places.finest) > MOST_NUMBERS:
+    if numbers * len(places.finest) > MAX_NUMBERS:
         raise DecodeError(
             f"areas over {len(places.finest):,} values that are read from {numbers:,} numbers are "
-            f"too many: their product may be {MOST_NUMBERS:,}; use a coarser level"
+            f"too many: their product may be {MAX_NUMBERS:,}; use a coarser level"
         )
 
 

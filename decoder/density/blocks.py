@@ -1,7 +1,7 @@
 """Blocks of cells, for maps of more cells than deviations can be had for.
 
 Within a block the windows of a series share their map, so that a block deviates as one cell would.
-The lightest cells are merged first, each with its lightest neighbour: heavy cells stay by
+The lightest cells are merged first, each with its lightest neighbor: heavy cells stay by
 themselves, and empty country becomes a few large blocks.
 """
 
@@ -36,7 +36,7 @@ class Blocks:
     def of(cls, shared: Floats, laplacian: Any | None, most: int, reserved: int) -> Blocks:
         """Merge cells into at most `most` blocks, and add the reserved values.
 
-        shared: map (n,), positive.  laplacian: of the neighbours (n, n), None for no graph.
+        shared: map (n,), positive.  laplacian: of the neighbors (n, n), None for no graph.
         """
         size = len(shared) - reserved
         merged = _merged(shared[:size], laplacian, most)
@@ -70,9 +70,9 @@ class Blocks:
 
 
 def _merged(shares: Floats, laplacian: Any | None, most: int) -> Indices:
-    """The block of each cell, from 0, (n,). A cell without neighbours goes to the next lightest."""
+    """The block of each cell, from 0, (n,). A cell without neighbors goes to the next lightest."""
     size = len(shares)
-    into, near = list(range(size)), _neighbours(laplacian, size)
+    into, near = list(range(size)), _neighbors(laplacian, size)
     entries = list(zip(shares.tolist(), range(size), strict=True))
     queue = entries.copy()
     heapify(queue)
@@ -101,7 +101,7 @@ def _merged(shares: Floats, laplacian: Any | None, most: int) -> Indices:
     return np.asarray(np.unique(roots, return_inverse=True)[1], dtype=np.intp)
 
 
-def _neighbours(laplacian: Any | None, size: int) -> list[set[int]]:
+def _neighbors(laplacian: Any | None, size: int) -> list[set[int]]:
     near: list[set[int]] = [set() for _ in range(size)]
     if laplacian is not None:
         edges = laplacian[:size, :size].tocoo()
@@ -112,7 +112,7 @@ def _neighbours(laplacian: Any | None, size: int) -> list[set[int]]:
 
 
 def _touching(laplacian: Any, of_cell: Indices) -> Any:
-    """Laplacian (b, b) of the graph of blocks with cells that are neighbours."""
+    """Laplacian (b, b) of the graph of blocks with cells that are neighbors."""
     edges, size = laplacian.tocoo(), int(of_cell.max()) + 1
     one, other = of_cell[edges.row], of_cell[edges.col]
     apart = one != other

@@ -2,7 +2,7 @@
 or two windows.
 
 Shares are those among people who are in a cell. Each contrast g of windows (sum 0) is estimated by
-itself, about the map that all windows share, by generalised least squares: of the whitened rows it
+itself, about the map that all windows share, by generalized least squares: of the whitened rows it
 is B D + noise, D the contrasts of the shares, B = W^.5 (X - X s 1') what a unit of share moved to
 each cell does to the rows. For each cell its own contrast is free, and those of the others are
 random: D = (I - s 1') u, u ~ N(0, tau^2 K), so that people who leave together leave all cells in
@@ -26,7 +26,7 @@ from decoder.density.space_time_modes import Deviations, modes_of
 from decoder.density.space_time_strengths import patterns
 from decoder.typing import Floats
 
-MOST_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
+MAX_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
 OWN = 2.0  # standard errors by which one of many windows itself must differ
 
 
@@ -63,7 +63,7 @@ def series_changes(
 
 def bases_of(number: int, windows: int) -> range:
     """Numbers of the windows that window `number` of a series is compared with."""
-    return range(number if windows <= MOST_PAIRED else min(number, 1))
+    return range(number if windows <= MAX_PAIRED else min(number, 1))
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class SeriesContrasts:
 
     @classmethod
     def of(cls, deviations: Deviations, laplacian: Any | None, repeated: float) -> SeriesContrasts:
-        """Prepare the contrasts of fitted windows. laplacian: of the neighbours of the cells (n,
+        """Prepare the contrasts of fitted windows. laplacian: of the neighbors of the cells (n,
         n), None for no graph."""
-        graphs: tuple[Graph, ...] = ("alike", "neighbours")
+        graphs: tuple[Graph, ...] = ("alike", "neighbors")
         given = graphs if laplacian is not None else graphs[:1]
         models = tuple(_model(deviations, graph, laplacian) for graph in given)
         return cls(models, repeated)

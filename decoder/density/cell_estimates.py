@@ -24,7 +24,7 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
 
 HEAVY = 3  # cells that a map may consist of, which cohorts must tell from all others
-MOST_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
+MAX_NUMBERS = 192  # that a map is read from; with more, one fit is enough (docs/method.md)
 
 
 class CellEstimates(NamedTuple):
@@ -73,7 +73,7 @@ def _crowding(aggregate: Aggregate, candidates: Candidates) -> tuple[int, bool]:
     cohorts = sum(count > 0 for count in aggregate.reports_per_cohort)
     numbers = cohorts * (params.num_bits - bool(params.scheme.symbols))
     digits = cohorts * params.num_hashes * math.log2(max(params.num_bits, 2))
-    excess = max(len(candidates) - numbers, 0) if numbers <= MOST_NUMBERS else 0
+    excess = max(len(candidates) - numbers, 0) if numbers <= MAX_NUMBERS else 0
     return excess, digits < HEAVY * math.log2(len(candidates))
 
 

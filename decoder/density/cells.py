@@ -21,18 +21,18 @@ from decoder.typing import Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import OTHER, RESERVED, Point
 from rappor_core.grid.grid import MAX_PAIRS, PAIR_SEPARATOR, Grid
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 from rappor_core.metrics.location import Location, reserved_values
 from rappor_core.params import RapporParams
 
-_PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a metre, are one
+_PER_DEGREE = 1e6  # corners nearer than a millionth of a degree, a tenth of a meter, are one
 
 
 def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
-    """The graph Laplacian (n, n), sparse, in which cells with a common edge are neighbours.
+    """The graph Laplacian (n, n), sparse, in which cells with a common edge are neighbors.
 
     Two cells with two common corners have a common edge, in every kind of grid. Reserved
-    values, and pairs of cells, have no neighbours.
+    values, and pairs of cells, have no neighbors.
     """
     owners: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, cell in enumerate(cells):
@@ -54,7 +54,7 @@ class Places:
     """The values of one slot, by level, coarse to fine; the reserved ones are the last of each.
 
     parents: for each level but the first, the index of each value's parent in the level above.
-    laplacian: of the neighbours at the finest level, None for pairs.
+    laplacian: of the neighbors at the finest level, None for pairs.
     listed: indices of the finest values that are shown, ascending, reserved ones last; None: all.
     """
 
@@ -104,7 +104,7 @@ class Places:
     def outlines(self) -> list[list[Point]]:
         """Corners (latitude, longitude) of the shown cells.
 
-        Longitudes go on beyond 180 where the box does, so that neighbours stay side by side.
+        Longitudes go on beyond 180 where the box does, so that neighbors stay side by side.
         """
         return [list(cell_outline(self.grid, cell)) for cell in self.shown_cells]
 
@@ -126,7 +126,7 @@ class Places:
     def _hashed(self, index: int, params: RapporParams) -> tuple[Candidates, Any]:
         """Hashed once: maps of many slots and windows share them."""
         if (index, params) not in self._known:
-            names = [normalise(value) for value in self.values[index]]
+            names = [normalize(value) for value in self.values[index]]
             listed = Candidates(names, complete=True, reserved=len(self.reserved))
             bits = listed.positions(params)
             design = design_of(bits, params, self.ancestors(index))

@@ -25,7 +25,7 @@ from scipy.sparse.linalg import splu
 from decoder.numerics.bit_tensor import compiled
 from decoder.typing import Floats
 
-Graph = Literal["neighbours", "alike"]
+Graph = Literal["neighbors", "alike"]
 
 RESERVED_PRECISION = 1e-3  # a standard deviation of 32 nats
 _SLOPES = 0.3  # of the weight of bends
@@ -59,7 +59,7 @@ class Prior:
 
     @classmethod
     def of(cls, graph: Graph, laplacian: Any | None, size: int, reserved: int = 0) -> Prior:
-        """Make the priors of a graph. laplacian: of the neighbours (n, n), None for no graph.
+        """Make the priors of a graph. laplacian: of the neighbors (n, n), None for no graph.
         size: n, with `reserved`."""
         if graph == "alike" or laplacian is None:
             own = np.ones(size)
@@ -79,12 +79,12 @@ class Prior:
         own[-self.reserved :] = RESERVED_PRECISION
         return (scaled + sparse.diags_array(own)).tocsr()
 
-    def centred(self, field: Floats) -> Floats:
+    def centerd(self, field: Floats) -> Floats:
         """Log shares (n,) less the mean over the cells."""
         return np.asarray(field - self._cells(field).mean(axis=0))
 
-    def uncentred(self, pull: Floats) -> Floats:
-        """The slope in the log shares, from the slope in the centred ones."""
+    def uncenterd(self, pull: Floats) -> Floats:
+        """The slope in the log shares, from the slope in the centerd ones."""
         result, cells = pull.copy(), self._cells(pull)
         self._cells(result)[...] -= pull.sum(axis=0) / len(cells)
         return result
@@ -116,10 +116,10 @@ def negative_log_posterior(
     def objective(field: Floats) -> tuple[float, Floats]:
         shares = softmax(field)
         value, slope = misfit(shares)
-        centred = prior.centred(field)
-        pull = precision @ centred
-        slope = shares * (slope - float(slope @ shares)) + prior.uncentred(pull)
-        return value + 0.5 * float(centred @ pull), slope
+        centerd = prior.centerd(field)
+        pull = precision @ centerd
+        slope = shares * (slope - float(slope @ shares)) + prior.uncenterd(pull)
+        return value + 0.5 * float(centerd @ pull), slope
 
     return objective
 

@@ -1,6 +1,6 @@
 """A map from noisy equations: shares as the softmax of a Gaussian field over the cells.
 
-The prior says how alike cells are: neighbours (a Markov random field on their graph that counts
+The prior says how alike cells are: neighbors (a Markov random field on their graph that counts
 bends and, less, slopes: Besag 1974; Lindgren, Rue, Lindstroem 2011) or all cells alike, with a
 strength. Which, and how strong, is read off the data by the evidence (Laplace's approximation;
 MacKay 1992, "Bayesian interpolation"), so a map that is rough is not smoothed away; of more cells
@@ -43,7 +43,7 @@ from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats
 
 STRENGTHS = (20.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-MOST_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
+MAX_CELLS_FOR_EVIDENCE = 4_500  # it takes a dense matrix of the cells
 _TOLERANCE = 1e-4  # nats that a further step would gain
 _MIDDLE = STRENGTHS.index(0.1)
 _ENOUGH = 2  # strengths in a row that are worse
@@ -97,7 +97,7 @@ def fit_field(
     *,
     reserved: int = 0,
 ) -> Field:
-    """Fit a map to the readings. laplacian: of the graph of neighbours (n, n), None for no graph.
+    """Fit a map to the readings. laplacian: of the graph of neighbors (n, n), None for no graph.
 
     belief: fixed, or None to choose it by the evidence (up to 4,500 cells; above, by prediction).
     near: positive shares (n,) that a fit with a fixed belief starts from, as of another window.
@@ -107,7 +107,7 @@ def fit_field(
     size = readings[0].design.shape[1]
     even = even_map(readings, size, reserved)
     flat = Misfit(readings, even)
-    if belief is None and size <= MOST_CELLS_FOR_EVIDENCE:
+    if belief is None and size <= MAX_CELLS_FOR_EVIDENCE:
         first = _most_probable(flat, laplacian, even, reserved)
     else:
         gain = None
@@ -145,12 +145,12 @@ def _starts(
         yield np.log(own_reserved(misfit, near, prior.reserved))
     *_, annealed = _anneal(misfit, belief, prior, even)
     yield annealed.log_shares
-    if belief.graph == "neighbours":
+    if belief.graph == "neighbors":
         yield _smoothed(misfit, prior, even)
 
 
 def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
-    return ("alike",) if laplacian is None else ("neighbours", "alike")
+    return ("alike",) if laplacian is None else ("neighbors", "alike")
 
 
 def _most_predictive(
@@ -298,7 +298,7 @@ def _anneal(misfit: Misfit, belief: Belief, prior: Prior, even: Floats) -> Itera
 
 
 def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
-    """Maximise the posterior of the log shares, from `start` (n,)."""
+    """Maximize the posterior of the log shares, from `start` (n,)."""
     precision = prior.precision(belief.strength)
     information = misfit.own_information()
     objective = negative_log_posterior(misfit.at, prior, precision)
@@ -312,4 +312,4 @@ def _fit(misfit: Misfit, belief: Belief, prior: Prior, start: Floats) -> Field:
             "a map has no finite fit; check that the counts, the parameters and the cells belong "
             "together"
         )
-    return Field(softmax(start), prior.centred(start), belief, loss)
+    return Field(softmax(start), prior.centerd(start), belief, loss)

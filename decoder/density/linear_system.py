@@ -50,7 +50,7 @@ class LevelEquations:
     def precision(self, shares: Floats) -> Floats:
         """Inverse variance of each row (rows,) when the cells hold `shares` (n,).
 
-        The reported symbols of a cohort are multinomial; diag(1/s) is a generalised inverse of
+        The reported symbols of a cohort are multinomial; diag(1/s) is a generalized inverse of
         their covariance, so a symbol's row counts with 1/s where a bit's has 1/(s (1 - s)).
         """
         held = np.clip(self.design @ shares, 0.0, 1.0)
@@ -94,7 +94,7 @@ def read_aggregate(
 
 
 def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any:
-    """The design matrix X as a sparse matrix (m*k, n); one cohort stands for all where every
+    """The design matrix X as a sparse matrix (m*k, n); one cohort represents all where every
     value has its own bit.
 
     positions: (M, m, h), of the values of a level; the sentinel k of repeated hashes is left out.
@@ -106,7 +106,7 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
 
 
 UNLIKELY = 1e-6  # of a chi-square
-LEAST_RESERVED = 1e-6  # a share of 0 has no logarithm
+MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
 
 
 class Misfit:
@@ -165,22 +165,22 @@ class Misfit:
 def _within_bounds(information: Floats, products: Floats) -> Floats:
     """The shares x (r,), one or two, of the least x' information x / 2 - x' products.
 
-    Each is at least LEAST_RESERVED, and so is what they leave to the cells.
+    Each is at least MIN_RESERVED, and so is what they leave to the cells.
     """
-    most = 1 - LEAST_RESERVED
+    most = 1 - MIN_RESERVED
     if len(products) == 1:
-        return np.asarray(np.clip(products / information[0], LEAST_RESERVED, most))
+        return np.asarray(np.clip(products / information[0], MIN_RESERVED, most))
     free = np.asarray(np.linalg.lstsq(information, products, rcond=None)[0], dtype=np.float64)
-    if free.min() >= LEAST_RESERVED and free.sum() <= most:
+    if free.min() >= MIN_RESERVED and free.sum() <= most:
         return free
-    fixed = LEAST_RESERVED * np.eye(2)
+    fixed = MIN_RESERVED * np.eye(2)
     lines = [(fixed[0], np.eye(2)[1]), (fixed[1], np.eye(2)[0])]  # one share is the least
     lines.append((np.array([0.0, most]), np.array([1.0, -1.0])))  # or nothing is left to the cells
     edges = []
     for start, way in lines:
         curvature = max(float(way @ information @ way), 1e-300)
         step = float(way @ (products - information @ start)) / curvature
-        edges.append(start + way * np.clip(step, LEAST_RESERVED, most - LEAST_RESERVED))
+        edges.append(start + way * np.clip(step, MIN_RESERVED, most - MIN_RESERVED))
     return min(edges, key=lambda x: float(x @ information @ x / 2 - x @ products))
 
 

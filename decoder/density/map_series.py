@@ -39,8 +39,8 @@ from rappor_core.errors import AggregateError
 
 Source = Literal["field", "series", "whole", "alone", "projection", "simplex"]
 
-MOST_CELLS_POOLED = 2_500  # or blocks: the directions of their deviations take an eigenproblem
-MOST_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes
+MAX_CELLS_POOLED = 2_500  # or blocks: the directions of their deviations take an eigenproblem
+MAX_NUMBERS_POOLED = 2.5e7  # rows times blocks: two gigabytes
 WEAKER = 3  # priors that are tried where the likeliest gives a map that its reports reject
 
 
@@ -160,8 +160,8 @@ def _deviating(
     precision = Prior.of(whole.belief.graph, laplacian, size, reserved).precision(
         whole.belief.strength
     )
-    cells, few = size - reserved, int(MOST_NUMBERS_POOLED / rows) - reserved
-    few = max(1, min(MOST_CELLS_POOLED, few))
+    cells, few = size - reserved, int(MAX_NUMBERS_POOLED / rows) - reserved
+    few = max(1, min(MAX_CELLS_POOLED, few))
     if cells <= few:
         field = fit_space_time(readings, shares, precision, laplacian, most, reserved=reserved,
                                independent=independent)  # fmt: skip

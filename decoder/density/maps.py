@@ -43,8 +43,8 @@ from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
 
 _COLUMNS = ("shares", "estimate", "std_error", "low", "high", "detected")
-LEAST_IN_BOX = 1e-9  # shares of those in the box are divided by it
-MOST_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
+MIN_IN_BOX = 1e-9  # shares of those in the box are divided by it
+MAX_WORK = 1e9  # multiplications of one step of a fit of all cells: some tenths of a second
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Density:
     @property
     def in_box(self) -> float:
         """The share of the answers that the map puts in a cell, shown or not; at least 1e-9."""
-        return max(float(1 - self.shares[self.num_cells :].sum()), LEAST_IN_BOX)
+        return max(float(1 - self.shares[self.num_cells :].sum()), MIN_IN_BOX)
 
     @property
     def slot_text(self) -> str:
@@ -229,7 +229,7 @@ def _decode_finest(
         level=options.level,
         alpha=options.alpha,
         repeats=location_repetition(finest, *location_of(finest), options.repeats),
-        full_fit=rows * len(candidates) ** 2 <= MOST_WORK,
+        full_fit=rows * len(candidates) ** 2 <= MAX_WORK,
     )
     return decode(finest, candidates, choices, warm_starts=warm_starts)
 

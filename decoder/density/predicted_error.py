@@ -31,7 +31,7 @@ from rappor_core.metrics.location import mode_named
 from rappor_core.params import RapporParams
 
 REFERENCE_STRENGTH = 0.2  # of the prior that the reference map is drawn from
-_MOST_SIDE = 64  # of the lattice on which the prior's precisions are listed
+_MAX_SIDE = 64  # of the lattice on which the prior's precisions are listed
 _LEVELS = 48  # information of a cell at which variances are tabulated
 
 
@@ -85,7 +85,7 @@ class Reference:
 @lru_cache(maxsize=16)
 def reference_map(cells: int) -> Reference:
     """Draw the reference map by quantiles: log shares are normal with the prior's variance."""
-    side = min(max(2, round(math.sqrt(cells))), _MOST_SIDE)
+    side = min(max(2, round(math.sqrt(cells))), _MAX_SIDE)
     slopes = 2 - 2 * np.cos(np.pi * np.arange(side) / side)
     laplacian = (slopes[:, None] + slopes).ravel()[1:]  # without the level, which no share shows
     precisions = REFERENCE_STRENGTH * field_weights(laplacian)
@@ -156,7 +156,7 @@ class Mode:
 
     keys: what is declared for it in a `metrics.toml`.  turns: a device answers once in so many
     periods.  places: distinct cells of a device that it can tell in its life; None for any number.
-    The one report hides when a place changed, too; memoised ones (`memoises`) do not.
+    The one report hides when a place changed, too; memoized ones (`memoizes`) do not.
     """
 
     name: str
@@ -166,8 +166,8 @@ class Mode:
     places: int | None = None
 
     @property
-    def memoises(self) -> bool:
-        """Whether devices repeat memoised answers, so that the sequence of answers has no bound."""
+    def memoizes(self) -> bool:
+        """Whether devices repeat memoized answers, so that the sequence of answers has no bound."""
         return self.params.mechanism.has_permanent_round
 
 
@@ -220,14 +220,14 @@ def predict(
     for mode in choices:
         if mode.places is not None and mode.places < places:
             continue
-        reports = devices / (mode.turns * (1 if mode.memoises else slots))
+        reports = devices / (mode.turns * (1 if mode.memoizes else slots))
         found.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
     return sorted(found, key=lambda one: one.error.total_variation)
 
 
 def _filter(cap: int, places: int, budget: float, cohorts: int) -> Mode:
     keys = f'{_MEMO}mechanism = "l-osue"\nmax_memoized_values = {cap}\n{_bits(cohorts)}'
-    mechanism = TwoRoundMechanism.optimised(*_dials(budget / cap))
+    mechanism = TwoRoundMechanism.optimized(*_dials(budget / cap))
     return Mode(f"memo, filter, cap {cap}", keys + _epsilon_keys(budget / cap),
                 RapporParams(BITS, 1, cohorts, mechanism), places=places)  # fmt: skip
 

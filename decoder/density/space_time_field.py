@@ -63,7 +63,7 @@ def fit_space_time(
 
     windows: the readings of each, one for each level, all with the same rows (rows without reports
     have precision 0).  shared: the map (n,) of the sum of the windows.  precision: of its log
-    shares in its prior, (n, n), sparse.  laplacian: of the neighbours (n, n), None for no graph.
+    shares in its prior, (n, n), sparse.  laplacian: of the neighbors (n, n), None for no graph.
     most_repeated: see `most_repeated_noise`.
     reserved: r, how many of the last shares are of reserved values.
     independent: deviations of one window say nothing of the next (phi = 0).
@@ -74,7 +74,7 @@ def fit_space_time(
     deviations = deviations_of(windows, cells, apart)
     series = Windows(deviations.scale, 1 - apart.sum(axis=1))
     fits: list[tuple[Strengths, Modes, Graph]] = []
-    for graph in ("alike", "neighbours") if laplacian is not None else ("alike",):
+    for graph in ("alike", "neighbors") if laplacian is not None else ("alike",):
         near = None if laplacian is None else laplacian[:size, :size]
         modes = modes_of(deviations, Prior.of(graph, near, size).structure)
         learnt = learn_strengths(modes, series, most_repeated, independent=independent)

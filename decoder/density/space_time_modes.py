@@ -2,7 +2,7 @@
 
 With s the shares of the cells in the shared map, window t is s exp(d_t), scaled; to first order
 its rows deviate by u_t X J d_t, J = diag(s) - s s', u_t the share of those who are in a cell.
-Whitened by the rows' precisions, B = W^.5 X J. The generalised eigenvectors of B'B against the
+Whitened by the rows' precisions, B = W^.5 X J. The generalized eigenvectors of B'B against the
 structure S of the prior of d_t make each direction's data one number a window,
 z_it = mu_i^.5 a_it + noise.
 """
@@ -136,7 +136,7 @@ def _by_rows(deviations: Deviations, structure: Any) -> tuple[Floats, Floats, Fl
 
 
 def _by_cells(deviations: Deviations, structure: Any) -> tuple[Floats, Floats, Floats]:
-    """The generalised eigenvectors of (B'B, S), (n, n)."""
+    """The generalized eigenvectors of (B'B, S), (n, n)."""
     response = deviations.response * deviations.shares
     values, vectors = eigh(response.T @ response, structure.toarray())
     kept = _informative(values, deviations.freedom)

@@ -29,10 +29,10 @@ from decoder.density.space_time_modes import Modes
 from decoder.typing import Floats, Indices
 
 PHIS = (0.0, 0.5, 0.8, 0.95)
-MOST_VARIANCE = 0.3  # of differences of log shares: beyond it one linear step is too far
-_LEAST_VARIANCE = 1e-6
+MAX_VARIANCE = 0.3  # of differences of log shares: beyond it one linear step is too far
+_MIN_VARIANCE = 1e-6
 _USUAL_VARIANCE = 0.05
-_MOST_PSI = 0.97
+_MAX_PSI = 0.97
 _PHI_GAIN = 0.5  # nats that a correlation of deviations must gain
 _STEPS = 150
 
@@ -94,7 +94,7 @@ def learn_strengths(
 
 
 def contrasts_of(windows: Windows, strengths: Strengths) -> Contrasts:
-    """Diagonalise H R H' and the contrasts' noise together."""
+    """Diagonalize H R H' and the contrasts' noise together."""
     scale, size = windows.scale, len(windows.scale)
     steps = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     helmerts = helmert(size)
@@ -119,11 +119,11 @@ def _for_phi(
     rest = modes.rest / np.outer(windows.scale, windows.scale)
 
     def strengths(at: Floats, height: float = 0.0) -> Strengths:
-        variance = float(np.clip(np.exp(at[0]), _LEAST_VARIANCE, MOST_VARIANCE))
+        variance = float(np.clip(np.exp(at[0]), _MIN_VARIANCE, MAX_VARIANCE))
         if most_repeated <= 0:
             return Strengths(variance, phi, 0.0, 0.0, 0.0, 0.0, height)
         a, b, psi, fading = (float(expit(value)) for value in at[1:])
-        return Strengths(variance, phi, most_repeated * a, b, _MOST_PSI * psi, fading, height)
+        return Strengths(variance, phi, most_repeated * a, b, _MAX_PSI * psi, fading, height)
 
     usual = (float(np.log(_USUAL_VARIANCE)), 2.0, 0.5, 0.0, 0.0)
 
@@ -133,7 +133,7 @@ def _for_phi(
         return unusual - _log_likelihood(modes, data, rest, windows, tried)
 
     if most_repeated <= 0:
-        bounds = (np.log(_LEAST_VARIANCE), np.log(MOST_VARIANCE))
+        bounds = (np.log(_MIN_VARIANCE), np.log(MAX_VARIANCE))
         one = minimize_scalar(lambda x: loss(np.array([x])), bounds=bounds, method="bounded")
         return strengths(np.array([float(one.x)]), -float(one.fun))
     fits = [
@@ -147,7 +147,7 @@ def _for_phi(
 def _starts(near: Strengths | None, most_repeated: float) -> Iterator[Floats]:
     """In the parameters without bounds: ln tau^2, logits of a / a_max, b, psi / .97 and g."""
     if near is not None:
-        noise = near.repeated / most_repeated, near.lasting, near.psi / _MOST_PSI, near.fading
+        noise = near.repeated / most_repeated, near.lasting, near.psi / _MAX_PSI, near.fading
         yield np.append(np.log(near.variance), logit(np.clip(noise, 0.01, 0.99)))
         return
     usual = float(np.log(_USUAL_VARIANCE))
@@ -167,7 +167,7 @@ def _log_likelihood(
     return -0.5 * (signal + noise + count * contrasts.log_noise)
 
 
-MOST_RELEASED = 40
+MAX_RELEASED = 40
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class ChangeTest:
     def released(self) -> Released:
         """Add the largest score beyond the limit, refit, and so on, at most 40 times."""
         found = Released(*(np.zeros(0, dtype=kind) for kind in (np.intp, np.intp, float, float)))
-        for _ in range(MOST_RELEASED):
+        for _ in range(MAX_RELEASED):
             z = np.abs(self._scores(found) / np.sqrt(self._usable()))
             z[found.cells, found.patterns] = 0.0
             cell, pattern = np.unravel_index(int(np.argmax(z)), z.shape)
@@ -232,7 +232,7 @@ class ChangeTest:
         return np.asarray((self._response.T @ weighted) @ self._turned.T)
 
     def _refitted(self, cells: Indices, which: Indices) -> Released:
-        """All sizes together, by generalised least squares."""
+        """All sizes together, by generalized least squares."""
         columns = np.einsum("im,mj->ijm", self._response[:, cells], self._turned[which])
         weighted = columns / self._variances[..., None]
         matrix = np.tensordot(columns, weighted, axes=([0, 1], [0, 1]))

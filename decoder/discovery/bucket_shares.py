@@ -43,7 +43,7 @@ class GroupShares:
         return float(self.reports.sum())
 
     def scores(self) -> Floats:
-        """The contribution of each bucket to the score of a prefix: clipped, centred, with unit
+        """The contribution of each bucket to the score of a prefix: clipped, centerd, with unit
         variance in sum.
 
         Clipping keeps a heavy string from lifting whatever falls on the same bucket, (m, k).

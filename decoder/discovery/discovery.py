@@ -29,7 +29,7 @@ from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.codes.prefix_groups import PrefixGroups
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 from rappor_core.metrics.metric import Metric
 
 FOUND_AT = (12.0, 14.0)  # standard errors of all reports: of such shares half, nearly all are told
@@ -286,6 +286,6 @@ def _role(metric: Metric, string: CompletedString) -> str:
     for key in ("fallback", "no_data"):
         value = getattr(metric, key)
         groups = metric.details
-        if value is not None and groups.prefix(normalise(value), groups.num_levels) == string.bits:
+        if value is not None and groups.prefix(normalize(value), groups.num_levels) == string.bits:
             return key
     return ""

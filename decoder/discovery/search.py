@@ -45,11 +45,11 @@ def text_of(data: bytes, *, whole: bool) -> str | None:
 STAGE = "extending prefixes"
 BEAM = 96  # prefixes that are extended at each level
 FITTED = 3 * BEAM  # of which the best are chosen, each given the others
-LEAST_SCORE = 2.8
+MIN_SCORE = 2.8
 SCORE_STEP = 0.4
-MOST_SCORED = 100_000
+MAX_SCORED = 100_000
 HALF_SCORE = 0.35
-LEAST_Z = 2.0
+MIN_Z = 2.0
 PARENT_WEIGHT = 0.5
 PARENT_LEAD = 1.5  # how far the mean of the parents' scores counts beyond a prefix's own
 
@@ -107,7 +107,7 @@ def _extended(
         return bits, np.zeros(0)
     z = group.pursue(bits, BEAM)
     rank = z + PARENT_WEIGHT * _capped(parents[origins], z, level)
-    kept = [place for place in np.argsort(-rank)[:BEAM] if z[place] > LEAST_Z]
+    kept = [place for place in np.argsort(-rank)[:BEAM] if z[place] > MIN_Z]
     mean = (parents[origins] * level + z) / (level + 1)
     return bits[kept], mean[kept]
 
@@ -115,12 +115,12 @@ def _extended(
 def _scored(
     groups: PrefixGroups, group: GroupShares, prefixes: Prefixes
 ) -> tuple[Indices, Prefixes, Floats]:
-    """Extensions with a high score, fewer than `MOST_SCORED`."""
-    scores, least = group.scores(), LEAST_SCORE
+    """Extensions with a high score, fewer than `MAX_SCORED`."""
+    scores, least = group.scores(), MIN_SCORE
     origins, bits, values = best_extensions(
         prefixes, group.num_bits, groups.bits_per_level, group.cohorts, scores, least, HALF_SCORE
     )
-    while (values >= least).sum() > MOST_SCORED:
+    while (values >= least).sum() > MAX_SCORED:
         least += SCORE_STEP
     high = values >= least
     return origins[high], bits[high], values[high]

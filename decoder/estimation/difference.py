@@ -18,7 +18,7 @@ from decoder.errors import ConvergenceError
 from decoder.estimation.least_squares import (
     Balance,
     CandidateSolver,
-    centred_columns,
+    centerd_columns,
     null_variance,
     unexplained,
 )
@@ -29,10 +29,10 @@ from decoder.typing import Floats
 
 LOUDER = 3  # steps of the repetition that the noise of a difference shows
 WORTH_TESTING = 0.1  # p-value by Student's t, above which the null distribution is not asked
-LEAST_LEFT = 0.01  # of a value's variance in a cohort, that is not its own sampling
+MIN_LEFT = 0.01  # of a value's variance in a cohort, that is not its own sampling
 NODES, _density = np.polynomial.hermite_e.hermegauss(41)
 WEIGHTS = _density / _density.sum()
-LEAST_DEVIATE = 1e-3  # of a test: below it an error would be without bound
+MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 
 
 class ShareDifferences(NamedTuple):
@@ -92,8 +92,8 @@ def noise_of_shares(observed: Observed) -> Floats:
 
 
 def _first_shares(observed: Observed) -> Floats:
-    columns = centred_columns(observed.positions, observed.noise.random)
-    shares = np.linalg.lstsq(columns, observed.centred.ravel(), rcond=None)[0]
+    columns = centerd_columns(observed.positions, observed.noise.random)
+    shares = np.linalg.lstsq(columns, observed.centerd.ravel(), rcond=None)[0]
     return np.asarray(shares, dtype=np.float64)
 
 
@@ -108,7 +108,7 @@ def _own_sampling(observed: Observed) -> Floats:
 def _fit(first: Observed, second: Observed) -> _Fitted:
     noise = noise_of_shares(first) + noise_of_shares(second)
     target, random = second.bit_shares - first.bit_shares, first.noise.random
-    columns = centred_columns(first.positions, random)
+    columns = centerd_columns(first.positions, random)
     values, freedom = columns.shape[1], target.size - len(target)
     if values >= freedom:
         raise ConvergenceError(
@@ -140,7 +140,7 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
     spread = np.diag(sums[i]) - sums.T @ others  # U' V^-1 U, (m, m)
     own = np.sqrt(fitted.own[:, i])
     part, axes = np.linalg.eigh(own[:, None] * spread * own)
-    part = np.clip(part, 0.0, 1 - LEAST_LEFT)
+    part = np.clip(part, 0.0, 1 - MIN_LEFT)
     along = axes.T @ (own * (z * u).sum(axis=1))
     back = own * (axes @ (along / (1 - part)))
     u = u + back[:, None] * blocks[:, :, i] - blocks @ (others @ back)
@@ -161,5 +161,5 @@ def _widened(
         exact = 2 * _tail_without(fitted, int(i), random)
         if exact > p[i]:
             deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
-            errors[i] = abs(shares[i]) / max(deviate, LEAST_DEVIATE)
+            errors[i] = abs(shares[i]) / max(deviate, MIN_DEVIATE)
     return errors

@@ -16,7 +16,7 @@ from decoder.errors import ImproperError
 from decoder.estimation.ep_sites import (
     CUT_OFF,
     DAMPING,
-    LEAST_PRECISION,
+    MIN_PRECISION,
     Scores,
     Sites,
     refit_prior,
@@ -25,7 +25,7 @@ from decoder.estimation.least_squares import (
     Balance,
     balance,
     candidate_solver,
-    centred_sums,
+    centerd_sums,
     unexplained,
 )
 from decoder.estimation.two_symbols import solver_in_rows
@@ -39,14 +39,14 @@ from decoder.typing import Floats, Indices
 MAX_ITERATIONS = 60
 MIN_ITERATIONS = 9
 TOLERANCE = 0.03  # of a z-score
-LEAST_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
+MIN_LEFT = 1e-9  # of a share's freedom: below it 1 - s^2 d is rounding
 REFRESH_NOISE = frozenset({3, 6})
 REBUILD_LADDER = frozenset({2, 3, 4, 5, 6})
-MOST_LAGGING = 5  # rounds in a row with the covariance of an earlier one
+MAX_LAGGING = 5  # rounds in a row with the covariance of an earlier one
 LAST_LAGGING = 10  # the last such round: where heavy sites still move, they swing
-MOST_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
-WARM_START_STEPS = 200  # of expectation maximisation there: the scores are nearly those of the end
-MOST_SURE = 10.0  # precision of a site there, relative to its cavity's
+MAX_UNLIKE = 2.0  # factor between two windows of which one starts where the other ended
+WARM_START_STEPS = 200  # of expectation maximization there: the scores are nearly those of the end
+MAX_SURE = 10.0  # precision of a site there, relative to its cavity's
 NEAR = 4  # the round that comes next
 FREEZE_ACTIVE_AFTER = 14
 WORK_OF_BIT = 20.0  # of a gathered sum, in multiplications of a matrix product
@@ -60,7 +60,7 @@ STAGE = "rounds of the fit"
 class FitProblem:
     """The data and options of a fit by expectation propagation.
 
-    centred: debiased bit shares less their mean under random strings, y - a, (m, k).
+    centerd: debiased bit shares less their mean under random strings, y - a, (m, k).
     positions: index tensor of M candidates, (M, m, h).
     noise_of: shares (M,) -> covariance of the noise of each cohort, (m, k, k).
     may_be_full: whether all candidates may take part in the fit.
@@ -69,7 +69,7 @@ class FitProblem:
         that of all arrays of the fit. None: all. A tensor of them alone would be a copy.
     """
 
-    centred: Floats
+    centerd: Floats
     positions: Positions
     random: RandomString
     noise_of: Callable[[Floats], Floats]
@@ -84,13 +84,13 @@ class FitProblem:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of the rows, m (k - 1), since the rows of a cohort are centred."""
-        return int(self.centred.size - len(self.centred))
+        """Degrees of freedom of the rows, m (k - 1), since the rows of a cohort are centerd."""
+        return int(self.centerd.size - len(self.centerd))
 
     @property
     def few_rows(self) -> bool:
         """Whether there are so few rows that a fit without each candidate in turn is affordable."""
-        few = self.centred.size <= FEW_ROWS and 1 < self.number <= FEW_CANDIDATES
+        few = self.centerd.size <= FEW_ROWS and 1 < self.number <= FEW_CANDIDATES
         return self.full and few
 
     @property
@@ -100,7 +100,7 @@ class FitProblem:
 
     def crammed(self, sites: Sites) -> bool:
         """Whether the number of candidates in the fit is at its limit."""
-        return int(sites.active.sum()) >= most_active(self.centred.size)
+        return int(sites.active.sum()) >= most_active(self.centerd.size)
 
     @property
     def work(self) -> float:
@@ -113,7 +113,7 @@ class FitProblem:
     def work_with(self, active: int) -> float:
         """Cost, in multiplications, of an iteration in which this number of candidates take
         part."""
-        active = min(active, most_active(self.centred.size))
+        active = min(active, most_active(self.centerd.size))
         return self.work + work_of_all(active, *self._size[1:])
 
     def members(self, sites: Sites) -> Positions:
@@ -123,12 +123,12 @@ class FitProblem:
 
     def sums(self, residual: Floats) -> Floats:
         """z_i' u of every candidate that the fit knows, (L,); residual: u, (m, k)."""
-        sums = centred_sums(self.positions, residual, self.random)
+        sums = centerd_sums(self.positions, residual, self.random)
         return sums if self.others is None else sums[self.others]
 
     @property
     def _size(self) -> tuple[int, tuple[int, int], int]:
-        cohorts, num_bits = self.centred.shape
+        cohorts, num_bits = self.centerd.shape
         return self.number, (cohorts, num_bits), self.positions.shape[2]
 
 
@@ -173,14 +173,14 @@ def run_ep(
     for iteration in range(start, most + 1):
         progress(STAGE, iteration - 1, most)
         last, refresh = now, iteration in refresh_noise
-        lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MOST_LAGGING
+        lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MAX_LAGGING
         now = _lagging(problem, now, iteration) if lag else _next(problem, now, iteration, refresh)
         steady = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
         converged = steady and not lag and iteration >= MIN_ITERATIONS
         if converged:
             break
         enough = steady and iteration + 1 >= MIN_ITERATIONS
-        lagging = (MOST_LAGGING if enough else lagging + 1) if lag else 0
+        lagging = (MAX_LAGGING if enough else lagging + 1) if lag else 0
     progress(STAGE, iteration, iteration)
     return EpResult(now, iteration - start + 2, converged)
 
@@ -200,18 +200,18 @@ def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
     """Build a warm start from the fit of a similar window; None if the windows differ too much.
 
     end: of the same candidates and cohorts, all of which took part. Too much is a factor of 2 in
-    the noise or in the residual ratio. The prior is learnt anew. No site stays more than 10 times
+    the noise or in the residual ratio. The prior is learnt again. No site stays more than 10 times
     as precise as its cavity: one that is certain of a 0 would delay convergence.
     """
     noise = problem.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
     fitted = _weighed(problem, end.sites, end.fitted)
     factors = np.array([np.median(louder), fitted.ratio / end.fitted.ratio])
-    if (np.maximum(factors, 1 / factors) > MOST_UNLIKE).any():
+    if (np.maximum(factors, 1 / factors) > MAX_UNLIKE).any():
         return None
     scores = _leave_one_out(problem, fitted, end.sites, end.cavity)
     prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=WARM_START_STEPS)
-    variance, least = end.sites.variance, scores.std_errors**2 / MOST_SURE
+    variance, least = end.sites.variance, scores.std_errors**2 / MAX_SURE
     loosened = np.where(variance < 0, variance, np.maximum(variance, least))
     sites = replace(end.sites, variance=loosened)
     return EpIteration(sites, noise, fitted, end.cavity, scores, prior)
@@ -225,7 +225,7 @@ def _next(
     Sites of negative precision that leave no proper posterior are cut off to positive ones.
     """
     noise = now.noise
-    for least in (LEAST_PRECISION, CUT_OFF):
+    for least in (MIN_PRECISION, CUT_OFF):
         sites = _updated(problem, now, iteration, least)
         if refresh_noise:
             noise = problem.noise_of(sites.shrunken)
@@ -247,7 +247,7 @@ def _lagging(problem: FitProblem, now: EpIteration, iteration: int) -> EpIterati
     A score is free of its own site whatever symmetric matrix weighs the residual: this is as
     good a step, for a product instead of an inverse.
     """
-    sites = _updated(problem, now, iteration, LEAST_PRECISION)
+    sites = _updated(problem, now, iteration, MIN_PRECISION)
     fitted = _weighed(problem, sites, now.fitted)
     scores = _leave_one_out(problem, fitted, sites, now.cavity)
     prior = _updated_prior(now, scores, sites, iteration)
@@ -262,7 +262,7 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
 
 
 def _updated(problem: FitProblem, now: EpIteration, iteration: int, least: float) -> Sites:
-    limit, frozen = most_active(problem.centred.size), iteration > FREEZE_ACTIVE_AFTER
+    limit, frozen = most_active(problem.centerd.size), iteration > FREEZE_ACTIVE_AFTER
     update = partial(now.sites.updated, now.scores, now.prior, limit, full=problem.full)
     return update(frozen=frozen, least=least, damping=problem.damping)
 
@@ -278,7 +278,7 @@ def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> 
     In the space of the rows, or in that of the participating candidates where they are fewer.
     """
     members, variance = problem.members(sites), sites.variance[sites.active]
-    in_rows = len(members) > problem.centred.size // 2
+    in_rows = len(members) > problem.centerd.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
     solve = make(noise, _target(problem, sites), members, variance, problem.random)
     return balance(solve, problem.random, missing, steps)
@@ -288,7 +288,7 @@ def _target(problem: FitProblem, sites: Sites) -> Floats:
     """y - Z m, (m, k)."""
     random, mean = problem.random, sites.mean[sites.active]
     listed = scatter_sums(problem.members(sites), mean, random.num_bits)
-    return np.asarray(problem.centred - (listed - random.mean * float(mean.sum())))
+    return np.asarray(problem.centerd - (listed - random.mean * float(mean.sum())))
 
 
 def _information(fitted: Balance, sites: Sites) -> Floats:
@@ -320,4 +320,4 @@ def _leave_one_out(problem: FitProblem, fitted: Balance, sites: Sites, cavity: F
 def left(variance: Floats, information: Floats) -> Floats:
     """The factor 1 - s_i^2 d_i of each candidate, (B,), kept above 0."""
     left = 1 - variance * information
-    return np.where(variance < 0, left, np.maximum(left, LEAST_LEFT))
+    return np.where(variance < 0, left, np.maximum(left, MIN_LEFT))

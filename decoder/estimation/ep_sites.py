@@ -22,15 +22,15 @@ from decoder.model.share_prior import (
 from decoder.typing import Flags, Floats, Indices
 
 DAMPING = 0.6
-LEAST_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
+MIN_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
 CUT_OFF = 0.02  # the same where only positive ones will do, and the least distance from 0
 ACTIVE_LOCAL_FDR = 0.2
 EM_STEPS = 20
 LADDER_MOVED = 0.10
 _CONTENDER = 1.0  # a z-score below which a candidate never becomes active
-_BIN = 0.01  # of a z-score, when a million of them are summarised for the prior
+_BIN = 0.01  # of a z-score, when a million of them are summarized for the prior
 _FAR = 1000.0  # a z-score; beyond it all are alike
-_SUMMARISE = 30_000  # candidates above which they are
+_SUMMARIZE = 30_000  # candidates above which they are
 
 
 class Scores(NamedTuple):
@@ -74,7 +74,7 @@ class Sites:
         *,
         full: bool,
         frozen: bool,
-        least: float = LEAST_PRECISION,
+        least: float = MIN_PRECISION,
         damping: float = DAMPING,
     ) -> Sites:
         """The next EP sites, from the posteriors under `prior`.
@@ -114,7 +114,7 @@ class Sites:
     ) -> Sites:
         """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last.
 
-        Where the damped precision is clipped, the shift is made anew to go with it: cavity and
+        Where the damped precision is clipped, the shift is made again to go with it: cavity and
         site then have the posterior's mean, whatever the precision.
         """
         least, damping = limits
@@ -154,20 +154,20 @@ def refit_prior(
     the errors have moved.
 
     null_z: their deviates if the share is 0, (M,); None: the scores themselves.  steps: of
-    expectation maximisation.
+    expectation maximization.
     """
     lowest = lowest_bump(scores.std_errors)
-    if prior is None or (may_rebuild and abs(lowest / prior.centres[0] - 1) > LADDER_MOVED):
+    if prior is None or (may_rebuild and abs(lowest / prior.centers[0] - 1) > LADDER_MOVED):
         prior = flat_prior(ladder(scores.estimates, scores.std_errors))
     null_z = scores.z if null_z is None else null_z
-    return fit_weights(prior, *_summarise(scores, null_z, active), steps)
+    return fit_weights(prior, *_summarize(scores, null_z, active), steps)
 
 
-def _summarise(
+def _summarize(
     scores: Scores, null_z: Floats, active: Flags
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """The columns and counts for the prior; the inactive, of one error, in narrow bins."""
-    if len(active) <= _SUMMARISE or active.all():
+    if len(active) <= _SUMMARIZE or active.all():
         return *scores, null_z, np.ones(len(active))
     error = scores.std_errors[~active][0]
     bins = np.rint(np.clip(scores.z[~active], -_FAR, _FAR) / _BIN).astype(np.intp)

@@ -17,7 +17,7 @@ from decoder.estimation.ep_sites import Scores, refit_prior
 from decoder.estimation.lasso import left_out, select
 from decoder.estimation.least_squares import (
     Balance,
-    centred_sums,
+    centerd_sums,
     left_out_scores,
     missing_error,
     null_variance,
@@ -34,7 +34,7 @@ from decoder.numerics.bit_tensor import scatter_sums
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats, Indices
 
-_PRIOR_STEPS = 80  # of expectation maximisation, from finished scores
+_PRIOR_STEPS = 80  # of expectation maximization, from finished scores
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
 
 
@@ -88,7 +88,7 @@ class Estimate:
         """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores.
 
         Empty in few cohorts: there those of weak candidates, which no fit without them gave, are
-        too seldom near 1, and strings that share a heavy bit have theirs in common.
+        too rarely near 1, and strings that share a heavy bit have theirs in common.
         """
         if self.method == "cavity" and len(self.fitted) <= FEW_COHORTS:
             return np.zeros(0)
@@ -165,7 +165,7 @@ def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
             f"{random.num_hashes} hashes into {random.num_bits} bits set every bit: no value can "
             "be told from another; collect with more bits or fewer hashes"
         )
-    return FitProblem(observed.centred, observed.positions, random, observed.noise_of, full)
+    return FitProblem(observed.centerd, observed.positions, random, observed.noise_of, full)
 
 
 def by_bit(observed: Observed, level: float) -> Estimate:
@@ -214,7 +214,7 @@ def _refit_scores(
     residual = solution.residual
     information = np.full(len(observed.positions), solution.expected)
     information[selected] = solution.information
-    sums = centred_sums(observed.positions, residual, random)
+    sums = centerd_sums(observed.positions, residual, random)
     shares = sums / information
     shares[selected] = fitted.shares
     z = sums / np.sqrt(null_variance(residual, random))

@@ -23,7 +23,7 @@ from decoder.estimation.lasso_path import LassoFit, fit_lasso, noise_penalty
 from decoder.estimation.least_squares import (
     CandidateSolver,
     Solution,
-    centred_columns,
+    centerd_columns,
     null_variance,
 )
 from decoder.estimation.refit import Refit, refit
@@ -36,21 +36,21 @@ LEFT_OUT_STAGE = "selections without a candidate"
 _SELECTIONS = 10  # rounds of the LASSO, while its penalty falls
 _MISSING_TOLERANCE = 0.05  # of a row's variance: a smaller change of the unlisted does not matter
 _DEPENDENT = 1e-8  # of a column's squares: what is left of one that others make up
-_LARGEST_P = 0.15  # of a candidate that is worth a fit without it
+_MAX_P = 0.15  # of a candidate that is worth a fit without it
 _MARGIN = 10.0  # over the p-value at which a rule accepts all that is selected
 _SHARE_STEPS = 3
 _SHARE_TOLERANCE = 0.1  # of a standard error
 _PROBED = 2.0  # standard errors, by which a share is moved to see how far its score follows
-_MOST_WIDENED = 8.0  # times an error, where others take over nearly all of a share
+_MAX_WIDENED = 8.0  # times an error, where others take over nearly all of a share
 _PROBES = 16  # candidates, at most, that show how far the score of one that is not selected follows
-_LEAST_RESPONSE = 0.25  # .62 is the least that was measured
+_MIN_RESPONSE = 0.25  # .62 is the least that was measured
 
 
 class Selected(NamedTuple):
     """The selection of the LASSO and its refit by least squares.
 
     fit: of the LASSO.  members: those of its selection that are refitted, ascending, (A,).
-    columns: theirs, centred, (n, A).  fitted: their refit.  noise: the covariance that the refit
+    columns: theirs, centerd, (n, A).  fitted: their refit.  noise: the covariance that the refit
     took, (m, k, k).
     """
 
@@ -68,17 +68,17 @@ def select(problem: FitProblem, alpha: float, progress: Progress = silent) -> Se
     all that the bare data show, and falls with every value that is found; the penalty with it.
     """
     random, shares = problem.random, np.zeros(len(problem.positions))
-    noise, nothing = problem.noise_of(shares), np.empty((problem.centred.size, 0))
-    missing = refit(noise, problem.centred, nothing, random).balance.missing
+    noise, nothing = problem.noise_of(shares), np.empty((problem.centerd.size, 0))
+    missing = refit(noise, problem.centerd, nothing, random).balance.missing
     for done in range(1, _SELECTIONS + 1):
         weights = _weights(problem, noise, missing)
         penalty = noise_penalty(weights, random, len(shares), alpha)
-        chosen = fit_lasso(problem.centred, problem.positions, weights, random, penalty)
+        chosen = fit_lasso(problem.centerd, problem.positions, weights, random, penalty)
         shares[:] = 0.0
         shares[chosen.selected] = chosen.shares
         members, columns = _refittable(problem, chosen)
         refit_noise = problem.noise_of(shares)
-        fitted = refit(refit_noise, problem.centred, columns, random)
+        fitted = refit(refit_noise, problem.centerd, columns, random)
         last, missing = missing, min(missing, fitted.balance.missing)
         if last - missing <= _MISSING_TOLERANCE * float(1 / weights.max()) / random.variance:
             break
@@ -108,7 +108,7 @@ def left_out(
     estimates, errors, z = estimates.copy(), errors.copy(), z.copy()
     chosen = selected.fit.selected
     w = np.ones(len(z)) if weights is None else weights
-    largest_p = np.minimum(_LARGEST_P, _MARGIN * alpha * max(len(chosen), 1) / len(z) * w)
+    largest_p = np.minimum(_MAX_P, _MARGIN * alpha * max(len(chosen), 1) / len(z) * w)
     leasts = -ndtri(largest_p)
     worth = chosen[tail.deviate(z[chosen]) > leasts[chosen]]
     for done, i in enumerate(worth.tolist(), start=1):
@@ -120,7 +120,7 @@ def left_out(
             try:
                 estimates[i], errors[i] = without.share(float(estimates[i]), float(errors[i]))
             except ConvergenceError:  # of so little data that selections hang on every move
-                errors[i] *= _MOST_WIDENED
+                errors[i] *= _MAX_WIDENED
         progress(LEFT_OUT_STAGE, done, len(worth))
     others = np.setdiff1d(np.arange(len(z)), chosen)
     response = _response(problem, selected, others, errors, alpha)
@@ -153,7 +153,7 @@ def _response(
         information = float((without.column * before.weigh(without.column)).sum())
         if information > _DEPENDENT * float((without.column**2).sum()):
             parts.append(risen / (move * information))
-    return float(np.clip(np.mean(parts), _LEAST_RESPONSE, 1.0)) if parts else 1.0
+    return float(np.clip(np.mean(parts), _MIN_RESPONSE, 1.0)) if parts else 1.0
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Without:
     @cached_property
     def column(self) -> Floats:
         """z_i, (n, 1)."""
-        return centred_columns(self.problem.positions[[self.left]], self.problem.random)
+        return centerd_columns(self.problem.positions[[self.left]], self.problem.random)
 
     def solve(self, taken: float) -> Solution:
         """Select and refit in y - a - b z_i, of a share b that is `taken` out of the data."""
@@ -180,7 +180,7 @@ class _Without:
         missing = self.selected.fitted.balance.missing + max(self.expected - taken, 0.0) ** 2
         weights, size = _weights(problem, noise, missing), len(problem.positions)
         penalty = noise_penalty(weights, problem.random, size, self.alpha, strict=True)
-        target = problem.centred - taken * self.column.reshape(problem.centred.shape)
+        target = problem.centerd - taken * self.column.reshape(problem.centerd.shape)
         data = target, problem.positions, weights, problem.random, penalty
         others = fit.selected != self.left
         start = fit.selected[others], fit.shares[others]
@@ -204,7 +204,7 @@ class _Without:
 
         start, error: what is returned where the others leave nothing of z_i.
         """
-        share, shape = start, self.problem.centred.shape
+        share, shape = start, self.problem.centerd.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)
             direction = solution.weigh(self.column)
@@ -228,7 +228,7 @@ class _Without:
         """
         move = _PROBED * error
         fall = self.score(share - move)[0] - self.score(share + move)[0]
-        least = 2 * _PROBED / _MOST_WIDENED
+        least = 2 * _PROBED / _MAX_WIDENED
         return max(2 * _PROBED / max(fall, least), 1.0)
 
 
@@ -243,7 +243,7 @@ def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]
     At most half of the rows' freedom, and no column that those before it make up: candidates that
     share few bits and cohorts may be one another's sums.
     """
-    columns = centred_columns(problem.positions[chosen.selected], problem.random)
+    columns = centerd_columns(problem.positions[chosen.selected], problem.random)
     kept = _independent(columns, chosen.shares, problem.freedom // 2)
     return chosen.selected[kept], columns[:, kept]
 

@@ -17,14 +17,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
 from decoder.errors import ConvergenceError
-from decoder.estimation.least_squares import centred_columns, centred_sums
+from decoder.estimation.least_squares import centerd_columns, centerd_sums
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
 
 SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/evaluation/lists.md
 LONG_LIST_FACTOR = 0.7
-_LEAST_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
+_MIN_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
 _MAX_ENTERING = 512  # columns added between two checks of all, of which most leave again
 _MAX_ROUNDS = 200
 _TOLERANCE = 1e-14  # of the squares of the data: the duality gap at which a fit ends
@@ -34,7 +34,7 @@ _MAX_SWEEPS = 100_000
 
 @dataclass(frozen=True)
 class LassoFit:
-    """The minimiser of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0.
+    """The minimizer of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0.
 
     selected: indices with b > 0, ascending.  shares: their b.  penalty: as used.
     largest_violation: of the optimality conditions over all M columns, relative to the penalty.
@@ -61,7 +61,7 @@ def noise_penalty(
     it is selected.
     """
     sigma = float(np.sqrt(random.variance * weights.sum()))
-    quantile = max(-float(ndtri(alpha / num_candidates)), _LEAST_QUANTILE)
+    quantile = max(-float(ndtri(alpha / num_candidates)), _MIN_QUANTILE)
     factor = SHORT_LIST_FACTOR
     if num_candidates > weights.size:
         factor = 1.0 if strict else LONG_LIST_FACTOR
@@ -69,7 +69,7 @@ def noise_penalty(
 
 
 def fit_lasso(
-    centred: Floats,
+    centerd: Floats,
     positions: Positions,
     weights: Floats,
     random: RandomString,
@@ -81,7 +81,7 @@ def fit_lasso(
     """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0.
 
     Args:
-        centred: y - a, (m, k).
+        centerd: y - a, (m, k).
         positions: Of the candidates, (M, m, h).
         weights: Of the rows, (m, k), > 0.
         random: Gives the mean a of a column.
@@ -93,12 +93,12 @@ def fit_lasso(
         ConvergenceError: The optimality conditions could not be met.
     """
     root = np.sqrt(weights).reshape(-1, 1)
-    target = root.ravel() * centred.ravel()
+    target = root.ravel() * centerd.ravel()
     columns, shares = start or (np.empty(0, dtype=np.intp), np.empty(0))
-    matrix = root * centred_columns(positions[columns], random)
+    matrix = root * centerd_columns(positions[columns], random)
     for looks in range(_MAX_ROUNDS):
-        residual = (root.ravel() * (target - matrix @ shares)).reshape(centred.shape)
-        scores = centred_sums(positions, residual, random)
+        residual = (root.ravel() * (target - matrix @ shares)).reshape(centerd.shape)
+        scores = centerd_sums(positions, residual, random)
         if left_out is not None:
             scores[left_out] = -np.inf
         violation = float(scores.max(initial=penalty) / penalty - 1)
@@ -110,7 +110,7 @@ def fit_lasso(
             return LassoFit(columns[order], shares[order], penalty, violation)
         kept = shares > 0
         columns = np.append(columns[kept], entering)
-        new = root * centred_columns(positions[entering], random)
+        new = root * centerd_columns(positions[entering], random)
         matrix = np.column_stack([matrix[:, kept], new])
         shares = _minimize(
             matrix, target, penalty, np.append(shares[kept], np.zeros(len(entering)))

@@ -1,4 +1,4 @@
-"""Generalised least squares with the covariance of everything that is not a parameter.
+"""Generalized least squares with the covariance of everything that is not a parameter.
 
 V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
 Gaussian belief about the active candidates. Two routes to the same numbers: in the space of the
@@ -74,13 +74,13 @@ class Balance(NamedTuple):
 Solver: TypeAlias = Callable[[float], Solution]  # tau >= 0 -> what a solve with it gives
 
 
-def centred_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
-    """The products Z' v of the centred columns with `values` v (m, k): (M,)."""
+def centerd_sums(positions: Positions, values: Floats, random: RandomString) -> Floats:
+    """The products Z' v of the centerd columns with `values` v (m, k): (M,)."""
     return gather_sums(positions, values) - random.mean * float(values.sum())
 
 
-def centred_columns(positions: Positions, random: RandomString) -> Floats:
-    """The centred columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
+def centerd_columns(positions: Positions, random: RandomString) -> Floats:
+    """The centerd columns z_i = x_i - a of a few candidates as a dense matrix, (n, A)."""
     return dense_columns(positions, random.num_bits) - random.mean
 
 
@@ -202,7 +202,7 @@ def row_solver(
     base = pair_sums(positions, positive, random.num_bits)
     base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
     base = _plus_blocks(base, noise, target.shape)
-    widening = centred_columns(positions[negative], random)
+    widening = centerd_columns(positions[negative], random)
     return RowSolver(base, target, positions, widening, 1 / variances[negative], random)
 
 
@@ -215,7 +215,7 @@ class CandidateSolver:
 
     noise: Floats
     target: Floats
-    centred: Floats
+    centerd: Floats
     precisions: Floats | None
     random: RandomString
 
@@ -241,8 +241,8 @@ class CandidateSolver:
         H, (A, A)."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
-        F = (blocks @ self.centred.reshape(m, k, -1)).reshape(m * k, -1)
-        G = self.centred.T @ F
+        F = (blocks @ self.centerd.reshape(m, k, -1)).reshape(m * k, -1)
+        G = self.centerd.T @ F
         beliefs = 0.0 if self.precisions is None else np.diag(self.precisions)
         return blocks, F, G, inverse_of(G + beliefs)
 
@@ -251,8 +251,8 @@ def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
     """Make a CandidateSolver. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    centred = centred_columns(positions, random)
-    return CandidateSolver(noise, target, centred, 1 / variances, random)
+    centerd = centerd_columns(positions, random)
+    return CandidateSolver(noise, target, centerd, 1 / variances, random)
 
 
 class _Same:
@@ -291,7 +291,7 @@ def inverse_of(matrix: Floats) -> Floats:
         raise ImproperError(
             f"the {len(matrix)} x {len(matrix)} covariance is not positive definite; "
             "check that the counts, the parameters and the candidates belong together; where many "
-            "candidates share few bits and cohorts, method 'cavity' tells what can be told"
+            "candidates share few bits and cohorts, method 'cavity' reveals what can be told"
         )
     inverse = np.asarray(upper.T, dtype=np.float64)
     mirror(inverse)

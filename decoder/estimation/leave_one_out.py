@@ -29,7 +29,7 @@ from decoder.estimation.ep_iterations import (
 from decoder.estimation.ep_sites import Scores
 from decoder.estimation.least_squares import (
     Balance,
-    centred_columns,
+    centerd_columns,
     left_out_scores,
     null_variance,
 )
@@ -43,14 +43,14 @@ WORTH_LEAVING_OUT = 1.0  # a z-score below which a site hardly shapes the residu
 MORE_DAMPING = 0.3  # of a site's step, where the usual step does not converge
 REFIT_ROUNDS = 20  # of a fit without a candidate: its test holds wherever it stops
 REFIT_WORK = 1e8  # of such a fit, in multiplications, however short the list
-MOST_REFIT_WORK = 3e10  # of all such fits: some seconds
+MAX_REFIT_WORK = 3e10  # of all such fits: some seconds
 MAY_BE_NAMED = 0.2
 FEW_COHORTS = 8  # up to which a score may be made of one heavy bit
 EXPECTED = 10  # wrong strings of a list, tested without a rule that may name them
 REFIT_TOLERANCE = 0.1  # of a z-score
 NEAR_TOLERANCE = 0.05  # of a z-score, for a fit that starts where another ended
 MOSTLY_OVER = 0.6  # of the rows' freedom, left by a fit where others may start
-MOST_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
+MAX_ROWS = 4096  # up to which it may: an end takes some tens of megabytes
 QUIETER = 3.0  # standard errors below 1, from which on a ratio is no chance of the noise
 REFIT_STAGE = "fits without a candidate"
 
@@ -60,7 +60,7 @@ class CavityFit:
     """Results of the cavity fit for M candidates.
 
     scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
-    candidate, standardised, (M,).  tail: the null distribution of z.  law: that of scores against
+    candidate, standardized, (M,).  tail: the null distribution of z.  law: that of scores against
     the residual.  prior: of shares, as fitted.
     balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
     taking_part: posterior means of those in the fit, 0 for the others, (M,).
@@ -113,7 +113,7 @@ def _worth_a_start(problem: FitProblem) -> bool:
 
     Nor few: then the fits without a candidate in turn are what costs.
     """
-    return problem.full and not problem.few_rows and problem.centred.size <= MOST_ROWS
+    return problem.full and not problem.few_rows and problem.centerd.size <= MAX_ROWS
 
 
 def fit_cavity(
@@ -187,7 +187,7 @@ def _doubtful(
     if problem.few_rows:
         return np.flatnonzero(deviates > WORTH_LEAVING_OUT)
     alone = len(problem.positions) == 1  # without it there is nothing that could respond to it
-    many = len(problem.centred) > FEW_COHORTS
+    many = len(problem.centerd) > FEW_COHORTS
     if alone or (problem.full and left > MOSTLY_OVER and many):
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
@@ -237,7 +237,7 @@ def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
     members = active[worth]
-    columns = centred_columns(problem.positions[members], problem.random)
+    columns = centerd_columns(problem.positions[members], problem.random)
     variance = sites.variance[members]
     shares = sites.mean[members] + variance * (columns.T @ solution.residual.ravel())
     directions = solution.weigh(columns) / left(variance, solution.information[worth])
@@ -252,7 +252,7 @@ def _refitted(
     """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
     Where rows are few and much of them is fitted, the others' sites depend on each candidate. Then
-    (1) holds to the letter: sites, prior and noise come from a fit that never saw it, begun anew,
+    (1) holds to the letter: sites, prior and noise come from a fit that never saw it, started over,
     since from the present sites it would stay near an explanation that the candidate took part
     in. Only the test may assume that nobody holds the candidate: a share is that of the fit of
     all, since without a heavy candidate others like it take over its share.
@@ -272,7 +272,7 @@ def _refitted(
 def _groups(problem: FitProblem, doubtful: Indices) -> list[Indices]:
     """Who of the doubtful (D,) share a fit: each has one of its own where that is affordable."""
     work = problem.work if problem.full else problem.work_with(len(doubtful))
-    affordable = int(MOST_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
+    affordable = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
     at_least = 1 if len(doubtful) < len(problem.positions) else 2
     number = len(doubtful) if problem.few_rows else max(affordable, at_least)
     return np.array_split(doubtful, min(number, len(doubtful)))
@@ -289,14 +289,14 @@ def _unseen(problem: FitProblem, group: Indices) -> Floats:
     except ImproperError:
         return np.zeros(len(group))
     solution, slack = rest.last.fitted.solution, rest.last.fitted.slack
-    columns = centred_columns(problem.positions[group], problem.random)
+    columns = centerd_columns(problem.positions[group], problem.random)
     weighed = solution.weigh(columns)
     gram, sums = columns.T @ weighed, columns.T @ solution.residual.ravel()
     inverse = np.linalg.pinv(gram + np.eye(len(group)))
     together, deviates = inverse @ sums, np.empty(len(group))
     for i in range(len(group)):
         shares = together - inverse[:, i] * (together[i] / inverse[i, i])  # of the others: i has 0
-        residual = solution.residual - (weighed @ shares).reshape(problem.centred.shape)
+        residual = solution.residual - (weighed @ shares).reshape(problem.centerd.shape)
         score = sums[i] - gram[i] @ shares
         z = slack * score / np.sqrt(null_variance(residual, problem.random))
         deviates[i] = null_tail(residual, problem.random).deviate(np.array([z]))[0]

@@ -15,7 +15,7 @@ from decoder.estimation.least_squares import (
     CandidateSolver,
     Solution,
     balance,
-    centred_columns,
+    centerd_columns,
 )
 from decoder.model.noise import CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
@@ -34,20 +34,20 @@ class Refit(NamedTuple):
     directions: Floats
 
 
-def refit(noise: Floats, target: Floats, centred: Floats, random: RandomString) -> Refit:
+def refit(noise: Floats, target: Floats, centerd: Floats, random: RandomString) -> Refit:
     """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be
     negative.
 
     Raises ConvergenceError where the columns leave nothing of the rows over.
     """
-    num_columns, freedom = centred.shape[1], target.size - len(target)
+    num_columns, freedom = centerd.shape[1], target.size - len(target)
     if num_columns >= freedom:
         raise ConvergenceError(
             f"{num_columns:,} values are to be told apart by {freedom:,} numbers (the bits of each "
             "cohort but one), which leaves nothing to read the noise from; collect from more "
             "cohorts, or use method 'cavity' with a stricter alpha"
         )
-    solver = CandidateSolver(noise, target, centred, None, random)
+    solver = CandidateSolver(noise, target, centerd, None, random)
     balanced = balance(solver, random, 0.0, 6)
     _, F, _, H = solver.factors(balanced.missing)
     return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))
@@ -71,7 +71,7 @@ def fitted_directions(
     """
 
     def directions(candidates: Indices) -> Floats:
-        columns = centred_columns(positions[candidates], random)
+        columns = centerd_columns(positions[candidates], random)
         weighed = np.asarray(solution.weigh(columns))
         own = np.flatnonzero(np.isin(candidates, members))
         if left is not None and len(own):

@@ -1,4 +1,4 @@
-"""Generalised least squares where each cohort has two symbols with equal noise.
+"""Generalized least squares where each cohort has two symbols with equal noise.
 
 One symbol's share is 1 less the other's, so that a cohort tells one number, its contrast: the
 first share less the second, over the root of 2. A candidate's column lies along the contrasts,

@@ -36,11 +36,11 @@ from rappor_core.metrics.flow import DISTANCE, HOME, PAIR, QUESTIONS, WORK, ZONE
 from rappor_core.metrics.metric import Metric
 
 ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
-MOST_ROUNDS = 6  # while more flows turn out to be far from gravity
+MAX_ROUNDS = 6  # while more flows turn out to be far from gravity
 FORGED = 0.01
 REJECTED = 0.001  # p-value of a question whose answers do not fit
 WIDE = 30.0  # size of departures that a second climb begins at
-MOST_OF_PEOPLE = 0.5
+MAX_OF_PEOPLE = 0.5
 KNOWN_FLOOR = 1e-3  # part of an even share that a flow of a known matrix has at least
 STAGE = "flows"
 
@@ -78,7 +78,7 @@ def decode_flows(
         best, dropped = _best_fit(space, counts, repetition, known, progress)
         moments, answers, checks = best
         fit = moments.fit
-        found = summarised(moments, answers, options.level, options.alpha)
+        found = summarized(moments, answers, options.level, options.alpha)
         evidence = no_departures(fit)
     return FlowDecoding(
         **window_fields(aggregate),
@@ -118,7 +118,7 @@ def _best_fit(
     """Fit the model, and again where the answers to a question do not fit.
 
     A known matrix without which the answers are more likely is dropped. Before answers are called
-    forged, the climb is begun anew with wide departures, and the summit of more evidence is kept.
+    forged, the climb is started over with wide departures, and the summit of more evidence is kept.
 
     Returns:
         The fit, and how many nats more likely the answers are without the known matrix, 0 where it
@@ -191,8 +191,8 @@ def fit_answers(
     doubts: dict[str, float] = {}
     start: Floats | None = None
     fitting: FittedAnswers | None = None  # what rounds go to and fro between may be rejected
-    for number in range(MOST_ROUNDS):
-        progress(STAGE, number, MOST_ROUNDS)
+    for number in range(MAX_ROUNDS):
+        progress(STAGE, number, MAX_ROUNDS)
         answers = {
             name: answers_of(
                 one, space.sums(name) @ expected, doubts.get(name), repetition=repetition
@@ -216,7 +216,7 @@ def fit_answers(
             break
         expected = _expected(moments, surprising)
         doubts = _doubts(moments, expected)
-    progress(STAGE, MOST_ROUNDS, MOST_ROUNDS)
+    progress(STAGE, MAX_ROUNDS, MAX_ROUNDS)
     return fitting or found
 
 
@@ -271,7 +271,7 @@ def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
     return found
 
 
-def summarised(
+def summarized(
     moments: FlowMoments, answers: Mapping[str, Answers], level: float, alpha: float
 ) -> dict[str, Any]:
     """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
@@ -469,7 +469,7 @@ def _warnings(
             f"no flow is detected; one of {100 * found['detectable_share']:.3g} % of people "
             "would be 8 times in 10: read zones, bands and cells, or use more reports"
         )
-    elif found["flow_share"][found["detected"]].sum() < MOST_OF_PEOPLE:
+    elif found["flow_share"][found["detected"]].sum() < MAX_OF_PEOPLE:
         yield (
             "shares of flows that are not detected are mostly the gravity model's opinion: "
             "do not tell what people do from them"

@@ -26,8 +26,8 @@ from decoder.numerics.lbfgs import descend
 from decoder.typing import Floats, Indices
 from rappor_core.metrics.flow import ZONES
 
-LEAST_TAU = 0.3  # what real matrices depart by at least; without it weak data return 0
-MOST_TAU = 1e4
+MIN_TAU = 0.3  # what real matrices depart by at least; without it weak data return 0
+MAX_TAU = 1e4
 _NO_TAU = 1e-6  # of a gravity model without departures
 _TOLERANCE = 1e-5  # nats that a further step would gain
 _STEPS = 30  # before the metric of the climb is taken afresh
@@ -237,14 +237,14 @@ def fit_flows(
     Raises:
         ConvergenceError: no finite fit, or a step that does not end.
     """
-    best = _converged(FlowFit.at(gravity, data, start, near or LEAST_TAU))
+    best = _converged(FlowFit.at(gravity, data, start, near or MIN_TAU))
     if not search:
         return best
     tried = {best.tau}
     factor = _FIRST_FACTOR if near is None else _NEAR_FACTOR
     while factor > _LAST_FACTOR:
         for tau in (best.tau * factor, best.tau / factor):
-            tau = min(max(tau, LEAST_TAU), MOST_TAU)
+            tau = min(max(tau, MIN_TAU), MAX_TAU)
             if tau in tried:
                 continue
             tried.add(tau)

@@ -50,7 +50,7 @@ class Gravity:
         """(n,) precisions of the priors."""
         sides, zones = self.space.num_sides, self.space.num_classes("zones")
         each = np.full(sides, self.side_precision)
-        each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix seldom has these
+        each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix rarely has these
         return np.concatenate(
             [
                 np.tile(each, 2),

@@ -29,10 +29,10 @@ RESERVED = 2  # sides after the cells: `other`, then `no_data`
 
 
 @lru_cache(maxsize=4)
-def cell_metres(flow: Flow) -> Any:
-    """(K, K) whole metres between the centres of cells, not writeable."""
+def cell_meters(flow: Flow) -> Any:
+    """(K, K) whole meters between the centers of cells, not writeable."""
     cells = range(len(flow.cells))
-    found = np.array([[flow.metres(one, other) for other in cells] for one in cells])
+    found = np.array([[flow.meters(one, other) for other in cells] for one in cells])
     found.flags.writeable = False
     return found
 
@@ -43,21 +43,21 @@ class FlowSpace:
 
     zones: (K,) index of each cell's zone.  bands: (K, K) distance band of each pair of cells, 0 on
     the diagonal.  num_bands: with the last one, that of `other` and `no_data`.
-    metres: (K, K) between the centers of cells.
+    meters: (K, K) between the centers of cells.
     """
 
     zones: Indices
     bands: Indices
     num_bands: int
-    metres: Floats
+    meters: Floats
 
     @classmethod
     def of(cls, flow: Flow) -> FlowSpace:
         """The space of a metric of flows."""
-        bands = np.array([[flow.band_of(one) for one in row] for row in cell_metres(flow).tolist()])
+        bands = np.array([[flow.band_of(one) for one in row] for row in cell_meters(flow).tolist()])
         np.fill_diagonal(bands, 0)
-        metres = cell_metres(flow).astype(float)
-        return cls(np.array(flow.zone_of), bands, flow.num_classes(DISTANCE), metres)
+        meters = cell_meters(flow).astype(float)
+        return cls(np.array(flow.zone_of), bands, flow.num_classes(DISTANCE), meters)
 
     @property
     def num_cells(self) -> int:
@@ -111,7 +111,7 @@ class FlowSpace:
         """(P,) logarithm of the distance less its mean in the band; 0 of the own cell, and of
         `other` and `no_data`."""
         apart = self.bands > 0
-        logs = np.log(np.maximum(self.metres, 1.0))  # whole metres, 0 of the own cell
+        logs = np.log(np.maximum(self.meters, 1.0))  # whole meters, 0 of the own cell
         sums = np.bincount(self.bands.ravel(), logs.ravel(), self.num_bands)
         means = sums / np.maximum(np.bincount(self.bands.ravel(), minlength=self.num_bands), 1)
         found = np.zeros((self.num_sides, self.num_sides))

@@ -25,7 +25,7 @@ from rappor_core.metrics.flow import Flow
 class QuestionCheck:
     """Whether the answers to one question fit what is estimated from all of them.
 
-    statistic: sum of squared standardised residuals.  freedom: what it is about, if they do.
+    statistic: sum of squared standardized residuals.  freedom: what it is about, if they do.
     p_value: of a larger one.  num_reports: answers to the question.
     """
 

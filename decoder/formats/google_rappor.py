@@ -20,7 +20,7 @@ from decoder.numerics.bit_tensor import Positions, mark_repeated, position_type
 from decoder.tables.reading import read_rows, read_table
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import shown
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 from rappor_core.params import HashFamily, RapporParams
 
 _PARAMS_HEADER = ["k", "h", "m", "p", "q", "f"]
@@ -64,7 +64,7 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
         values: dict[bytes, int] = {}
         cells: list[list[int]] = []
         for row in read_rows(path, ragged=True):
-            value = normalise(row.text(1))
+            value = normalize(row.text(1))
             if value in values:
                 raise row.refused(1, f"{shown(row.text(1))} is repeated")
             values[value] = row.line

@@ -43,12 +43,12 @@ def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom
     return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 
 
-def variance_parts(centred: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
+def variance_parts(centerd: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
     """Split sum (y - a)^2 into noise (its expectation), what the fit explains, and the rest.
 
-    centred: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
+    centerd: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
     """
-    total = float((centred**2).sum())
+    total = float((centerd**2).sum())
     if total == 0:
         return VarianceParts(0.0, 0.0, 1.0)
     noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
@@ -60,7 +60,7 @@ def signal_explained(fitted: Floats, missing: float, variance: float) -> float |
     """The fraction of the variance of bit shares due to values that a fit explains; None where
     there is none.
 
-    fitted: centred, of the fit, (m, k).  missing: tau of the strings that are not in it.
+    fitted: centerd, of the fit, (m, k).  missing: tau of the strings that are not in it.
     variance: a (1 - a), of a bit of a random string.
     """
     explained = float((fitted**2).sum())
@@ -104,9 +104,9 @@ def undeclared_repetition(noise: CohortNoise, missing: float, excess: float) -> 
     return by_noise if agree else 1.0
 
 
-MOST_COMPARED = 256  # candidates, drawn by a fixed seed; of shorter lists all
-LARGEST_CHANCE_ERRORS = 6.0  # standard errors of the ratio
-LARGEST_RATIO = 1.2
+MAX_COMPARED = 256  # candidates, drawn by a fixed seed; of shorter lists all
+MAX_CHANCE_ERRORS = 6.0  # standard errors of the ratio
+MAX_RATIO = 1.2
 
 
 class Alike(NamedTuple):
@@ -137,8 +137,8 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     """
     size = len(positions)
     chosen = np.arange(size)
-    if size > MOST_COMPARED:
-        chosen = np.random.default_rng(0).choice(size, MOST_COMPARED, replace=False)
+    if size > MAX_COMPARED:
+        chosen = np.random.default_rng(0).choice(size, MAX_COMPARED, replace=False)
     first, second = np.triu_indices(len(chosen), 1)
     if not len(first):
         return None
@@ -149,7 +149,7 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     variance = cohorts * float((both**2).sum() - k**2 * random.mean**4)
     ratio = float(((shared - expected) ** 2).mean()) / variance
     error = math.sqrt((2 + 1 / expected) / len(shared))
-    if ratio <= LARGEST_RATIO + LARGEST_CHANCE_ERRORS * error:
+    if ratio <= MAX_RATIO + MAX_CHANCE_ERRORS * error:
         return None
     most = int(np.argmax(shared))
     one, other = sorted((int(chosen[first[most]]), int(chosen[second[most]])))

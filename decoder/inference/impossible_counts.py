@@ -1,6 +1,6 @@
 """Counts that no values can give: how many Bloom bits a report has on average, and may have.
 
-Every honest report stands for 1 to h bits of a value (0 or 1 where a value has a bit of its own).
+Every honest report represents 1 to h bits of a value (0 or 1 where a value has a bit of its own).
 So the debiased counts of a cohort, summed over its bits and divided by its reports, estimate a
 number between these limits, whatever values the devices hold. Forged reports do not keep to it: one
 with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero.
@@ -23,7 +23,7 @@ from rappor_core.params import RapporParams
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
 PLAINLY = 1e-6  # chance that any cohort of honest reports has so large a residual
-MOST_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
+MAX_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
 
 
 class Impossible(NamedTuple):
@@ -147,4 +147,4 @@ def plainly_odd(scores: Floats) -> Indices:
 
 def may_be_left_out(odd: Indices, reports: Floats, total: float) -> bool:
     """Whether the cohorts other than `odd` hold at least half of `total` reports. reports: (m,)."""
-    return float(reports.sum() - reports[odd].sum()) >= (1 - MOST_LEFT_OUT) * total
+    return float(reports.sum() - reports[odd].sum()) >= (1 - MAX_LEFT_OUT) * total

@@ -14,7 +14,7 @@ from decoder.typing import Floats
 
 _BISECTIONS = 60
 _ROUNDING = 1e-12  # of a square
-_UNSURE = 1.0  # deviate: below it a ratio of estimate to deviate tells nothing of the spread
+_UNSURE = 1.0  # deviate: below it a ratio of estimate to deviate reveals nothing of the spread
 LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves over
 
 
@@ -87,7 +87,7 @@ def widened_interval(
 
     One heavy unlisted value in few cohorts makes a null score stray further than a normal one:
     `law`, that of the residual, says how far. And the interval reaches 0 where the test of the
-    candidate, with its `deviates` (M,), does not tell the share from 0 (docs/method.md).
+    candidate, with its `deviates` (M,), does not reveal the share from 0 (docs/method.md).
     """
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))

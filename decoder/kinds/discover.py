@@ -42,13 +42,13 @@ STRINGS = TableSchema(
         Column("p_adjusted", ColumnType.P_VALUE,
                "P-value of the test that nobody holds the string, corrected for all tests.",
                "corrected p", shown=True),
-        Column("whole", _TEXT, "`no` where the row stands for every string that begins so."),
+        Column("whole", _TEXT, "`no` where the row represents every string that begins so."),
         Column("declared", _TEXT, "`fallback` or `no_data` where the metric itself sends it."),
         Column("publish", _TEXT, "For the person who reads the strings: write yes or no."),
     ),
 )  # fmt: skip
 REVIEW = "devices chose this text: a person must read it before it is published"
-LONGEST_SHOWN = 80
+MAX_SHOWN = 80
 BEGINNING = "only its beginning"
 
 
@@ -218,8 +218,8 @@ def shown_string(row: FoundString) -> str:
     """
     rest = "".join(f"\\x{byte:02x}" for byte in bytes.fromhex(row.rest))
     text = visible(row.string.replace("\\", "\\\\")) + rest
-    if len(text) > LONGEST_SHOWN or not row.whole:
-        text = f"{text[:LONGEST_SHOWN]}..."
+    if len(text) > MAX_SHOWN or not row.whole:
+        text = f"{text[:MAX_SHOWN]}..."
     return text
 
 

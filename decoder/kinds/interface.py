@@ -62,7 +62,7 @@ class KindDecoder:
     """The decoder of a kind of metric.
 
     title: of a result.  purpose: what a decoding finds out, to follow the name of a job.
-    members: of a job's specification, besides its options, that the kind takes.
+    members: of a job's specification, in addition to its options, that the kind takes.
     operations: of `decode`, `series`, `compare` those that it has.
     schemas: of the tables of a decoding, the main one first.
     published: files that a release can be made of.

@@ -19,7 +19,7 @@ from decoder.density.maps import Density, DensityOptions, estimate_density_serie
 from decoder.errors import DecodeError
 from decoder.files import finite
 from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
-from decoder.grid_cells import cell_centre, location_of
+from decoder.grid_cells import cell_center, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import MapOptions
@@ -312,7 +312,7 @@ def _place_text(one: Density, cell: str, base: BaseLayer) -> str:
     """What a cell is called, or where its center is."""
     if cell in RESERVED or one.places.pairs:
         return ""
-    center = cell_centre(one.places.grid, cell)
+    center = cell_center(one.places.grid, cell)
     return place_name(center, base, cell_km(one)) or f"{center[0]:.3f} {center[1]:.3f}"
 
 

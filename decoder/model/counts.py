@@ -34,7 +34,7 @@ class Observed:
     noise: CohortNoise
 
     @property
-    def centred(self) -> Floats:
+    def centerd(self) -> Floats:
         """y - a, (m, k)."""
         return self.bit_shares - self.noise.random.mean
 

@@ -16,7 +16,7 @@ from decoder.numerics.bit_tensor import Positions, block_pair_sums, scatter_sums
 from decoder.typing import Floats
 from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism
 
-LEAST_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, the next is above it
+MIN_VARIANCE = 1e-6  # of a report bit: a probability of 0 or 1 is noiseless, the next is above it
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class BitNoise:
         """
         one = self.within(1) + repetition * self.between(1)
         zero = self.within(0) + repetition * self.between(0)
-        drawn = np.maximum(share * one + (1 - share) * zero, LEAST_VARIANCE)
+        drawn = np.maximum(share * one + (1 - share) * zero, MIN_VARIANCE)
         return np.asarray(drawn / self.gap**2)
 
     def symbol_covariance(self, shares: Floats, repetition: float) -> Floats:

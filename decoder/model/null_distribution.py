@@ -26,12 +26,12 @@ from decoder.typing import Floats
 _TILTS = np.geomspace(0.3, 60, 40)
 _ROUNDING = 1e-12  # of the squares of a residual
 _ALMOST_SURE = 1 - 1e-12  # the chance of a score that every string reaches: its deviate is finite
-_LEAST_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its range
+_MIN_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its range
 
 
 @dataclass(frozen=True)
 class NullTail:
-    """The null distribution as a table: standardised scores and the normal deviates with the
+    """The null distribution as a table: standardized scores and the normal deviates with the
     same upper tail; both rise.
 
     Beyond the first and the last point both go on with slope 1.
@@ -41,7 +41,7 @@ class NullTail:
     deviates: Floats
 
     def deviate(self, z: Floats) -> Floats:
-        """The normal deviates of standardised scores (M,)."""
+        """The normal deviates of standardized scores (M,)."""
         return _extended(z, self.scores, self.deviates)
 
     def score(self, deviate: Floats) -> Floats:
@@ -68,7 +68,7 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
 
 
 def _tail(scores: Floats, deviates: Floats) -> NullTail:
-    """A table that rises, also where neighbours differ by rounding."""
+    """A table that rises, also where neighbors differ by rounding."""
     if len(scores) < 2:
         return NORMAL_TAIL
     rising = np.maximum.accumulate(deviates) + 1e-9 * np.arange(len(scores))
@@ -94,7 +94,7 @@ def _saddlepoints(tilts: Floats, K: Cumulants) -> tuple[Floats, Floats]:
 
     Where the tilted sum has come to the end of its range, the points are left out.
     """
-    inside = K.variance > _LEAST_VARIANCE
+    inside = K.variance > _MIN_VARIANCE
     s, x = tilts[inside], K.mean[inside]
     w = np.sign(s) * np.sqrt(2 * (s * x - K.generating[inside]))
     v = s * np.sqrt(K.variance[inside])
@@ -120,9 +120,9 @@ def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulan
     E, first, second = ((weights * part[:, :, 1:]).sum(axis=2) for part in sums)
     E = np.where(E > 0, E, np.nan)
     first, second = first / E, second / E
-    centre = random.mean * float(residual.sum())
-    generating = (np.log(E) + scale[:, :, 0]).sum(axis=1) - tilts * centre
-    return Cumulants(generating, first.sum(axis=1) - centre, (second - first**2).sum(axis=1))
+    center = random.mean * float(residual.sum())
+    generating = (np.log(E) + scale[:, :, 0]).sum(axis=1) - tilts * center
+    return Cumulants(generating, first.sum(axis=1) - center, (second - first**2).sum(axis=1))
 
 
 def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
@@ -143,7 +143,7 @@ def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, F
 
 
 FEW_COHORTS = 31  # up to which the distribution is exact; from more cohorts sums are smooth
-_MOST_SETS = 20_000  # of bits that a string may set in a cohort
+_MAX_SETS = 20_000  # of bits that a string may set in a cohort
 _BINS = 16_384  # of the grid, over the whole range of the score
 _LOST = 1e-11  # below it a chance from a convolution is rounding
 _SAME = 1e-9  # of a score's deviation: sums that are this near are one
@@ -161,14 +161,14 @@ def can_be_listed(num_cohorts: int, random: RandomString) -> bool:
     """Whether there are few enough cohorts and sets of bits to list all bit sets of a string."""
     bits = random.num_bits
     sets = sum(comb(bits, size) for size in range(1, min(random.num_hashes, bits) + 1))
-    return num_cohorts <= FEW_COHORTS and sets <= _MOST_SETS
+    return num_cohorts <= FEW_COHORTS and sets <= _MAX_SETS
 
 
 def upper_tail(residual: Floats, random: RandomString) -> UpperTail:
     """P(z'u >= x) at all x that occur (one cohort), or at the points of a grid. residual: (m, k).
 
     On the grid a chance is that of a score lower by 1.7 standard deviations of what the grid rounds
-    off, hence seldom too small. Those below 1e-11, which the convolution loses, are left out.
+    off, hence rarely too small. Those below 1e-11, which the convolution loses, are left out.
     """
     sums, chances = _sets_of_bits(residual, random)
     sums = sums - random.mean * residual.sum(axis=1, keepdims=True)

@@ -1,7 +1,7 @@
 """An empirical-Bayes prior for shares: a point mass at 0 and a ladder of bumps above it.
 
 share ~ w_0 delta_0 + sum_g w_g N(gamma_g, (.17 gamma_g)^2). The weights are fitted to unbiased
-estimates with known standard errors by expectation maximisation; the bumps overlap enough (ratio
+estimates with known standard errors by expectation maximization; the bumps overlap enough (ratio
 1.35) to follow any smooth distribution of shares, and lie six standard deviations above 0, so that
 a share below 0 has a chance of 2e-9 before it is estimated, and none where an estimate is below 0.
 """
@@ -52,16 +52,16 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class SharePrior:
-    """A prior of shares. Weights (G+1,), the first that of 0; centres (G,) of the bumps; spreads
+    """A prior of shares. Weights (G+1,), the first that of 0; centers (G,) of the bumps; spreads
     (G,)."""
 
     weights: Floats
-    centres: Floats
+    centers: Floats
 
     @property
     def spreads(self) -> Floats:
         """Standard deviations of the bumps, (G,)."""
-        return _WIDTH * self.centres
+        return _WIDTH * self.centers
 
     def posterior(
         self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
@@ -88,7 +88,7 @@ class SharePrior:
     def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
         """Posterior means and variances of the shares for each bump of the prior, (M, G) each."""
         noise, spread = std_errors[:, None] ** 2, self.spreads**2
-        means = (estimates[:, None] * spread + self.centres * noise) / (spread + noise)
+        means = (estimates[:, None] * spread + self.centers * noise) / (spread + noise)
         return means, spread * noise / (spread + noise)
 
     def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
@@ -100,7 +100,7 @@ class SharePrior:
 
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
-    """The centres of the prior's bumps, from .4 of the median standard error up to the largest
+    """The centers of the prior's bumps, from .4 of the median standard error up to the largest
     estimate."""
     lowest = lowest_bump(std_errors)
     highest = max(_TOP * float(estimates.max()), 2 * lowest)
@@ -109,14 +109,14 @@ def ladder(estimates: Floats, std_errors: Floats) -> Floats:
 
 
 def lowest_bump(std_errors: Floats) -> float:
-    """The centre of the lowest bump of the prior."""
+    """The center of the lowest bump of the prior."""
     return _FIRST_BUMP * float(np.median(std_errors))
 
 
-def flat_prior(centres: Floats) -> SharePrior:
+def flat_prior(centers: Floats) -> SharePrior:
     """The prior at which fitting the weights starts: 0 and the bumps share the mass equally."""
-    half = np.full(len(centres), 0.5 / len(centres))
-    return SharePrior(np.concatenate([[0.5], half]), centres)
+    half = np.full(len(centers), 0.5 / len(centers))
+    return SharePrior(np.concatenate([[0.5], half]), centers)
 
 
 def fit_weights(
@@ -127,17 +127,17 @@ def fit_weights(
     counts: Floats,
     steps: int,
 ) -> SharePrior:
-    """Fit the weights of the prior by expectation maximisation, with one pseudo-count on 0.
+    """Fit the weights of the prior by expectation maximization, with one pseudo-count on 0.
 
     null_z: deviates of the estimates if the share is 0, (M,).  counts: (M,), how many candidates
-    each row stands for.
+    each row represents.
     """
     rows = likelihoods(prior, estimates, std_errors, null_z)
-    return SharePrior(improved(prior.weights, rows, counts, steps), prior.centres)
+    return SharePrior(improved(prior.weights, rows, counts, steps), prior.centers)
 
 
 def improved(weights: Floats, rows: Floats, counts: Floats, steps: int) -> Floats:
-    """One or more steps of expectation maximisation of the weights of one list, (G+1,), or of R
+    """One or more steps of expectation maximization of the weights of one list, (G+1,), or of R
     lists, (G+1, R).
 
     rows: from `likelihoods`, (M, G+1).  counts: of each row, (M,) or (M, R).
@@ -164,7 +164,7 @@ def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z
     Where the deviate of the test and estimate / error disagree, as with few cohorts, the nearer to
     0 counts: a bump below the error would otherwise explain what the test alone finds unusual.
     """
-    means = np.concatenate([[0.0], prior.centres])
+    means = np.concatenate([[0.0], prior.centers])
     variances = std_errors[:, None] ** 2 + (_WIDTH * means) ** 2
     squares = (estimates[:, None] - means) ** 2 / variances
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])

@@ -1,6 +1,6 @@
 """Changes of a metric of numbers from one window to another, with intervals that replicates give.
 
-Devices repeat their memoised answers in both windows, which makes a difference quieter than two
+Devices repeat their memoized answers in both windows, which makes a difference quieter than two
 independent windows would; how much, the cohorts that ask the same question tell. Without two of
 them, windows are taken as independent, which is on the safe side (docs/method.md, "Numbers").
 """

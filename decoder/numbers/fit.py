@@ -1,6 +1,6 @@
 """A smooth fit of the shares between cuts, for pictures; no interval is taken from it.
 
-Logarithms of the shares of neighbouring cells have second differences that are normal with a
+Logarithms of the shares of neighboring cells have second differences that are normal with a
 variance found by Laplace's approximation of the evidence; the likelihood is that of the symbols.
 """
 
@@ -14,7 +14,7 @@ from decoder.numbers.survival import CutCounts
 from decoder.typing import Floats
 
 STRENGTHS = np.geomspace(0.03, 3e4, 16)  # of the prior: one over the variance
-MOST_STEPS = 60
+MAX_STEPS = 60
 TOLERANCE = 1e-6
 RIDGE = 1e-4  # of cells outside the chain
 
@@ -90,7 +90,7 @@ def _mode(
     logits = start
     shares = _softmax(logits + offset)
     value = likelihood.value(shares) - float(logits @ matrix @ logits) / 2
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         jacobian = np.diag(shares) - np.outer(shares, shares)
         slope = jacobian @ likelihood.slope(shares) - matrix @ logits
         curvature = jacobian @ likelihood.information(shares) @ jacobian + matrix
@@ -127,7 +127,7 @@ def _smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
     """The smoothness prior: logarithms of the cells' widths, the penalty of second differences,
     and its rank.
 
-    Outside the chain: no data, and a lowest cell that is of another kind than its neighbours.
+    Outside the chain: no data, and a lowest cell that is of another kind than its neighbors.
     """
     number = counts.number
     size = len(counts.offset) + 1

@@ -73,13 +73,13 @@ def quantile_ends(
     """The questions between which the quantile of `share` lies, at the level.
 
     Going down from the highest question, "no more than `share` is below it" is rejected by the
-    pooled score of it and its lower neighbours, until that fails; and up from the lowest likewise.
+    pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
     What is tested is nested, so the sequence needs no correction; the three pools do.
 
     Args:
         curve: of all devices.
         share: of the quantile, in (0, 1).
-        whole: question that tells who counts at all ("any data?"), or None for everybody.
+        whole: question that reveals who counts at all ("any data?"), or None for everybody.
         level: of the interval.
 
     Returns:

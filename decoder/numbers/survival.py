@@ -3,7 +3,7 @@
 A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`), and
 each cut belongs to one set of cohorts. Whether a report's symbol says "at or above cut u" is one
 binomial trial with probability a_u + d S, S the share sought: intervals need no model. Cohorts
-with the same cuts are replicates; in windows of several periods they measure what memoised noise
+with the same cuts are replicates; in windows of several periods they measure what memoized noise
 does (docs/method.md, "Numbers").
 """
 

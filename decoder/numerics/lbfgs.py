@@ -1,4 +1,4 @@
-"""Minimise smooth functions by L-BFGS from a known metric (Nocedal and Wright 2006, section 7.2).
+"""Minimize smooth functions by L-BFGS from a known metric (Nocedal and Wright 2006, section 7.2).
 
 SciPy's L-BFGS starts each search from the identity. Where a good guess at the inverse Hessian is
 known, as for a field with a strong prior, a search that starts from it takes a tenth of the steps.

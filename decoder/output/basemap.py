@@ -1,7 +1,7 @@
 """The ground of a map: coast, borders, water and cities around it from files of this package, the
 file of the user with streets, districts or stations, and places and shares as map.js draws them.
 
-Outlines of Natural Earth (public domain) at 1:50 million, a kilometre or two exact; see
+Outlines of Natural Earth (public domain) at 1:50 million, a kilometer or two exact; see
 data/basemap.json.gz and docs/tools/make_basemap.py. Nothing comes from a network.
 """
 
@@ -44,7 +44,7 @@ class View:
     north: float
 
     def wider(self, factor: float) -> View:
-        """A view with the same centre, `factor` times as wide and high."""
+        """A view with the same center, `factor` times as wide and high."""
         x, y = (self.west + self.east) / 2, (self.south + self.north) / 2
         half_x = factor * (self.east - self.west) / 2
         half_y = factor * (self.north - self.south) / 2
@@ -188,10 +188,10 @@ def read_base(path: Path) -> BaseLayer:
 
 
 def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = False) -> str:
-    """The name of the area, point or city nearest to a cell's centre (latitude, longitude); ""
+    """The name of the area, point or city nearest to a cell's center (latitude, longitude); ""
     if none is near.
 
-    finely: whether distance and direction from a city are told to 100 metres and a sixteenth of
+    finely: whether distance and direction from a city are told to 100 meters and a sixteenth of
     the compass.
 
     The user's own names come first: the area around the point, then the nearest point within a
@@ -243,7 +243,7 @@ def _inside(ring: Line, point: Point) -> bool:
     return odd
 
 
-PLACES = 5  # decimals of a degree: a metre
+PLACES = 5  # decimals of a degree: a meter
 UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
 _AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
 

@@ -17,7 +17,7 @@ from decoder.results.warnings import odd_cohorts
 from decoder.tables.format import count, fraction, interval, p_text, percent, short
 from decoder.tables.paging import TablePage
 
-MOST_MARKS = 60  # rows of the picture
+MAX_MARKS = 60  # rows of the picture
 
 
 def decoding_view(
@@ -49,7 +49,7 @@ def decoding_view(
         )),
         "notes": sorted({row.note for row in shown if row.note}),
         "forest": forest([(row.value, row.share, row.low, row.high, row.true_share)
-                          for row in shown[:MOST_MARKS]]) if shown else None,
+                          for row in shown[:MAX_MARKS]]) if shown else None,
         "known": known,
         "covered": sum(row.low <= row.true_share <= row.high for row in detected
                        if row.true_share is not None),

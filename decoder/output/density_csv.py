@@ -12,7 +12,7 @@ from decoder.density.areas import AreaShares
 from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
-from decoder.grid_cells import cell_centre, cell_outline
+from decoder.grid_cells import cell_center, cell_outline
 from decoder.output.basemap import one_side
 from decoder.output.density_text import row_notes
 from decoder.typing import Floats
@@ -20,7 +20,7 @@ from rappor_core.grid.box import Point
 
 Feature = tuple[Mapping[str, Any], Mapping[str, Any]]  # geometry and properties, of GeoJSON
 
-DECIMALS = 6  # of a degree: a tenth of a metre
+DECIMALS = 6  # of a degree: a tenth of a meter
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
@@ -155,12 +155,12 @@ def _rest(one: Density, table: Any) -> Any:
 
 
 def _cell_columns(places: Places) -> dict[str, Any]:
-    """Names, latitudes and longitudes of the cells; no centre for pairs and reserved values."""
+    """Names, latitudes and longitudes of the cells; no center for pairs and reserved values."""
     names = places.shown
     known: list[tuple[float | None, float | None]] = [(None, None)] * len(names)
     if not places.pairs:
         cells = places.shown_cells
-        known[: len(cells)] = [cell_centre(places.grid, cell) for cell in cells]
+        known[: len(cells)] = [cell_center(places.grid, cell) for cell in cells]
     latitudes, longitudes = (
         pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
         for axis in zip(*known, strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 from decoder.comparison.differences import Differences, RelativeChanges, relative_changes
 from decoder.density.areas import AreaShares
 from decoder.density.maps import Density
-from decoder.grid_cells import cell_centre, unrolled
+from decoder.grid_cells import cell_center, unrolled
 from decoder.output.basemap import (
     PLACES,
     UNIT,
@@ -158,22 +158,22 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
     grid, wide = one.places.grid, cell_km(one)
-    centres = {i: cell_centre(grid, one.cells[i]) for i in sorted(busiest)}
-    named = {i: place_name(centre, base, wide) for i, centre in centres.items()}
+    centers = {i: cell_center(grid, one.cells[i]) for i in sorted(busiest)}
+    named = {i: place_name(center, base, wide) for i, center in centers.items()}
     alike = {name for name, times in Counter(named.values()).items() if times > 1}
-    named |= {i: place_name(centres[i], base, wide, finely=True)
+    named |= {i: place_name(centers[i], base, wide, finely=True)
               for i, name in named.items() if name in alike}  # fmt: skip
     return {i: name for i, name in named.items() if name}
 
 
-MOST_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
+MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
 _DIGITS = 4  # of relative changes: hundredths of a per cent
 
 Pair = tuple[Density, Density, Differences]
 
 
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
-    """What map.js draws in place of the maps, beside `density_html.map_data` of the same maps.
+    """What map.js draws in place of the maps, alongside `density_html.map_data` of the same maps.
 
     A map for each slot and pair of windows, an earlier one as the base; None where no slot has two
     windows. Where those are too many, each window against the first.
@@ -181,7 +181,7 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
     pairs = list(_pairs(maps))
     if not pairs:
         return None
-    if len(pairs) * maps[0].num_cells > MOST_NUMBERS:
+    if len(pairs) * maps[0].num_cells > MAX_NUMBERS:
         pairs = [pair for pair in pairs if pair[2] is pair[1].since_first]
     relative = [_relative(*pair) for pair in pairs]
     top = _largest(found.difference[: one.num_cells] for _, one, found in pairs)

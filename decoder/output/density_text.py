@@ -15,7 +15,7 @@ KM_A_DEGREE = 111.2
 NOT_APART = "not distinguishable from zero"
 NONE_DETECTED = "No cell is detected"
 MAP_APART = "map_share, drawn towards other cells, lies outside the interval"
-_MOST_NAMED = 4  # windows of a warning
+_MAX_NAMED = 4  # windows of a warning
 _DOUBTFUL = 1e-3  # one map in a thousand says so by chance
 _SOURCES = {
     "field": "",
@@ -93,8 +93,8 @@ def _with_windows(said: dict[str, str], num_maps: int) -> str:
         return text
     if len(said) == num_maps:
         return f"In all {num_maps} maps: {text}"
-    names, more = list(said), len(said) - _MOST_NAMED
-    listed = "; ".join(names[-_MOST_NAMED:]) + (f" and {more} more" if more > 0 else "")
+    names, more = list(said), len(said) - _MAX_NAMED
+    listed = "; ".join(names[-_MAX_NAMED:]) + (f" and {more} more" if more > 0 else "")
     return f"{listed}: {text}"
 
 
@@ -126,7 +126,7 @@ def grid_text(one: Density) -> str:
 
 
 def _cell_size(one: Density) -> tuple[float, float]:
-    """Kilometres from west to east and from south to north of a cell in the middle."""
+    """Kilometers from west to east and from south to north of a cell in the middle."""
     middle = one.places.outlines()[one.num_cells // 2]
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE

@@ -19,7 +19,7 @@ from rappor_core.risk import rise_text, risk_of
 from rappor_core.sequence_risk import risk_text
 from rappor_core.text import visible
 
-MOST_LISTED = 12  # answers that are named one by one
+MAX_LISTED = 12  # answers that are named one by one
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _asked(metric: Metric) -> tuple[str, tuple[str, ...]]:
     if not what:
         answers = tuple(kind.names(metric.to_dict()))
         what = "one of the answers listed" if answers else "a value"
-    if len(answers) > MOST_LISTED and answers != metric.categories:
+    if len(answers) > MAX_LISTED and answers != metric.categories:
         answers = (f"{len(answers)} from {answers[0]} to {answers[-1]}",)
     return what, answers
 

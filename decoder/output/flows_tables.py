@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from decoder.files import finite
-from decoder.flows.space import cell_metres
+from decoder.flows.space import cell_meters
 from decoder.flows.tables import FlowDecoding
 from decoder.inference.intervals import ShareTable
 from decoder.options import FlowOptions
@@ -21,7 +21,7 @@ from decoder.output.basemap import BaseLayer, distance_km, place_name
 from decoder.output.density_text import notes_of
 from decoder.typing import Floats, Indices
 from rappor_core.grid.box import RESERVED, Point
-from rappor_core.metrics.flow import METRES, Flow
+from rappor_core.metrics.flow import METERS, Flow
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import risk_of
 
@@ -35,7 +35,7 @@ NO_CELLS = "other or no_data"
 
 @dataclass(frozen=True)
 class FlowPlaces:
-    """Names and centres of the cells and zones of a metric of flows.
+    """Names and centers of the cells and zones of a metric of flows.
 
     base: the user's own districts and stations, whose names come first.
     """
@@ -44,52 +44,52 @@ class FlowPlaces:
     base: BaseLayer
 
     @cached_property
-    def centres(self) -> tuple[Point, ...]:
-        """Latitude and longitude of each cell's centre, the longitude from -180 to 180."""
-        return tuple((north, east - 360 * round(east / 360)) for north, east in self.flow.centres)
+    def centers(self) -> tuple[Point, ...]:
+        """Latitude and longitude of each cell's center, the longitude from -180 to 180."""
+        return tuple((north, east - 360 * round(east / 360)) for north, east in self.flow.centers)
 
     @property
     def points(self) -> dict[str, dict[str, Point]]:
         """The centers by the name of a cell and of a zone, for the tables `flows` and `zones`."""
         return {
-            "flows": dict(zip(self.flow.cells, self.centres, strict=True)),
-            "zones": dict(zip(self.flow.zones, self.zone_centres, strict=True)),
+            "flows": dict(zip(self.flow.cells, self.centers, strict=True)),
+            "zones": dict(zip(self.flow.zones, self.zone_centers, strict=True)),
         }
 
     @cached_property
     def cell_names(self) -> tuple[str, ...]:
         """What each side is called, as maps call a cell; "" where nothing is near."""
-        return self._named(self.flow.centres, self.cell_km)
+        return self._named(self.flow.centers, self.cell_km)
 
     @cached_property
-    def zone_centres(self) -> tuple[Point, ...]:
-        """Latitude and longitude of each zone: the mean of its cells' centres."""
-        centres, zones = np.array(self.flow.centres), np.array(self.flow.zone_of)
-        means = [centres[zones == zone].mean(axis=0) for zone in range(len(self.flow.zones))]
+    def zone_centers(self) -> tuple[Point, ...]:
+        """Latitude and longitude of each zone: the mean of its cells' centers."""
+        centers, zones = np.array(self.flow.centers), np.array(self.flow.zone_of)
+        means = [centers[zones == zone].mean(axis=0) for zone in range(len(self.flow.zones))]
         return tuple((float(latitude), float(longitude)) for latitude, longitude in means)
 
     @cached_property
     def zone_names(self) -> tuple[str, ...]:
         """What each zone is called, and `other` and `no_data` after them."""
         wide = self.cell_km * (len(self.flow.cells) / len(self.flow.zones)) ** 0.5
-        return self._named(self.zone_centres, wide)
+        return self._named(self.zone_centers, wide)
 
     @cached_property
     def cell_km(self) -> float:
-        """About the width of a cell: the median distance to the nearest other centre, km."""
-        metres = self.kilometres[: len(self.flow.cells), : len(self.flow.cells)].copy()
-        np.fill_diagonal(metres, np.inf)
-        nearest = metres.min(axis=1)
+        """About the width of a cell: the median distance to the nearest other center, km."""
+        meters = self.kilometers[: len(self.flow.cells), : len(self.flow.cells)].copy()
+        np.fill_diagonal(meters, np.inf)
+        nearest = meters.min(axis=1)
         return float(np.median(nearest)) if np.isfinite(nearest).all() else 1.0
 
     @cached_property
-    def kilometres(self) -> Floats:
-        """(K + 2, K + 2) between centres; NaN where a side is no cell."""
+    def kilometers(self) -> Floats:
+        """(K + 2, K + 2) between centers; NaN where a side is no cell."""
         apart = ((0, len(RESERVED)),) * 2
-        return np.pad(cell_metres(self.flow) / METRES, apart, constant_values=np.nan)
+        return np.pad(cell_meters(self.flow) / METERS, apart, constant_values=np.nan)
 
-    def _named(self, centres: Sequence[Point], wide: float) -> tuple[str, ...]:
-        named = [place_name(centre, self.base, wide) for centre in centres]
+    def _named(self, centers: Sequence[Point], wide: float) -> tuple[str, ...]:
+        named = [place_name(center, self.base, wide) for center in centers]
         return (*named, *("" for _ in RESERVED))
 
 
@@ -109,7 +109,7 @@ def flow_columns(found: FlowDecoding, places: FlowPlaces, rows: Indices) -> Colu
     notes = notes_of(found.detected, apart, (NOT_DETECTED, GUESS_APART))
     return {
         **_ends(rows, found.flow.side_names, places.cell_names),
-        "km": places.kilometres.ravel()[rows].round(KM_DECIMALS).tolist(),
+        "km": places.kilometers.ravel()[rows].round(KM_DECIMALS).tolist(),
         **_share_columns(found.flows.at(rows)),
         "detected": found.detected[rows].tolist(),
         "flow_share": found.flow_share[rows].tolist(),
@@ -132,14 +132,14 @@ def _ends(pairs: Indices, names: Sequence[str], called: Sequence[str]) -> Column
 
 def zone_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
     """The columns of zones.csv: every pair of zones, `other` and `no_data` among them."""
-    names, centres = (*found.flow.zones, *RESERVED), places.zone_centres
+    names, centers = (*found.flow.zones, *RESERVED), places.zone_centers
     pairs = np.arange(len(names) ** 2)
     origins, destinations = np.divmod(pairs, len(names))
     return {
         **_ends(pairs, names, places.zone_names),
         "km": [
-            round(distance_km(centres[o], centres[d]), KM_DECIMALS)
-            if max(o, d) < len(centres)
+            round(distance_km(centers[o], centers[d]), KM_DECIMALS)
+            if max(o, d) < len(centers)
             else None
             for o, d in zip(origins.tolist(), destinations.tolist(), strict=True)
         ],
@@ -155,13 +155,13 @@ def cell_columns(found: FlowDecoding, places: FlowPlaces) -> Columns:
     flow, cells = found.flow, len(found.flow.cells)
     sides = np.arange(flow.num_sides)
     zones = [flow.zone_side(side) for side in sides.tolist()]
-    centres: list[tuple[float | None, float | None]] = [*places.centres, *((None, None),) * 2]
+    centers: list[tuple[float | None, float | None]] = [*places.centers, *((None, None),) * 2]
     return {
         "cell": list(flow.side_names),
         "name": list(places.cell_names),
         "zone": [(*flow.zones, *RESERVED)[zone] for zone in zones],
-        "latitude": [latitude for latitude, _ in centres],
-        "longitude": [longitude for _, longitude in centres],
+        "latitude": [latitude for latitude, _ in centers],
+        "longitude": [longitude for _, longitude in centers],
         **_share_columns(found.origins, "origin_"),
         **_share_columns(found.destinations, "destination_"),
         **_of_cells(found.of_origin.at(sides * (flow.num_sides + 1)), cells, "own_"),
@@ -183,7 +183,7 @@ def band_columns(found: FlowDecoding) -> Columns:
 
 
 def band_texts(edges: Sequence[float]) -> list[str]:
-    """The name of each band: own cell, kilometres, then sides that are no cells."""
+    """The name of each band: own cell, kilometers, then sides that are no cells."""
     ends = [f"{edge:g}" for edge in edges]
     between = [
         f"up to {high} km" if low is None else f"{low} to {high} km"
@@ -215,7 +215,7 @@ def _of_cells(table: ShareTable, cells: int, prefix: str) -> Columns:
 
 def shown_flows(found: FlowDecoding, places: FlowPlaces, display: FlowOptions) -> Indices:
     """Indices of the pairs of cells that are shown: detected first, then by share."""
-    far = np.nan_to_num(places.kilometres.ravel(), nan=-1.0) >= display.min_km
+    far = np.nan_to_num(places.kilometers.ravel(), nan=-1.0) >= display.min_km
     order = np.lexsort((-found.flow_share, ~found.detected))
     order = order[far[order]]
     return np.asarray(order[: int(found.detected[order].sum()) + display.top])

@@ -18,10 +18,10 @@ from decoder.tables.paging import TableQuery, page_of
 from rappor_core.grid.box import RESERVED, Point
 from rappor_core.metrics.flow import QUESTIONS, Flow
 
-LEAST_TEXT = 0.0005  # a share below that is no number in the matrix
+MIN_TEXT = 0.0005  # a share below that is no number in the matrix
 THINNEST, WIDEST = 1.0, 12.0  # pixels
-LARGEST_RING = 17.0  # pixels
-SMALLEST_RING = 1.5
+MAX_RING = 17.0  # pixels
+MIN_RING = 1.5
 
 
 def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
 
 
 def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any] | None:
-    """The matrix of the largest zones as a table that is coloured, in per cent of people.
+    """The matrix of the largest zones as a table that is colored, in per cent of people.
 
     rows: pairs of zones, as zones.csv has them; None without any.
     """
@@ -86,7 +86,7 @@ def _plain(name: str) -> str:
 
 def _square(row: Mapping[str, Any], top: float, level: float) -> dict[str, Any]:
     share = drawn_share(row)
-    text = percent(share).removesuffix(" %") if share >= LEAST_TEXT else "·"
+    text = percent(share).removesuffix(" %") if share >= MIN_TEXT else "·"
     return heat_square(share, top, text, flow_title(row, level), detected=row["detected"])
 
 
@@ -96,7 +96,7 @@ def _zone_name(row: Mapping[str, Any], number: str) -> str:
 
 
 def drawn_share(row: Mapping[str, Any]) -> float:
-    """The share that the width of a flow stands for: `flow_share`, moved into its interval where
+    """The share that the width of a flow represents: `flow_share`, moved into its interval where
     the flow is detected."""
     share = row["flow_share"]
     if row["detected"]:
@@ -116,23 +116,23 @@ def line_width(share: float, top: float) -> float:
 
 
 def placed_flows(
-    rows: Sequence[Mapping[str, Any]], centres: Mapping[str, Point], metric: str
+    rows: Sequence[Mapping[str, Any]], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield geometry and properties of each flow.
 
     Args:
         rows: of flows or of pairs of zones; those with a side that has no place are left out.
-        centres: latitude and longitude of each side by its name.
+        centers: latitude and longitude of each side by its name.
         metric: name of the metric, a property of each feature.
 
     Yields:
         A LineString from origin to destination, or a Point where both are one; and the columns of
         the row with its width in pixels.
     """
-    placed = [row for row in rows if {row["origin"], row["destination"]} <= centres.keys()]
+    placed = [row for row in rows if {row["origin"], row["destination"]} <= centers.keys()]
     top = top_drawn(placed)
     for row in placed:
-        shape = flow_line(centres[row["origin"]], centres[row["destination"]])
+        shape = flow_line(centers[row["origin"]], centers[row["destination"]])
         width = round(line_width(drawn_share(row), top), 2)
         yield shape, {"metric": metric, **row, "width": width}
 
@@ -221,7 +221,7 @@ def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
     def size(row: Mapping[str, Any]) -> float:
         share = drawn_share(row)
         if row["origin"] == row["destination"]:
-            return max(SMALLEST_RING, LARGEST_RING * math.sqrt(share / largest))
+            return max(MIN_RING, MAX_RING * math.sqrt(share / largest))
         return line_width(share, top) if row["detected"] else 1.0
 
     return [round(size(row), 2) for row in rows]

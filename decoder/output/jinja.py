@@ -59,12 +59,12 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
 
 
 SCRIPTS = {"leaflet.js": "leaflet/leaflet.js", "map.js": "map.js"}  # files by name
-SCALES = ("stops", "turn")  # lists of colours, each one variable
-LINES = "lines"  # a list of colours, each a variable of its own
+SCALES = ("stops", "turn")  # lists of colors, each one variable
+LINES = "lines"  # a list of colors, each a variable of its own
 
 
 def stylesheet() -> str:
-    """The style of every page: the colours of both themes, then the components.
+    """The style of every page: the colors of both themes, then the components.
 
     A page is printed light. `data-theme="light"` on the root asks for light.
     """

@@ -21,7 +21,7 @@ from decoder.output.palette import (
     THEMES,
     UNDETECTED_STEPS,
     UNDETECTED_TO,
-    css_colours,
+    css_colors,
 )
 from decoder.tables.format import percent
 
@@ -44,7 +44,7 @@ def write_picture(data: Mapping[str, Any], path: Path) -> None:
         path: where to write.
     """
     svg = page_template("map_picture.svg.j2").render(
-        theme=THEMES["light"], colors=css_colours("stops", "light", STEPS), **map_picture(data)
+        theme=THEMES["light"], colors=css_colors("stops", "light", STEPS), **map_picture(data)
     )
     path.write_text(svg, encoding="utf-8")
 

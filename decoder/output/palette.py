@@ -1,4 +1,4 @@
-"""Colours of the pages and of maps, light and dark.
+"""Colors of the pages and of maps, light and dark.
 
 Maps go from paper (nothing) to dark (much), and are pale where nothing is detected: a
 value-suppressing palette (Correll, Moritz and Heer 2018). A cell that is detected
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DETECTED_FROM = 0.3
 UNDETECTED_TO = 0.2
 UNDETECTED_STEPS = 3
-_LEAST_TOP = 1e-9
+_MIN_TOP = 1e-9
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
         "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
@@ -49,7 +49,7 @@ THEMES: dict[str, dict[str, Any]] = {
 
 
 def drawn_shares(one: Density) -> Floats:
-    """The share that each cell's colour stands for, (n,): its map share, moved into its interval
+    """The share that each cell's color represents, (n,): its map share, moved into its interval
     if it differs from zero.
 
     So a cell that is detected is never drawn as if it were empty. Shape (M,).
@@ -61,7 +61,7 @@ def drawn_shares(one: Density) -> Floats:
 
 
 def positions(one: Density, top: float) -> Floats:
-    """Position of each cell on the colour scale from 0 (paper) to 1. top: the largest share
+    """Position of each cell on the color scale from 0 (paper) to 1. top: the largest share
     drawn."""
     shares = drawn_shares(one)
     dark = DETECTED_FROM + (1 - DETECTED_FROM) * np.sqrt(np.minimum(shares / top, 1))
@@ -71,7 +71,7 @@ def positions(one: Density, top: float) -> Floats:
 
 
 def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
-    """Position of each cell on the colour scale of changes: 0 the largest decrease, 0.5 none, 1
+    """Position of each cell on the color scale of changes: 0 the largest decrease, 0.5 none, 1
     the largest increase.
 
     detected: cells whose change is detected.  top: the largest change drawn.
@@ -82,24 +82,24 @@ def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
 
 
 def top_share(shares: list[Floats]) -> float:
-    """The share of the darkest colour, above 0 even where every cell is empty."""
-    return max([_LEAST_TOP, *(float(part.max()) for part in shares if part.size)])
+    """The share of the darkest color, above 0 even where every cell is empty."""
+    return max([_MIN_TOP, *(float(part.max()) for part in shares if part.size)])
 
 
-def colours(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
-    """Red, green and blue, from 0 to 1, of positions on a colour scale, (n, 3)."""
+def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:
+    """Red, green and blue, from 0 to 1, of positions on a color scale, (n, 3)."""
     stops = np.array([rgb(text) for text in THEMES[theme][scale]])
     known = np.linspace(0, 1, len(stops))
     return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
 
 
-def css_colours(scale: str, theme: str, steps: int) -> list[str]:
-    """The colours of a scale in `steps` equal steps from end to end, as #rrggbb."""
-    found = np.rint(255 * colours(np.linspace(0, 1, steps + 1), theme, scale)).astype(int)
+def css_colors(scale: str, theme: str, steps: int) -> list[str]:
+    """The colors of a scale in `steps` equal steps from end to end, as #rrggbb."""
+    found = np.rint(255 * colors(np.linspace(0, 1, steps + 1), theme, scale)).astype(int)
     return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in found.tolist()]
 
 
 def rgb(text: str) -> tuple[float, float, float]:
-    """The red, green and blue parts, from 0 to 1, of a colour like #rrggbb."""
+    """The red, green and blue parts, from 0 to 1, of a color like #rrggbb."""
     red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return red, green, blue

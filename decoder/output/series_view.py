@@ -28,9 +28,9 @@ from decoder.output.charts import (
 from decoder.tables.format import days, edge_text, known, short
 from decoder.tables.paging import TableQuery
 
-MOST_PANELS = 24  # series.csv has all values
+MAX_PANELS = 24  # series.csv has all values
 LONGEST = 120  # letters of a value on the page
-MOST_LINES = 6  # each has a colour and a dash of its own
+MAX_LINES = 6  # each has a color and a dash of its own
 SIZES = {
     "page": Frame(960, 360, left=64, right=792, top=14, bottom=326),
     "large": Frame(1440, 720, left=64, right=1272, top=14, bottom=686),
@@ -39,7 +39,7 @@ SIZES = {
 _NAMES = 168  # room at the right where lines are named
 _STEPS = (1, 2, 7, 14, 28, 91, 182, 364)  # days between two ticks
 _LABEL_GAP = 16.0
-_MAX_LABEL = 22  # letters beside a line
+_MAX_LABEL = 22  # letters alongside a line
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def series_view(content: Mapping[str, Any], query: TableQuery) -> dict[str, Any]
     names = dict.fromkeys(row["string"] for row in content["rows"])
     matching = [name for name in names if wanted in name.casefold()]
     return {
-        "panels": value_panels(content, matching[:MOST_PANELS]),
+        "panels": value_panels(content, matching[:MAX_PANELS]),
         "matching": len(matching),
         "names": window_names(content),
         "ends": (windows[0]["first_day"], windows[-1]["last_day"]),
@@ -214,7 +214,7 @@ class SeriesChart:
 
     @property
     def named(self) -> bool:
-        """Whether there is room for the names of the lines beside them."""
+        """Whether there is room for the names of the lines alongside them."""
         return self.frame.width - self.frame.right >= _NAMES
 
 
@@ -231,7 +231,7 @@ def series_chart(
 
     Args:
         content: of results.json.
-        values: at most `MOST_LINES`.
+        values: at most `MAX_LINES`.
         first: day, ISO; windows that end before are left out; "": none.
         last: day, ISO; windows that begin after are left out; "": none.
         log: whether the axis of shares is logarithmic; shares of 0 and less are gaps then.

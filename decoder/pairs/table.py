@@ -20,7 +20,7 @@ from rappor_core.metrics.pair_kind import Pair
 SUM_WEIGHT = 1e5  # of the sum of a table, against all of its cells
 MAX_CELLS = 4_000  # the covariance of all cells has as many squares
 LEAST = 1e-300
-LEAST_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
+MIN_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
 TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
 
 
@@ -231,7 +231,7 @@ def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
     W'd back to the departures d of sum 0.
     """
     basis = helmert(len(margin)).T
-    width = np.maximum(margin, LEAST_MARGIN / len(margin))
+    width = np.maximum(margin, MIN_MARGIN / len(margin))
     root = np.linalg.cholesky((basis.T * width) @ basis)
     return np.linalg.solve(root, basis.T).T, basis @ root
 

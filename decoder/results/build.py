@@ -159,7 +159,7 @@ def _summary(
     if observed.noise.symbols:  # without what was added to make it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
     fitted = estimate.fitted - mean
-    parts = variance_parts(observed.centred, fitted, noise)
+    parts = variance_parts(observed.centerd, fitted, noise)
     return Summary(
         num_candidates=listed,
         num_groups=len(estimate.shares),

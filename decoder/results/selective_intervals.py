@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from decoder.estimation.estimate import Estimate
-from decoder.estimation.least_squares import centred_columns
+from decoder.estimation.least_squares import centerd_columns
 from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
@@ -27,7 +27,7 @@ from decoder.typing import Flags, Floats, Indices
 _NO_CUT = 8.0  # standard errors below 0: no estimate is that low
 _FAR = 40.0  # standard errors: beyond any threshold
 _MANY = 1e9  # degrees of freedom: beyond them Student's t is normal
-_LEAST_MISSED = 0.2  # of what intervals may miss: for the rightly found, where many are wrong
+_MIN_MISSED = 0.2  # of what intervals may miss: for the rightly found, where many are wrong
 EVEN_ODDS = 0.5  # local fdr above which a found value is likelier wrong than right
 LEAST = 1e-9  # where an interval of a detected share begins that reaches down to it
 
@@ -99,7 +99,7 @@ def _level(level: float, wrong: float) -> float:
     No interval without 0 holds the share of a wrong string. What those miss is taken from what all
     may miss, down to a fifth of it.
     """
-    return 1 - max(1 - level - wrong, (1 - level) * _LEAST_MISSED)
+    return 1 - max(1 - level - wrong, (1 - level) * _MIN_MISSED)
 
 
 def _margins(estimate: Estimate, cutoffs: Floats, options: DecodeOptions, found: Indices) -> Floats:
@@ -191,8 +191,8 @@ def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:
         mean, seen = 0.0, observed.bit_shares
         columns = directions / (noise.reports / noise.reports.sum())[:, None, None]
     else:
-        mean, seen = noise.random.mean, observed.centred
-        columns = centred_columns(observed.positions[some], noise.random).reshape(shape)
+        mean, seen = noise.random.mean, observed.centerd
+        columns = centerd_columns(observed.positions[some], noise.random).reshape(shape)
     honest = seen[:, :, None] - estimate.shares[some] * columns
     return forgery_gains(directions, honest, mean, noise.bits, noise.reports, one=noise.symbols)
 
@@ -214,8 +214,8 @@ def forgery_gains(
 ) -> Gains:
     """The largest shifts, up and down, of each estimate by forged reports of each cohort.
 
-    directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centred
-    bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centres them.
+    directions: g, change of each estimate by each debiased bit share, (m, k, B).  honest: centerd
+    bit shares of the reports that would be replaced, (m, k, B).  mean: a, which centers them.
     reports: N_j, (m,).  one: a report shows exactly one of the k symbols.
     """
     lowest, highest = sorted(((0 - noise.p_star) / noise.gap, (1 - noise.p_star) / noise.gap))

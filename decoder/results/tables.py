@@ -26,8 +26,8 @@ NOTES = (
     "nobody holds is the likelier cause of such an estimate",
 )  # of a row, by number
 
-MOST_PRINTED = 5  # of what was found, by `print`
-MOST_JOINED = 5  # values of a group that cannot be told apart, that are named
+MAX_PRINTED = 5  # of what was found, by `print`
+MAX_JOINED = 5  # values of a group that cannot be told apart, that are named
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ class Diagnostics:
 
     method: of the estimates, `cavity`, `lasso` or `direct` (one bit a value).  shrunk: whether
     `shrunken` is more than the estimate, which needs a list that a prior can be learnt from.
-    cohort_z: (m,), standardised size of each cohort's residual, NaN for an empty one; about
+    cohort_z: (m,), standardized size of each cohort's residual, NaN for an empty one; about
     normal when the cohort follows the model.  unlisted_squared: tau, the sum of squared shares of
     values that are not on the list, and its standard error.  excess: kappa, 1 when the variance is
-    as modelled.  freedom: of the t distribution of the scores.
+    as modeled.  freedom: of the t distribution of the scores.
     iterations, converged, full_fit: of the cavity method (1, True, True otherwise).
     penalty: of the LASSO, None otherwise.  left_out: cohorts whose counts were plainly not made as
     the others were; nothing but their cohort_z is of a fit that saw them.
@@ -174,8 +174,8 @@ class Decoding(DecodedWindow):
         """In short: metric, days, the largest shares; `detected` holds all that was found."""
         days = "" if self.first_day is None else f", {self.first_day} to {self.last_day}"
         found = [f"{one.value} {one.share:.1%}" for one in self.detected]
-        more = ", ..." if len(found) > MOST_PRINTED else ""
-        listed = ", ".join(found[:MOST_PRINTED]) or "none"
+        more = ", ..." if len(found) > MAX_PRINTED else ""
+        listed = ", ".join(found[:MAX_PRINTED]) or "none"
         return f"{self.metric}{days}: {len(found):,} found: {listed}{more}"
 
     @property
@@ -207,6 +207,6 @@ class Decoding(DecodedWindow):
 
 def join_group(members: Sequence[str]) -> str:
     """Name a group of candidates that cannot be told apart."""
-    if len(members) <= MOST_JOINED:
+    if len(members) <= MAX_JOINED:
         return " | ".join(members)
-    return " | ".join(members[:MOST_JOINED]) + f" | ... ({len(members)} values)"
+    return " | ".join(members[:MAX_JOINED]) + f" | ... ({len(members)} values)"

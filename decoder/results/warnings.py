@@ -194,7 +194,7 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
         few = "a single cohort" if cohorts == 1 else f"{cohorts} cohorts (fewer than {FEW_COHORTS})"
         yield (
             f"With {few} a string may share all its bits with a frequent one: "
-            "treat values with few reports beside very frequent ones with care."
+            "treat values with few reports alongside very frequent ones with care."
         )
     yield from filter(None, (_crowded(facts), _few_found(facts)))
     mean = float(reports.mean())

@@ -23,9 +23,9 @@ from rappor_core.text import visible
 KEY_VARIABLE = "RAPPOR_KEY"
 SERVICE_VARIABLE = "RAPPOR_DECODER_COLLECTOR_KEY"
 _SECONDS = 60.0
-_MOST_BYTES = 1 << 28  # of an answer that is read whole
-_MOST_PROBLEM = 1 << 20  # of a problem document
-_MOST_DETAIL = 2000  # characters of its sentence
+_MAX_BYTES = 1 << 28  # of an answer that is read whole
+_MAX_PROBLEM = 1 << 20  # of a problem document
+_MAX_DETAIL = 2000  # characters of its sentence
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -42,7 +42,7 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
     Raises RemoteError for an answer of more than 256 MiB, too.
     """
     with answer_of(collector, path, **options) as answer:
-        return read_limited(answer, collector, _MOST_BYTES)
+        return read_limited(answer, collector, _MAX_BYTES)
 
 
 def read_limited(answer: HTTPResponse, address: str, most: int) -> bytes:
@@ -160,8 +160,8 @@ def _refusal(error: urllib.error.HTTPError, collector: str) -> RemoteError:
         text = "it sends on to another address, which is not followed; name that one as collector"
         return RemoteError(f"the collector answered {error.code}: {text}")
     try:
-        problem = json.loads(error.read(_MOST_PROBLEM))
-        detail = visible(str(problem["detail"])[:_MOST_DETAIL])
+        problem = json.loads(error.read(_MAX_PROBLEM))
+        detail = visible(str(problem["detail"])[:_MAX_DETAIL])
     except (ValueError, KeyError, TypeError, RecursionError, OSError, HTTPException):
         return _stranger(collector, f"it answered {error.code} {visible(str(error.reason)[:60])}")
     if error.code == 404 and str(problem.get("type", "")).endswith(":http"):  # it has no such route

@@ -40,7 +40,7 @@ from decoder_service.shell.models import (
 )
 from decoder_service.shell.operations import Operations, shown
 
-MOST_SHOWN = 20  # values of one event
+MAX_SHOWN = 20  # values of one event
 _FILES = ("candidates.parquet", "results.json")
 _NUMBERS = ("estimate", "std_error")
 USUAL_WINDOWS = 8  # whose median is what is expected
@@ -236,7 +236,7 @@ def _of_values(new: list[str]) -> Iterator[AlarmEvent]:
     if new:
         was = "was" if len(new) == 1 else "were"
         text = f"{_values(new)} {was} found that no earlier window showed"
-        yield AlarmEvent("new_value", text, tuple(new[:MOST_SHOWN]))
+        yield AlarmEvent("new_value", text, tuple(new[:MAX_SHOWN]))
 
 
 def _of_reports(
@@ -253,7 +253,7 @@ def _of_reports(
 def _of_cohorts(tests: WindowTests) -> Iterator[AlarmEvent]:
     odd = odd_cohorts(tests.cohort_z).tolist()
     if odd:
-        listed = ", ".join(map(str, odd[:MOST_SHOWN]))
+        listed = ", ".join(map(str, odd[:MAX_SHOWN]))
         yield AlarmEvent(
             "cohort",
             f"{len(odd)} cohorts do not follow the model, such as {listed}: "
@@ -269,7 +269,7 @@ def _of_changes(
         if moved:
             points = f"{100 * bound:g} points"
             text = f"{_values(moved)} changed by more than {points} since the window before"
-            yield AlarmEvent("change", text, tuple(moved[:MOST_SHOWN]), bound)
+            yield AlarmEvent("change", text, tuple(moved[:MAX_SHOWN]), bound)
 
 
 def changed_values(

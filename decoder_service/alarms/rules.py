@@ -84,7 +84,7 @@ class Alarms(AuditedOperations):
 
         Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         if asked.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
             raise RequestError(
@@ -124,7 +124,7 @@ class Alarms(AuditedOperations):
 
     def delete(self, person: Person, schedule_id: str, alarm_id: str) -> None:
         """Delete an alarm with its events. Raises RoleError, NotFoundError."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.schedules.one(db, person, schedule_id)
             row = db.get(AlarmRow, alarm_id)

@@ -30,7 +30,7 @@ LABELS = {
     "known": "Known flows",
     "areas": "Areas",
     "min_km": "Least distance",
-    "top": "Flows besides those told",
+    "top": "Flows in addition to those told",
     "name": "Name",
     "target": "To",
     "every": "One window a",
@@ -84,10 +84,10 @@ def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
     try:
         return parsed(model, given)
     except RequestError as error:
-        raise _as_labelled(str(error)) from None
+        raise _as_labeled(str(error)) from None
 
 
-def _as_labelled(problem: str) -> RequestError:
+def _as_labeled(problem: str) -> RequestError:
     """A problem of a specification, under the label that its field has in the form."""
     if problem.startswith("source: give one"):
         return FieldError("Counts: choose a metric of the collector, or aggregates", "metric")

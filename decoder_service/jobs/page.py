@@ -53,7 +53,7 @@ def index(visit: Visit, state: JobState | None = None, page: PageNumber = 1) -> 
 @pages.get("/jobs/new")
 def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> Response:
     """The page with the form for a new job: with the fields of the metric's kind, and its days."""
-    require(visit.person, Act.ANALYSE)
+    require(visit.person, Act.ANALYZE)
     if operation == "compare":
         return redirect("/compare")
     given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}

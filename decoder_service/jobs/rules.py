@@ -74,7 +74,7 @@ class Jobs(Resources[JobRow]):
 
     def submit_in(self, db: Session, person: Person, spec: JobSpec) -> JobRow:
         """As `submit`, in a transaction that does more."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         check_room(db, self.settings, person.id)
         resolved = self.resolve(db, person, spec)
         spec = resolved.spec
@@ -106,7 +106,7 @@ class Jobs(Resources[JobRow]):
 
         Raises as `get`.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.one(db, person, job_id)
             if cancel_job(db, job_id, self.now()) is not None:

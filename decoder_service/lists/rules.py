@@ -105,7 +105,7 @@ class Lists(Resources[ListRow]):
             RoleError, RequestError, ConflictError, QuotaError, CandidatesError, CountsError,
             DecodeError.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         values, entries = self._read(content, asked.kind, asked.format, asked.column)
         name = asked.name
         row = ListRow(
@@ -138,7 +138,7 @@ class Lists(Resources[ListRow]):
 
         Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.reading() as db:
             kind = ListKind(self._own(db, person, list_id).kind)
         values, entries = self._read(content, kind, suffix, column)
@@ -152,7 +152,7 @@ class Lists(Resources[ListRow]):
 
     def share(self, person: Person, list_id: str, shared: bool) -> None:
         """Share an own list with other analysts, or stop sharing it. Raises as `get`."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self._own(db, person, list_id).visibility = SHARED if shared else PRIVATE
             self.access.note(db, person, "share-list", list=list_id, shared=shared)
@@ -160,7 +160,7 @@ class Lists(Resources[ListRow]):
     def delete(self, person: Person, list_id: str) -> None:
         """Delete an own list and contents that no other list has; results keep its digest.
         Raises as `get`."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self._own(db, person, list_id)
             db.execute(delete(ListVersionRow).where(ListVersionRow.list_id == list_id))
@@ -212,7 +212,7 @@ class Aggregates(AuditedOperations):
     def upload(self, person: Person, content: bytes) -> AggregateRow:
         """Store an aggregate file. Raises RoleError, QuotaError, and RapporError if it is no
         aggregate file."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         row = self.reader.read(described, content, self.now())
         with self.database.writing() as db:
             held = aggregate_bytes_of(db, person.id) + len(row.content)
@@ -226,7 +226,7 @@ class Aggregates(AuditedOperations):
     def all(self, person: Person, limit: int = 1000) -> list[AggregateRow]:
         """The aggregates that a person may decode, newest first, without the counts. Raises
         RoleError."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         seen = select(AggregateRow).where(visible_aggregates(person))
         with self.database.reading() as db:
             return list(db.scalars(seen.order_by(AggregateRow.created.desc()).limit(limit)))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
 from decoder.output.palette import THEMES
-from decoder.output.series_view import MOST_LINES, series_chart, values_by_share, windows_between
+from decoder.output.series_view import MAX_LINES, series_chart, values_by_share, windows_between
 from decoder_service.shell.database import matching
 from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ResultRow
@@ -30,7 +30,7 @@ from rappor_core.text import visible
 RANGES = (7, 14, 30, 90)  # days up to the last
 FIRST_LINES = 3  # drawn where the address names no value
 OFFERED = 12  # values with a box to tick; others are typed
-MOST_LISTED = 500  # values that the page completes
+MAX_LISTED = 500  # values that the page completes
 pages = page_router()
 
 
@@ -53,7 +53,7 @@ class ChartQuery:
         if self.days is not None:
             last = str(content["windows"][-1]["last_day"])
             first = str(date.fromisoformat(last) - timedelta(days=self.days - 1))
-        return ChartQuery(tuple(values[:MOST_LINES]), first, last, self.days, self.log, self.large)
+        return ChartQuery(tuple(values[:MAX_LINES]), first, last, self.days, self.log, self.large)
 
     def address(self, path: str, **changes: Any) -> str:
         """The address of this chart below a path, with some parts of it changed."""
@@ -119,7 +119,7 @@ def chart_of(visit: Visit, row: ResultRow | None, asked: ChartQuery) -> dict[str
         "phone": phone,
         "query": query,
         "offered": list(dict.fromkeys([*query.values, *names[:OFFERED]])),
-        "names": names[:MOST_LISTED],
+        "names": names[:MAX_LISTED],
         "unknown": [visible(one[:80]) for one in asked.values if one not in names],
         "rows": rows,
     }

@@ -47,8 +47,8 @@ from rappor_core.risk import rise_text
 from rappor_core.text import visible
 
 api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
-MOST_RESULTS = 1000
-MOST_VALUES = 12  # of a version
+MAX_RESULTS = 1000
+MAX_VALUES = 12  # of a version
 pages = page_router()
 _UNREAD = "not all of what is collected can be shown: {}"
 
@@ -68,7 +68,7 @@ def index(visit: Visit, q: str = "") -> Response:
     for view in found.metrics:
         by_name[view.name.partition("/")[0]].append(view)
     series = matching(ResultRow, operation="series")
-    stored = visit.service.results.all(visit.person, *series, limit=MOST_RESULTS)
+    stored = visit.service.results.all(visit.person, *series, limit=MAX_RESULTS)
     newest = {row.metric: row for row in reversed(stored)}
     rows = [_metric(name, views, newest.get(name)) for name, views in sorted(by_name.items())]
     texts = (f"{row['name']} {row['description']} {row['kind']}".casefold() for row in rows)
@@ -84,7 +84,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
     found = service.metrics.all(visit.person)
     views = [view for view in found.metrics if view.name.partition("/")[0] == name]
     results = service.results.all(
-        visit.person, *matching(ResultRow, metric=name), limit=MOST_RESULTS
+        visit.person, *matching(ResultRow, metric=name), limit=MAX_RESULTS
     )
     if not views and not results:
         raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
@@ -99,7 +99,7 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
     return visit.render(
         "metric.html.j2",
         chart=chart_of(visit, series, asked),
-        colours=THEMES["light"],
+        colors=THEMES["light"],
         ranges=RANGES,
         health=_metric(name, views, kind=results[0].kind if results else ""),
         versions=versions,
@@ -155,7 +155,7 @@ def _version(
     drawn: dict[str, Any]
     if series is not None:
         found = json.loads(visit.service.results.file(visit.person, series.id, RESULTS))
-        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MOST_VALUES]
+        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MAX_VALUES]
         drawn = {"panels": value_panels(found, values), "names": window_names(found)}
         drawn |= {"reports": window_reports(found), "level": found["level"]}
     else:
@@ -199,7 +199,7 @@ def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> I
             known = found.setdefault(row["value"], [None] * len(windows))
             known[number] = (row["share"], row["low"], row["high"])
     ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
-    for value in ranked[:MOST_VALUES]:
+    for value in ranked[:MAX_VALUES]:
         yield value_panel(value, found[value])
 
 

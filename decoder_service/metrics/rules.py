@@ -33,7 +33,7 @@ _UNKNOWN = (
 )
 _DEFECT = "the collector could not be asked; an operator finds the reason in the log"
 
-_MOST_NAMED = 20  # metrics in a message
+_MAX_NAMED = 20  # metrics in a message
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
@@ -189,8 +189,8 @@ def has_own_values(definition: Mapping[str, Any]) -> bool:
 
 def unknown_metric(name: str, others: list[str]) -> str:
     """The sentence that the collector has no metric of this name, with the names that it has."""
-    named = ", ".join(ascii(one) for one in others[:_MOST_NAMED]) or "none yet"
-    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    named = ", ".join(ascii(one) for one in others[:_MAX_NAMED]) or "none yet"
+    more = f" and {len(others) - _MAX_NAMED} more" if len(others) > _MAX_NAMED else ""
     return (
         f"the collector has no metric {name!a}; it has {named}{more}; an operator declares it "
         "there, or delete this schedule"

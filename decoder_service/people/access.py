@@ -290,7 +290,7 @@ class Access(Operations):
 
     def usage(self, person: Person) -> dict[str, dict[str, int]]:
         """What a person has stored, and the limits of the role (`usage_of`). Raises RoleError."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.reading() as db:
             return usage_of(db, self.settings, person)
 
@@ -329,7 +329,7 @@ class Resources(AuditedOperations, Generic[Row]):
 
     model: ClassVar[type[Any]]
     visible: ClassVar[Callable[[Person], ColumnElement[bool]]]
-    act: ClassVar[Act] = Act.ANALYSE
+    act: ClassVar[Act] = Act.ANALYZE
     order: ClassVar[tuple[Any, ...]]
 
     def all(

@@ -40,7 +40,7 @@ from decoder_service.shell.web import Form, Visit, add_form, page_router, parsed
 api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 admin = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
 pages = page_router()
-MOST_AUDIT = 500
+MAX_AUDIT = 500
 Name = Annotated[str, StringConstraints(max_length=200)]
 
 
@@ -104,7 +104,7 @@ def leave(request: Request, person: Me, form: Form) -> Response:
     del form
     answer = redirect("/sign-in", left="" if person.key_id else "1")
     token = request.cookies.get(cookie_name(request))
-    if token is not None:  # of a key beside it, too: its cookie is taken, so it must end
+    if token is not None:  # of a key alongside it, too: its cookie is taken, so it must end
         service_of(request).access.sign_out(person, token)
     set_session(request, answer, "", seconds=0)
     return answer
@@ -273,7 +273,7 @@ def _shown(visit: Visit, made: NewKey | None = None) -> Response:
 @pages.get("/audit")
 def audit(visit: Visit, q: str = "") -> Response:
     """The latest acts of people, newest first."""
-    rows = visit.service.access.read_audit(visit.person, MOST_AUDIT)
+    rows = visit.service.access.read_audit(visit.person, MAX_AUDIT)
     shown = [
         (row, ", ".join(f"{name} {value}" for name, value in json.loads(row.detail).items()))
         for row in rows
@@ -281,4 +281,4 @@ def audit(visit: Visit, q: str = "") -> Response:
     wanted = q.casefold()
     found = [(row, text) for row, text in shown
              if wanted in f"{row.actor} {row.act} {text}".casefold()]  # fmt: skip
-    return visit.render("audit.html.j2", rows=found, q=q, most=MOST_AUDIT)
+    return visit.render("audit.html.j2", rows=found, q=q, most=MAX_AUDIT)

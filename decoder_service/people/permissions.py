@@ -47,14 +47,14 @@ class Act(StrEnum):
     """The acts that need a role."""
 
     READ = "read"  # metrics, and the results that one may see
-    ANALYSE = "analyse"  # jobs, lists, aggregates, releasing one's results, proposing releases
+    ANALYZE = "analyze"  # jobs, lists, aggregates, releasing one's results, proposing releases
     REVIEW = "review"  # approving what another person proposes to release
     ADMINISTER = "administer"  # keys, the audit log
 
 
 ALLOWED: dict[Act, frozenset[Role]] = {
     Act.READ: frozenset(Role),
-    Act.ANALYSE: frozenset({Role.ANALYST, Role.ADMIN}),
+    Act.ANALYZE: frozenset({Role.ANALYST, Role.ADMIN}),
     Act.REVIEW: frozenset({Role.ADMIN}),
     Act.ADMINISTER: frozenset({Role.ADMIN}),
 }
@@ -98,7 +98,7 @@ def _for_analysts(person: Person, theirs: ColumnElement[bool]) -> ColumnElement[
     """Everything for an admin, for an analyst what is theirs, nothing for a viewer."""
     if person.is_admin:
         return true()
-    return theirs if person.may(Act.ANALYSE) else false()
+    return theirs if person.may(Act.ANALYZE) else false()
 
 
 def visible_jobs(person: Person) -> ColumnElement[bool]:

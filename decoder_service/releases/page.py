@@ -64,7 +64,7 @@ def new(visit: Visit, result: str = "", name: str = "") -> Response:
 @pages.post("/releases")
 def post_proposal(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
-    require(visit.person, Act.ANALYSE)
+    require(visit.person, Act.ANALYZE)
     try:
         sources = [
             {"result": one, "strata": _strata(form.text(f"strata-{one}"))}

@@ -140,7 +140,7 @@ class Releases(Resources[ReleaseRow]):
 
     def offered(self, person: Person, limit: int = 200) -> list[ResultRow]:
         """A person's own results of which a release can be made, newest first. Raises RoleError."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         published = ResultRow.kind.in_(published_files()) & (ResultRow.operation == "decode")
         with self.database.reading() as db:
             return load_results(db, own_results(person) & published, limit)
@@ -161,7 +161,7 @@ class Releases(Resources[ReleaseRow]):
             NotFoundError: a result that is not one's own.
             UnavailableError: another one is being built.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         if not self.building.acquire(blocking=False):
             raise UnavailableError("another release is being built; try again in a moment")
         try:
@@ -222,7 +222,7 @@ class Releases(Resources[ReleaseRow]):
         Raises RoleError, NotFoundError, RequestError without a reason, and ConflictError where it
         is settled, or another release was approved that it was not built on.
         """
-        require(person, Act.ANALYSE if state is ReleaseState.WITHDRAWN else Act.REVIEW)
+        require(person, Act.ANALYZE if state is ReleaseState.WITHDRAWN else Act.REVIEW)
         if not reason and state is not ReleaseState.WITHDRAWN:
             raise RequestError("reason '': say why, for the proposer and the audit log")
         with self.database.writing() as db:

@@ -61,7 +61,7 @@ def load_sources(
     published = published_files()
     sources, metrics, left = [], set[str](), MAX_SOURCE_BYTES
     if len({one.result for one in asked}) < len(asked):
-        raise RequestError("a result stands there twice")
+        raise RequestError("a result is there twice")
     for one in asked:
         row = visible_row(db, ResultRow, own_results(person), one.result)
         if row.kind not in published or row.operation != "decode":
@@ -142,7 +142,7 @@ def is_stale(db: Session, row: ReleaseRow) -> bool:
 
 def sees_review(person: Person, row: ReleaseRow) -> bool:
     """Whether a person may see the difference, the results and the reason of a release."""
-    return person.may(Act.REVIEW) or (person.may(Act.ANALYSE) and person.id == row.proposer)
+    return person.may(Act.REVIEW) or (person.may(Act.ANALYZE) and person.id == row.proposer)
 
 
 def check_may_decide(person: Person, row: ReleaseRow, state: ReleaseState) -> None:

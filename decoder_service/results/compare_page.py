@@ -16,7 +16,7 @@ from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.web import Visit, address, page_router
 
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 pages = page_router()
 
 
@@ -28,7 +28,7 @@ def compare(visit: Visit, before: str = "", after: str = "") -> Response:
         row
         for kind in kinds_with("compare")
         for row in results.all(
-            visit.person, *matching(ResultRow, kind=kind, operation="decode"), limit=MOST_CHOICES
+            visit.person, *matching(ResultRow, kind=kind, operation="decode"), limit=MAX_CHOICES
         )
     ]
     context: dict[str, Any] = {"choices": choices, "before": before, "after": after}

@@ -139,7 +139,7 @@ def index(visit: Visit, metric: str = "", kind: str = "", page: PageNumber = 1) 
         kind=kind,
         kinds=list(DECODERS),
         usage=visit.service.access.usage(visit.person)["result_bytes"]
-        if visit.person.may(Act.ANALYSE)
+        if visit.person.may(Act.ANALYZE)
         else None,
     )
 

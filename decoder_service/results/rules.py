@@ -93,7 +93,7 @@ class Results(Resources[ResultRow]):
 
         Raises as `get`, and RoleError where another person released it.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)
             unshared = decoder_of(row.kind).unshared
@@ -120,7 +120,7 @@ class Results(Resources[ResultRow]):
         Raises:
             As `get`, and RequestError for a result that is released.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)
             if row.released:
@@ -156,6 +156,6 @@ def shown_result(row: ResultRow, person: Person) -> dict[str, Any]:
 def shown_manifest(row: ResultRow, person: Person) -> dict[str, Any]:
     """What a result was made from; viewers do not see whose list that was."""
     manifest: dict[str, Any] = json.loads(row.manifest)
-    if not person.may(Act.ANALYSE):
+    if not person.may(Act.ANALYZE):
         manifest.pop("spec", None)
     return manifest

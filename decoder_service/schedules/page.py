@@ -39,7 +39,7 @@ from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
 
 api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
-MOST_EVENTS = 50
+MAX_EVENTS = 50
 pages = page_router()
 _ONE = "/schedules/{schedule_id}"
 
@@ -120,7 +120,7 @@ def index(visit: Visit) -> Response:
 @pages.get("/schedules/new")
 def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") -> Response:
     """The page with the form for a new schedule."""
-    require(visit.person, Act.ANALYSE)
+    require(visit.person, Act.ANALYZE)
     given = {"metric": metric, "operation": operation or "decode", "every": every or "week"}
     return _form(visit, None, Posted({name: [text] for name, text in given.items()}, {}))
 
@@ -193,7 +193,7 @@ def _shown(
     service = visit.service
     row = service.schedules.get(visit.person, schedule_id)
     alarms = service.alarms.all(visit.person, schedule_id)
-    events = service.alarms.events(visit.person, schedule_id, MOST_EVENTS)
+    events = service.alarms.events(visit.person, schedule_id, MAX_EVENTS)
     windows = service.schedules.windows(visit.person, schedule_id)
     return visit.render_form(
         "schedule.html.j2",

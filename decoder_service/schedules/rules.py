@@ -90,7 +90,7 @@ class ScheduleChoices(StrictModel):
 class NewSchedule(ScheduleChoices):
     """The request for a schedule: a metric, decoded in every sealed window.
 
-    operation: `decode` each window for good, or make a `series` of the last ones anew.
+    operation: `decode` each window for good, or make a `series` of the last ones again.
     """
 
     metric: MetricName
@@ -118,7 +118,7 @@ class Schedules(Resources[ScheduleRow]):
         Raises:
             RoleError, RequestError, NotFoundError, QuotaError, ConflictError.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         spec = self._spec(asked, asked.metric, asked.every, asked.operation)
         row = self._new(asked.name, person.id, asked.metric, asked.every, spec)
         row.first_day = _iso(asked.first_day)
@@ -137,7 +137,7 @@ class Schedules(Resources[ScheduleRow]):
         With other options or other lists all windows are decoded again; what was found with those
         of before stays, beside. Raises as `create`, and NotFoundError.
         """
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = self.one(db, person, schedule_id)
             operation = spec_of_schedule(row).operation
@@ -194,7 +194,7 @@ class Schedules(Resources[ScheduleRow]):
 
     def enable(self, person: Person, schedule_id: str, enabled: bool) -> ScheduleRow:
         """Switch a schedule on or off. Raises as `get`."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = self.one(db, person, schedule_id)
             row.enabled = enabled
@@ -203,7 +203,7 @@ class Schedules(Resources[ScheduleRow]):
 
     def delete(self, person: Person, schedule_id: str) -> None:
         """Delete a schedule with its windows and alarms; its results stay. Raises as `get`."""
-        require(person, Act.ANALYSE)
+        require(person, Act.ANALYZE)
         with self.database.writing() as db:
             if self.one(db, person, schedule_id).owner == SERVICE_ID:
                 raise RequestError("the service makes this schedule again; pause it")

@@ -60,7 +60,7 @@ from decoder_service.shell.operations import Operations, text_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
 
-MOST_WINDOWS = 20  # of one schedule that are queued by one tick
+MAX_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
 SERIES_DAYS = 90  # of a series, at most
@@ -238,7 +238,7 @@ class ScheduleRunner(Operations):
                 window = _window(key, days, counts.num_reports if counts else None)
                 yield self._insert(schedule, person, window, resolved.spec, counts)
                 tried += 1
-                if tried == MOST_WINDOWS:
+                if tried == MAX_WINDOWS:
                     return
 
     def _queue_series(

@@ -2,7 +2,7 @@
 
 RapporError
 `-- ServiceError               it is `ServerError`: some are raised by what servers share
-    |-- SettingsError          a setting is wrong, or not safe as it stands
+    |-- SettingsError          a setting is wrong, or not safe as it is
     |-- SchemaError            the database is not at this code's version
     |-- StorageError           the database cannot be reached or cannot write
     |   |-- DiskFullError      it has no room

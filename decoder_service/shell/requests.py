@@ -200,7 +200,7 @@ class GuardedRoute(APIRoute):
             if not anyone:
                 person = await run_in_threadpool(current_person, request)
                 if takes_file:
-                    require(person, Act.ANALYSE)
+                    require(person, Act.ANALYZE)
                 request.state.person = person
             bounded = Request(request.scope, BoundedReceive(request.receive, bounds))
             if most <= settings.max_body_bytes:

@@ -171,7 +171,7 @@ def _question(task: Task) -> Question:
 
 
 def _meaning(spec: JobSpec, kind: KindDecoder) -> dict[str, Any]:
-    """What of a specification changes a result, beside the bytes of counts and lists."""
+    """What of a specification changes a result, alongside the bytes of counts and lists."""
     members = kind.members & {"map", "crowd", "flows"}
     shown: dict[str, Any] = spec.model_dump(
         mode="json", include={"operation", "options", "each", *members}

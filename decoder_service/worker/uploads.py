@@ -36,7 +36,7 @@ _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from decoder_service.worker.uploads import main; main()"
 )
-MOST_WAITING = 16  # large files that are read or wait: each has a thread of the service's 40
+MAX_WAITING = 16  # large files that are read or wait: each has a thread of the service's 40
 Read = TypeVar("Read")
 
 
@@ -53,7 +53,7 @@ class Reader:
     at_once: BoundedSemaphore = field(
         default_factory=lambda: BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
     )
-    places: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MOST_WAITING))
+    places: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MAX_WAITING))
 
     def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
         """Call a function of a module on a file, in a process of its own if the file is large.
@@ -66,7 +66,7 @@ class Reader:
         check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")
         if not self.places.acquire(blocking=False):
             raise UnavailableError(
-                f"{MOST_WAITING} large files are read or wait to be read; send it again in a minute"
+                f"{MAX_WAITING} large files are read or wait to be read; send it again in a minute"
             )
         try:
             with self.at_once:

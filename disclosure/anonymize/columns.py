@@ -1,4 +1,4 @@
-"""Columns that can be generalised (trees of values, intervals of numbers), and the cost of
+"""Columns that can be generalized (trees of values, intervals of numbers), and the cost of
 fusing their rows.
 
 The distance of a value to a fused one is 0 where they are equal, else the height of the fused node
@@ -48,7 +48,7 @@ class Hierarchy:
             for level, label in enumerate(path):
                 top = tuple(upper for upper in path[level:] if upper != label)
                 if above.setdefault(label, top) != top:
-                    raise TableError(f"the label {shown(label)} stands at two places of a tree")
+                    raise TableError(f"the label {shown(label)} is at two places of a tree")
 
     @classmethod
     def flat(cls, leaves: Sequence[str], root: str) -> Hierarchy:
@@ -77,7 +77,7 @@ class Hierarchy:
             for row in read_rows(file, delimiter=fits[0]):
                 leaf = row.text(1)
                 if leaf in lines:
-                    raise row.refused(1, f"{shown(leaf)} stands in line {lines[leaf]} already")
+                    raise row.refused(1, f"{shown(leaf)} is in line {lines[leaf]} already")
                 lines[leaf] = row.line
                 paths.append(tuple(row.text(column) for column in row.cells))
             return cls(tuple(paths))
@@ -149,10 +149,10 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class IntervalColumn:
-    """A column of numbers, generalised to intervals: two numbers are published as the interval
+    """A column of numbers, generalized to intervals: two numbers are published as the interval
     that holds both.
 
-    low, high: its declared range. A range read off the data would tell of the extreme persons.
+    low, high: its declared range. A range read off the data would reveal about the extreme persons.
     """
 
     low: float
@@ -186,7 +186,7 @@ class Columns:
 
 @dataclass
 class Rows:
-    """Generalised rows, each with the number of original rows that it stands for.
+    """Generalized rows, each with the number of original rows that it represents.
 
     nodes: by column of trees, (m,) codes. low, high: by column of numbers, (m,).
     """

@@ -1,7 +1,7 @@
 """Anonymize rows greedily: fuse the first class below k with the one that costs least, and repeat.
 
 Where it differs from the program of the text: rows that become equal by fusion are one
-class again (there they may be generalised further for nothing); a last class below k is fused with
+class again (there they may be generalized further for nothing); a last class below k is fused with
 another (there it is fused with itself and lost).
 """
 
@@ -69,7 +69,7 @@ class FusionCosts:
 
 @dataclass(frozen=True)
 class Anonymized:
-    """A table in which every published row stands k times or more.
+    """A table in which every published row appears k times or more.
 
     of_row: (N,) the class of each row; SUPPRESSED where it is not published.
     classes: the published classes. counts: (classes,) rows of each.
@@ -132,7 +132,7 @@ def anonymize(
         suppression_budget: share of rows, in [0, 1), that may be left out. A class is left
             out where fusing it costs more than all its rows are worth.
         sensitive: (N,) a column that the rows of a class must not have in common.
-        rule: what every class must say of it, beside having k rows.
+        rule: what every class must say of it, alongside having k rows.
 
     Raises:
         TableError: fewer than k rows, k below 1, a budget outside [0, 1), values without a place,
@@ -181,7 +181,7 @@ class _Greedy:
         self.costs = FusionCosts(rows.columns)
         self.rows = rows.take(np.arange(len(rows)))
         self.counts = counts.copy()
-        self.ids = np.arange(len(rows))  # the class of origin that stands at each place
+        self.ids = np.arange(len(rows))  # the class of origin that is at each place
         self.parent = np.arange(len(rows))  # of each class of origin; itself if it stands
         self.places = {rows.key(place): place for place in range(len(rows))}
         self.merge_costs: list[float] = []
@@ -288,7 +288,7 @@ class _Greedy:
 
 
 def specialize(published: Anonymized, rng: np.random.Generator) -> dict[str, list[str]]:
-    """Spread generalised values evenly: each published row draws a leaf under its node.
+    """Spread generalized values evenly: each published row draws a leaf under its node.
 
     A row of an interval draws a whole number in it where both ends are whole, else any number.
     Suppressed rows are left out. The rows keep their order.

@@ -119,7 +119,7 @@ def write_co_clustering(
 ) -> list[str]:
     """Write a co-clustering into a folder that does not exist yet.
 
-    `recoded.csv` (every row, as labels of parts), `hierarchies.json` (for the k-anonymiser),
+    `recoded.csv` (every row, as labels of parts), `hierarchies.json` (for the k-anonymizer),
     `grid.json`, `index.html`, and `published.csv` where there is something to publish.
 
     Returns: the names of the files.

@@ -56,7 +56,7 @@ class LearntHierarchies:
         """Copy the trees with labels that name no value which fewer than k rows of a table have.
 
         Of values the rare ones are named `other values` together; of intervals those that have no
-        neighbour in the union with which they hold k rows. A leaf keeps its label: the k-anonymiser
+        neighbor in the union with which they hold k rows. A leaf keeps its label: the k-anonymizer
         publishes it for k rows that have it, or not at all.
 
         Raises TableError as `recode`.

@@ -1,4 +1,4 @@
-"""Post-optimisation: move a value to another group where that lowers the cost, until none does."""
+"""Post-optimization: move a value to another group where that lowers the cost, until none does."""
 
 from __future__ import annotations
 

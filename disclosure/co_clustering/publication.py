@@ -41,7 +41,7 @@ class ClusterClasses:
     """The published rows, one for each cluster.
 
     of_row: (n,) the cluster of each row. holds: (clusters, parts) True for the parts that a
-    cluster's row stands for. labels: by column, the published text of each cluster.
+    cluster's row represents. labels: by column, the published text of each cluster.
     """
 
     recoded: Recoded
@@ -140,7 +140,7 @@ def value_shares(grid: GroupGrid, cluster: int) -> dict[str, Floats]:
 def synthesize(grid: GroupGrid, rng: np.random.Generator) -> dict[str, list[str]]:
     """Draw as many rows as the table has, from each cluster as many as it holds.
 
-    Each column is drawn on its own. The rows are shuffled, so that their order tells no cluster.
+    Each column is drawn on its own. The rows are shuffled, so that their order reveals no cluster.
     The thesis's "k" of a grid is the size of its smallest cluster: a number of persons who share a
     density, not a guarantee. Give a generator that is seeded by the system, and use it once.
     """

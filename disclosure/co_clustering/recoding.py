@@ -25,10 +25,10 @@ OTHER = "other values"
 
 
 def quantile_cuts(numbers: Floats, intervals: int) -> tuple[float, ...]:
-    """Cut a column at quantiles, midway between neighbours in rank; cuts that would leave an
+    """Cut a column at quantiles, midway between neighbors in rank; cuts that would leave an
     interval empty are dropped.
 
-    As many intervals as numbers have a cut between any two neighbours: more tell nothing further.
+    As many intervals as numbers have a cut between any two neighbors: more tell nothing further.
     """
     intervals = min(intervals, len(numbers))
     cuts = np.unique(np.quantile(numbers, np.arange(1, intervals) / intervals))
@@ -89,7 +89,7 @@ class Intervals:
         return found
 
     def group_label(self, parts: Collection[int]) -> str:
-        """The text of several intervals, neighbours as one."""
+        """The text of several intervals, neighbors as one."""
         chosen = sorted(parts)
         starts = [part for part in chosen if part - 1 not in parts]
         ends = [part for part in chosen if part + 1 not in parts]
@@ -240,7 +240,7 @@ def recode(
         intervals: of each column of numbers, at most; fewer where numbers are tied.
         floor: rows that every part has at least. Values of fewer rows become one part,
             `other values`, with the next rarest ones where it would be too small itself;
-            intervals of fewer rows are joined with their neighbour. What is published names parts:
+            intervals of fewer rows are joined with their neighbor. What is published names parts:
             give it the k of the publication.
 
     Raises:

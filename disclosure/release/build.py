@@ -131,7 +131,7 @@ def _with_errors_of_shown_reports(table: CellTable, policy: ReleasePolicy) -> Ce
     """The table with errors as of the number of reports that is shown, which is rounded down.
 
     A standard error goes with one over the root of the number of reports, by constants that are
-    public: a fine one would tell the number that is rounded, or withheld.
+    public: a fine one would reveal the number that is rounded, or withheld.
     """
     shown = max(policy.rounded_reports(table.num_reports), 1)
     wider = max(math.sqrt(table.num_reports / shown), 1.0)
@@ -229,9 +229,9 @@ def _visible(values: Floats, hidden: Booleans) -> Floats:
 
 
 def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
-    """What a reader is told beside the numbers."""
+    """What a reader is told alongside the numbers."""
     notes = [
-        "Estimates come from reports that each device randomised before sending; shares are of the "
+        "Estimates come from reports that each device randomized before sending; shares are of the "
         "reports of a table. A merged row holds what of a group is not shown by itself."
     ]
     if any(PARTITION in dict(table.strata) for table in made.tables):

@@ -113,7 +113,7 @@ def refuse_as_table(earlier: Iterable[Release], rows: Iterable[InRows]) -> None:
     for table in (one for release in earlier for one in release.tables if one.reports is not None):
         if any(one.meets(table.metric, table.first_day, table.last_day) for one in wanted):
             raise ReleaseError(
-                f"{table.name} was published as a table: rows would tell what it rounds and "
+                f"{table.name} was published as a table: rows would reveal what it rounds and "
                 "suppresses; a decoding is published as a table or in rows, once"
             )
 

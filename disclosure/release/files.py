@@ -211,7 +211,7 @@ def digest_file(path: Path) -> str:
 
 
 def _write_parquet(release: Release, path: Path) -> None:
-    """The rows with their types; the data dictionary stands in the metadata of the fields."""
+    """The rows with their types; the data dictionary is in the metadata of the fields."""
     import pyarrow as pa  # an optional library
     from pyarrow import parquet
 

@@ -87,7 +87,7 @@ class RollUp:
 class ReleasePolicy:
     """The rules of a release: what may be published, and how it is rounded.
 
-    owner, audience: for people.  min_reports: of a table, and of what tables tell together.
+    owner, audience: for people.  min_reports: of a table, and of what tables reveal together.
     min_low: smallest lower end of an interval that is shown, a share above 0, after rounding.
     rounding: step of shares, a decimal; intervals are widened to it.  reports_rounding: numbers of
     reports are rounded down to a multiple.  sealed_after_days: a window is sealed when its last day
@@ -98,7 +98,7 @@ class ReleasePolicy:
     within: strata that lie in others: `within["district"]["region"]` says for each district in
     which region it lies, as a reader knows.
     on_change: of a number that an earlier release shows: `keep` it, `revise` it, or `refuse`.
-    symbols: what stands for a suppressed number, by reason.  roll_up: by metric.
+    symbols: what represents a suppressed number, by reason.  roll_up: by metric.
     """
 
     owner: _Text
@@ -187,7 +187,7 @@ class ReleasePolicy:
         return large
 
     def symbol(self, reason: Reason) -> str:
-        """The symbol that stands in place of a number that was suppressed for this reason."""
+        """The symbol that is in place of a number that was suppressed for this reason."""
         return self.symbols[reason]
 
     def legend(self) -> dict[str, str]:

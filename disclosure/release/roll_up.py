@@ -51,7 +51,7 @@ def roll_up(
 ) -> RolledUp:
     """Pool values along a tree until each pool differs significantly from 0.
 
-    The pools are chosen by looking at the estimates. What stands alone was picked for being large,
+    The pools are chosen by looking at the estimates. What is alone was picked for being large,
     so that pools are slightly too small on average, and their intervals slightly optimistic.
 
     Args:
@@ -132,7 +132,7 @@ def _codes(values: Sequence[str], tree: Hierarchy) -> tuple[Integers, list[list[
     paths = {path[0]: path for path in tree.paths}
     missing = [value for value in values if value not in paths]
     if missing or len(set(values)) != len(values):
-        what = missing[0] if missing else "a value that stands twice"
+        what = missing[0] if missing else "a value that appears twice"
         raise TableError(f"values must be distinct leaves of the tree: {shown(what)}")
     columns, labels = [], []
     for level in range(tree.height + 1):

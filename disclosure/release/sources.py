@@ -243,7 +243,7 @@ def _flow_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTable]
     found = read_json(source, _Flows)
     if found.lag:
         raise ReleaseError(
-            f"{source}: a metric of moves tells how many moved and how far, and has no matrix"
+            f"{source}: a metric of moves reveals how many moved and how far, and has no matrix"
         )
     if found.first_day is None or found.last_day is None:
         raise ReleaseError(

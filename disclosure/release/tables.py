@@ -132,7 +132,7 @@ class CellTable(KeyedTable):
     complete: whether the cells hold everybody, so that their shares are known to add up to 1.
     level: of the intervals.  max_correlation: bound on the correlation of two estimates.
     listed: whether a cell that is not shown is listed, with a symbol; a rare string is not, as its
-    name alone may tell of somebody.
+    name alone may reveal about somebody.
     shapes: GeoJSON geometry of cells, where they have a place.
     members: cells that a merged one holds.
     unbiased: estimates that may be added up, where `estimate` is shrunken; None: `estimate`.
@@ -161,7 +161,7 @@ class CellTable(KeyedTable):
         if any(np.shape(array) != (len(self.cells),) for array in arrays):
             raise TableError(f"{self.name}: columns of several lengths")
         if len(set(self.cells)) != len(self.cells):
-            raise TableError(f"{self.name}: a cell stands twice")
+            raise TableError(f"{self.name}: a cell appears twice")
         if not 0 <= self.num_reports <= MAX_REPORTS:
             raise TableError(
                 f"{self.name}: {shown(self.num_reports)} reports, where 0 to {MAX_REPORTS} can be"

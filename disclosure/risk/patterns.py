@@ -19,8 +19,8 @@ from disclosure.risk.domain import Combination
 from disclosure.typing import Booleans, Integers
 
 MISSING = -1
-_LARGEST_KEY = 2**62
-_LARGEST_TABLE = 2**22
+_MAX_KEY = 2**62
+_MAX_TABLE = 2**22
 INCOHERENT = -1
 
 
@@ -72,7 +72,7 @@ def number_keys(tables: Sequence[Integers], sizes: Sequence[int]) -> list[Intege
     keys = np.zeros(sum(len(table) for table in tables), dtype=np.int64)
     space = 1
     for column, size in enumerate(sizes):
-        if space > _LARGEST_KEY // size:
+        if space > _MAX_KEY // size:
             found, keys = np.unique(keys, return_inverse=True)
             keys, space = keys.ravel().astype(np.int64), len(found)
         keys = keys * size + np.concatenate([table[:, column] for table in tables])
@@ -88,7 +88,7 @@ def sum_matching(
     source: (s, columns); counts: (s,); target: (t, columns). Returns: (t,).
     """
     source_keys, target_keys = number_keys([source, target], sizes)
-    if np.prod(np.array(sizes, dtype=float)) <= _LARGEST_TABLE:
+    if np.prod(np.array(sizes, dtype=float)) <= _MAX_TABLE:
         length = int(np.prod(np.array(sizes, dtype=np.int64)))
         table = np.bincount(source_keys, weights=counts, minlength=length)
         return np.rint(table[target_keys]).astype(np.int64)
@@ -137,7 +137,7 @@ def potential_frequencies(
     patterns: Patterns, rules: list[Combination], *, largest: bool
 ) -> tuple[Integers, int]:
     """For each candidate key, the rows compatible with it: f(c_q), shape `patterns.sizes`; and
-    what stands for a key that cannot be, which is never the extreme."""
+    what represents a key that cannot be, which is never the extreme."""
     potential = np.zeros(patterns.sizes, dtype=np.int64)
     for columns, chosen in patterns.by_mask():
         shape = [size if p in columns else 1 for p, size in enumerate(patterns.sizes)]

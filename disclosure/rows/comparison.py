@@ -114,10 +114,10 @@ def compare(
     numeric: Collection[str] = (),
     floor: float = 0.001,
 ) -> list[Measure]:
-    """Measure what a published table keeps of the original one, and what it tells of persons.
+    """Measure what a published table keeps of the original one, and what it reveals of persons.
 
     Args:
-        original, published: the same columns. Generalised values are first spread over their leaves
+        original, published: the same columns. Generalized values are first spread over their leaves
             (`disclosure.anonymize.specialize`).
         seed: of the random queries and folds; the same gives the same figures.
         numeric: columns of numbers, for which queries are intervals.

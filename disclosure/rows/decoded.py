@@ -1,6 +1,6 @@
 """Draw several sets of synthetic rows from decoded estimates, and combine their analyses.
 
-Each set is analysed as if it were a sample of real rows: an estimate q and its variance u. For m
+Each set is analyzed as if it were a sample of real rows: an estimate q and its variance u. For m
 sets that were drawn afresh from what is known (all rows synthetic), Raghunathan, Reiter and Rubin
 (2003) give the variance T = (1 + 1/m) b - u_mean of the mean of q, b their variance between sets,
 with (m - 1) (1 - u_mean / ((1 + 1/m) b))^2 degrees of freedom. One set alone has b = 0 and tells
@@ -100,7 +100,7 @@ def combine(
         estimates, variances: (m,) of each set, as for a plain sample of its rows.
         rows_by_report: rows of a set over reports that were decoded. No decoding knows more than
             its reports, so that the variance is never less than theirs: `u_mean rows_by_report`,
-            which also stands in where b is below u_mean by chance.
+            which also is in where b is below u_mean by chance.
         level: of the interval.
 
     Raises:

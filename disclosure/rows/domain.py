@@ -1,7 +1,7 @@
 """The public domain of a table: what each column may hold, and the histogram of all combinations.
 
 Everything here is stated beforehand. A domain that was read off the rows (the values that occur,
-the smallest and the largest age) would tell of persons, and no epsilon would cover it.
+the smallest and the largest age) would reveal about persons, and no epsilon would cover it.
 """
 
 from __future__ import annotations

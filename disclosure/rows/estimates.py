@@ -1,6 +1,6 @@
 """Decoded estimates of cells, with their covariance: what synthetic rows of a decoding come from.
 
-Reports were randomised on the devices, so that whatever is computed of their decoding costs no
+Reports were randomized on the devices, so that whatever is computed of their decoding costs no
 further epsilon. What is not free is honesty: rows that are drawn from one table of estimates look
 as if it were exact. `draw_shares` therefore draws several tables, each as likely as the estimates
 and their covariance allow, and the rows of each are one set.
@@ -105,7 +105,7 @@ class DecodedCells:
         if not kept.any():
             raise TableError("no cell remains that may be shown by itself")
         if any(REST in cell for cell in self.cells):
-            raise TableError(f"a value is {REST!r}, which stands for what is not shown")
+            raise TableError(f"a value is {REST!r}, which represents what is not shown")
         pool = (REST,) * (len(self.columns) - 1)
         names = [
             cell if keep else ((REST if self.groups is None else cell[0]), *pool)

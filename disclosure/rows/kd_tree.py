@@ -42,7 +42,7 @@ class KdTree:
                 axis a column.
             expected: what the block of all cells would give each cell, above 0, of the same shape:
                 cells of a block are in proportion to it.
-            epsilon: of the noise, which tells its variance.
+            epsilon: of the noise, which reveals its variance.
 
         Returns:
             Numbers of blocks, from 0 and without gaps, of the shape of `noisy`.

@@ -1,6 +1,6 @@
 """Baseline and DPCocGen: synthetic rows of a table that their holder has in clear.
 
-Neighbouring tables differ by one row, there or not, so that one cell changes by 1: geometric noise
+Neighboring tables differ by one row, there or not, so that one cell changes by 1: geometric noise
 of rate epsilon gives epsilon. The thesis takes Laplace noise, whose low bits can tell the count.
 
 It then sets negative counts to 0, which is biased where most cells are empty: of 17,280 cells and

@@ -35,13 +35,13 @@ OF_DECODING = (
     "Rows drawn from decoded estimates. No row is of a person or a device, and no epsilon was "
     "spent on them beyond that of the reports.",
     "Each set was drawn from another table of shares, as likely as the estimates and their errors "
-    "allow. Analyse each set by itself and combine: mean of the estimates q, variance "
+    "allow. Analyze each set by itself and combine: mean of the estimates q, variance "
     "max((between - within), within * rows / reports) + between / sets. One set alone, or all "
     "joined, looks surer than the reports are.",
     "Shares below about 3 standard errors are too large on average, since rows cannot be negative.",
 )
 OF_TABLE = (
-    "Rows drawn from a histogram with noise. Neighbouring tables differ by one row, there or not; "
+    "Rows drawn from a histogram with noise. Neighboring tables differ by one row, there or not; "
     "what these rows tell of any one row is bounded by epsilon.",
     "Intervals and tests that take the rows as a sample are too sure: the noise is not in them.",
 )

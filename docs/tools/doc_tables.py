@@ -1,6 +1,6 @@
 """`python docs/tools/doc_tables.py PAGE...`: fill a page's marked tables from their commands.
 
-A marked table stands between `<!-- table: rappor ... --markdown -->` and `<!-- /table -->`. Its
+A marked table is between `<!-- table: rappor ... --markdown -->` and `<!-- /table -->`. Its
 first line says which of the command's columns the page shows, and in which order.
 """
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-UNIT = 0.01  # degrees: about a kilometre, as exact as outlines at 1:50 million are
+UNIT = 0.01  # degrees: about a kilometer, as exact as outlines at 1:50 million are
 _LOST = {"?saka": "Osaka", "Chi?in?u": "Chisinau"}  # letters that the encoding does not hold
 SOURCE = (
     "Natural Earth 1:50m land, borders, lakes and rivers, 1:110m populated places, from "

@@ -25,7 +25,7 @@ from simulations.experiments.demo_weeks import place_weeks
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook"
 WIDTH = 480  # of each, pixels
-COLOURS = 160
+COLORS = 160
 
 
 def draw_map(folder: Path) -> None:
@@ -56,13 +56,13 @@ def draw_chart(folder: Path) -> None:
 
 
 def beside(folder: Path, output: Path) -> None:
-    """Both pictures in one of few colours, which is small."""
+    """Both pictures in one of few colors, which is small."""
     both = [Image.open(folder / name).convert("RGB") for name in ("density.png", "chart.png")]
     scaled = [one.resize((WIDTH, WIDTH * one.height // one.width)) for one in both]
     whole = Image.new("RGB", (2 * WIDTH, scaled[0].height), "white")
     for number, one in enumerate(scaled):
         whole.paste(one, (number * WIDTH, (whole.height - one.height) // 2))
-    whole.quantize(COLOURS).save(output, optimize=True)
+    whole.quantize(COLORS).save(output, optimize=True)
 
 
 if __name__ == "__main__":

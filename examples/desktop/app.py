@@ -13,7 +13,7 @@ from tkinter import messagebox, scrolledtext
 from telemetry import Telemetry
 
 QUESTION = (
-    "May this app tell us which start page you use?\n\nYour answer is randomised on this device "
+    "May this app tell us which start page you use?\n\nYour answer is randomized on this device "
     "before it leaves: we learn how frequent each page is, and of you next to nothing. You can "
     "look at what was sent, and say no, at any time."
 )
@@ -33,7 +33,7 @@ class App(tk.Tk):
         tk.Button(self, text="What is reported", command=self.inspect).pack(fill="x", padx=12)
         self.agreed = tk.BooleanVar(self, bool(telemetry.answer))
         tk.Checkbutton(
-            self, text="Send randomised reports", variable=self.agreed, command=self.decide
+            self, text="Send randomized reports", variable=self.agreed, command=self.decide
         ).pack(pady=12)
         self.protocol("WM_DELETE_WINDOW", self.quit_now)
 

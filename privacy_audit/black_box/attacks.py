@@ -5,7 +5,7 @@ trials, without a look at which world they were in; it is judged on all trials. 
 valid: given the reports, the chance of a right guess is what the claim bounds. The three attacks
 are also chosen and tuned on one part of the trials with their worlds, and judged on the other;
 that finds clients that do not do as they declare. (The classifier is the idea of DP-Sniper,
-Bichsel et al. 2021.) Each of the two judgements has half of the level.
+Bichsel et al. 2021.) Each of the two judgments has half of the level.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _chosen(
 def _judged(
     chosen: Attack, score: Floats, world: Integers, claim: float, level: float
 ) -> AttackResult:
-    """One of two judgements, at half of the level: its p-value is doubled."""
+    """One of two judgments, at half of the level: its p-value is doubled."""
     made = _taken(score, chosen.side) & (np.abs(score) >= chosen.threshold)
     guesses, right = int(made.sum()), int(((score > 0) == (world == 0))[made].sum())
     reached = point_estimate(right, guesses)
@@ -151,8 +151,8 @@ def _scores(table: NDArray[np.float32], world: Integers, cut: int) -> dict[str, 
         ATTACKS[1]: np.asarray(table[:, AVERAGE], dtype=np.float64),
     }
     first = slice(0, min(cut, MAX_TRAINING))
-    centre, spread = table[first].mean(axis=0), table[first].std(axis=0)
-    scaled = (table - centre) / np.where(spread > 0, spread, 1)
+    center, spread = table[first].mean(axis=0), table[first].std(axis=0)
+    scaled = (table - center) / np.where(spread > 0, spread, 1)
     if len(set(world[first].tolist())) == 2:
         model = LogisticRegression(C=1.0, max_iter=200).fit(scaled[first], world[first])
         found[ATTACKS[2]] = -np.round(model.decision_function(scaled), 6)

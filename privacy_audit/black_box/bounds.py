@@ -75,7 +75,7 @@ def count_p_value(count: int, total: int, chance: float) -> float:
 def bennett_p_value(z: float, variance: float, largest: float) -> float:
     """Bound the two-sided p-value of a sum of independent terms (Bennett 1962).
 
-    It holds for any number of terms: a dozen reports whose bits are seldom set are far from normal.
+    It holds for any number of terms: a dozen reports whose bits are rarely set are far from normal.
     z: the sum in standard deviations.  variance: of the sum.  largest: that a term can be.
     """
     u = abs(z) * largest / math.sqrt(max(variance, 1e-12))

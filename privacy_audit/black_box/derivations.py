@@ -75,7 +75,7 @@ def derivation_checks(source: ClientSource, metric: Metric, devices: int) -> Ite
 
 
 def _twins(parts: tuple[Metric, ...]) -> tuple[MetricsFile, str, MetricsFile]:
-    """The metric beside one of another name, that name, and the metric with other chances.
+    """The metric alongside one of another name, that name, and the metric with other chances.
 
     parts: the sub-metrics of one declared name. The name is the twin of the first.
     """

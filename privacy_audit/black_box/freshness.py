@@ -3,7 +3,7 @@
 Reports of one value of one device differ by fresh noise alone. Two of them, or two pieces of them,
 are equal by chance as often as the declared law says; noise from a generator with s possible seeds
 makes n^2 / 2s more equal pairs of n reports. It holds for reports of one opened device as for those
-of one that is opened anew, where a seed of the time would be the same.
+of one that is reopened, where a seed of the time would be the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rappor_core.metrics.metric import Metric
 
 PART: Final = "freshness"
 REPORTS = 240_000  # of one device
-OPENED = 6_000  # of them with a device opened anew for each
+OPENED = 6_000  # of them with a device reopened for each
 LIFE = 2_000  # reports of one life
 PIECE = 32  # bits of a report that are compared by themselves
 MIN_ENTROPY = 12.0  # bits of entropy of a piece: below, reports are equal in any case
@@ -50,7 +50,7 @@ def freshness_checks(source: ClientSource, metric: Metric, reports: int) -> Iter
         (known,) = client.derive(metric.name, [(secret, value)])
         for number, together, how in (
             (reports, LIFE, "one after the other"),
-            (min(reports, OPENED), 1, "by a device opened anew"),
+            (min(reports, OPENED), 1, "by a device reopened"),
         ):
             length = min(LIFE, number)
             life = Life(secret, (event,) * length)

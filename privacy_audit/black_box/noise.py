@@ -43,7 +43,7 @@ def noise_checks(metric: str, params: RapporParams, sums: NoiseSums, part: str) 
         yield _bits(metric, "p* of each bit that it does not", sums.sums["clear"], zero, part)
         if params.num_bits > 1:
             yield _pairs(metric, sums, largest, part)
-    product, variance = sums.sums["neighbours"]
+    product, variance = sums.sums["neighbors"]
     z = float(product / np.sqrt(max(variance, _CELLS)))
     yield test(
         metric, "devices draw independent noise", part,

@@ -13,7 +13,7 @@ from privacy_audit.responses import Floats
 from rappor_core.params import RapporParams
 
 MAX_PAIRED_BITS = 256  # of which all pairs are looked at
-MIN_BITS = 16  # of a report whose number of ones may tell that it is none of this client's
+MIN_BITS = 16  # of a report whose number of ones may reveal that it is none of this client's
 
 Masks = NDArray[np.uint8]
 
@@ -43,12 +43,12 @@ def noise_sums(params: RapporParams, seen: Observations) -> NoiseSums:
 
 
 def _of_reports(params: RapporParams, single: Masks, held: Masks) -> dict[str, Floats]:
-    """By bit how often it was shown; products of residuals of bits, and of neighbouring devices."""
+    """By bit how often it was shown; products of residuals of bits, and of neighboring devices."""
     residual, spread = residuals(params, single, held, permanent=False)
-    neighbours = (residual[1:] * residual[:-1]).sum()
+    neighbors = (residual[1:] * residual[:-1]).sum()
     sums = {
         "reports": np.array([float(len(single))]),
-        "neighbours": np.array([neighbours, product_variance(params, spread[1:], spread[:-1])]),
+        "neighbors": np.array([neighbors, product_variance(params, spread[1:], spread[:-1])]),
     }
     if params.scheme.symbols:
         return sums | {"offsets": offsets(single, held)}
@@ -114,7 +114,7 @@ def product_test(
 ) -> tuple[float, float]:
     """Test whether two sets of residuals are independent: z and p-value of their products.
 
-    By Bennett's inequality: the sum over bits that are seldom set is far from normal.
+    By Bennett's inequality: the sum over bits that are rarely set is far from normal.
     """
     variance = product_variance(params, one[1], other[1])
     z = float((one[0] * other[0]).sum() / np.sqrt(max(variance, 1e-12)))

@@ -1,7 +1,7 @@
 """The client under audit, behind a program, and the lives that its devices lead.
 
 The protocol is in docs/porting.md, section 12. A device is named by its secret; the program keeps
-its state in memory and opens it anew for each command.
+its state in memory and opens it again for each command.
 """
 
 from __future__ import annotations

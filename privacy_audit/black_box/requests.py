@@ -141,7 +141,7 @@ def _in_order(batch: GroupedBatch) -> bool:
 def holds_reports_alone(body: bytes) -> bool:
     """Whether a gzipped body consists of a bare header, padding zeros and one stream of reports.
 
-    What the stream holds is read by the wire's own rules, which refuse anything beside reports.
+    What the stream holds is read by the wire's own rules, which refuse anything alongside reports.
     """
     size = int.from_bytes(body[10:12], "little")
     stream = zlib.decompressobj(GZIP)

@@ -49,7 +49,7 @@ class PrefixCode(Frozen):
     lower_case: A to Z are coded as a to z.
     symbols: the bytes with code words of their own, increasing.
     contexts: bytes before -> length of the code word of each symbol, of END and of ESCAPE. The
-        longest end of the bytes before that stands here is taken; the empty one always does. Two
+        longest end of the bytes before that is here is taken; the empty one always does. Two
         zero bytes (as many as `order`) stand before the first.
 
     Raises ParameterError for a table that is no complete prefix code.

@@ -21,7 +21,7 @@ class PrefixGroups(Frozen):
     num_levels: groups of cohorts that hash the first 1, 2, ... `num_levels` parts of the code; one
         group more hashes all of it again, and is only counted.
     bits_per_level: bits of a part; num_levels * bits_per_level is 64 at most.
-    packaged: whether the table comes with the package, or stands in the definition itself.
+    packaged: whether the table comes with the package, or is in the definition itself.
 
     Raises ParameterError.
     """

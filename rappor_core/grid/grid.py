@@ -1,7 +1,7 @@
 """Places as values: a public, fixed grid over a box, and the cells of a point, box or region.
 
 The grid and its box are part of the metric's definition and never taken from data. A point outside
-the box is a value like any other, `OTHER`, which also stands for whatever comes after a device has
+the box is a value like any other, `OTHER`, which also represents whatever comes after a device has
 spent its cap, and for "no data" unless the metric declares `no_data`: reasons that no report tells
 apart.
 """

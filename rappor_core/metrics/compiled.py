@@ -76,7 +76,7 @@ def read_compiled(text: str) -> MetricsFile:
     metrics: dict[str, Metric] = {}
     for metric in map(_metric, rows):
         if metric.name in metrics:
-            _refuse(metric.name, "stands twice")
+            _refuse(metric.name, "appears twice")
         metrics[metric.name] = metric
     file = MetricsFile(metrics, read_budget(top["budget"]))
     for declared in file.declared:

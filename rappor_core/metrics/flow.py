@@ -40,8 +40,8 @@ MAX_ZONES = 64
 MAX_SPREAD = 1_000  # periods
 MAX_LAG = 60  # periods
 MAX_SYMBOLS = 64
-EARTH_RADIUS = 6_371_000.0  # metres; of a sphere
-METRES = 1_000
+EARTH_RADIUS = 6_371_000.0  # meters; of a sphere
+METERS = 1_000
 
 
 def question_of(cohort: int) -> str:
@@ -57,7 +57,7 @@ class Flow(Frozen):
     bands_km: upper edges of the distance bands, rising; the own cell is a band of its own.
     mode: `once` (one answer for life) or `window` (one answer in each `window` periods).
     spread: of mode `once`: a device answers for one of so many periods, drawn from its secret.
-    window: of mode `window`: it answers for one of so many periods, drawn anew for each block.
+    window: of mode `window`: it answers for one of so many periods, redrawn for each block.
     lag: of one slot in two periods: periods between the two; 0 for two slots of one period.
     max_gap_minutes: the longest time that one fix speaks for, on the device.
 
@@ -114,11 +114,11 @@ class Flow(Frozen):
     def _check_bands(self) -> None:
         edges = self.bands_km
         numbers = [edge for edge in edges if type(edge) is float and 0 < edge <= 40_000]
-        metres = self._band_metres
-        if not edges or len(numbers) < len(edges) or metres != sorted({*metres} - {0}):
+        meters = self._band_meters
+        if not edges or len(numbers) < len(edges) or meters != sorted({*meters} - {0}):
             raise ParameterError(
-                f"bands_km = {shown(list(edges))} is not a list of kilometres that rise, above 0, "
-                "by a metre or more"
+                f"bands_km = {shown(list(edges))} is not a list of kilometers that rise, above 0, "
+                "by a meter or more"
             )
 
     def _check_grid(self) -> None:
@@ -178,7 +178,7 @@ class Flow(Frozen):
         return tuple(self.grid.system.parse(name)[0] for name in self.cells)
 
     @cached_property
-    def centres(self) -> tuple[Point, ...]:
+    def centers(self) -> tuple[Point, ...]:
         """Latitude and longitude of the center of each cell, in degrees."""
         system, level = self.grid.system, self.grid.finest
         return tuple(_mean(system.outline(code, level)) for code in self._codes)
@@ -207,13 +207,13 @@ class Flow(Frozen):
         return self.side_names[origin] + PAIR_SEPARATOR + self.side_names[destination]
 
     @cached_property
-    def _band_metres(self) -> list[int]:
-        """Upper edges of the distance bands in whole metres."""
-        return [_whole(METRES * edge) for edge in self.bands_km if math.isfinite(edge)]
+    def _band_meters(self) -> list[int]:
+        """Upper edges of the distance bands in whole meters."""
+        return [_whole(METERS * edge) for edge in self.bands_km if math.isfinite(edge)]
 
-    def metres(self, origin: int, destination: int) -> int:
-        """Great circle between the centres of two cells, whole metres (haversine formula)."""
-        (south, west), (north, east) = self.centres[origin], self.centres[destination]
+    def meters(self, origin: int, destination: int) -> int:
+        """Great circle between the centers of two cells, whole meters (haversine formula)."""
+        (south, west), (north, east) = self.centers[origin], self.centers[destination]
         angles = map(math.radians, (south, north, north - south, east - west))
         first, second, up, right = angles
         chord = math.sin(up / 2) ** 2
@@ -228,11 +228,11 @@ class Flow(Frozen):
             return bands + 2
         if origin == destination:
             return 0
-        return self.band_of(self.metres(origin, destination))
+        return self.band_of(self.meters(origin, destination))
 
-    def band_of(self, metres: int) -> int:
-        """The distance band of two cells whose centres are so far apart, from 1."""
-        return 1 + bisect_left(self._band_metres, metres)
+    def band_of(self, meters: int) -> int:
+        """The distance band of two cells whose centers are so far apart, from 1."""
+        return 1 + bisect_left(self._band_meters, meters)
 
     def zone_side(self, side: int) -> int:
         """The zone of a side: 0 to Z - 1; Z for `other`, Z + 1 for `no_data`."""
@@ -308,9 +308,9 @@ _KEYS = {*Flow.field_names, "from", "to"} - {"origin", "destination"}
 
 
 def as_bands(edges: object) -> tuple[float, ...]:
-    """A list of kilometres of a file as floats. Raises ParameterError for anything else."""
+    """A list of kilometers of a file as floats. Raises ParameterError for anything else."""
     if not isinstance(edges, list) or any(type(edge) not in (int, float) for edge in edges):
-        raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometres")
+        raise ParameterError(f"bands_km = {shown(edges)} is not a list of kilometers")
     return tuple(map(float, edges))
 
 

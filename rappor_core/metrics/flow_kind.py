@@ -97,13 +97,13 @@ class FlowKind(Kind):
         if metric.fallback != OTHER or metric.no_data != NO_DATA:
             refuse_field(metric, "fallback", f"and no_data are not {OTHER!r} and {NO_DATA!r}")
         if metric.max_memoized_values != 1:
-            refuse_field(metric, "max_memoized_values", "is not 1: a flow memoises nothing")
+            refuse_field(metric, "max_memoized_values", "is not 1: a flow memoizes nothing")
         self._check_params(metric, flow)
 
     def _check_params(self, metric: Metric, flow: Flow) -> None:
         params, bands = metric.params, flow.num_classes("distance")
         if params.mechanism.has_permanent_round:
-            refuse_field(metric, "params", "have a permanent round; a flow is randomised once")
+            refuse_field(metric, "params", "have a permanent round; a flow is randomized once")
         if params.num_bits > MAX_SYMBOLS:
             refuse_field(metric, "params", f"have more than {MAX_SYMBOLS} symbols")
         if bands > params.num_bits:
@@ -179,7 +179,7 @@ def _slot(table: MetricTable, key: str) -> Slot:
 
 
 def _params(table: MetricTable) -> RapporParams:
-    """So many symbols and cohorts, and k-ary randomised response with the whole epsilon."""
+    """So many symbols and cohorts, and k-ary randomized response with the whole epsilon."""
     symbols, cohorts = table["num_symbols"], table["num_cohorts"]
     check_whole("num_symbols", symbols, 2, MAX_SYMBOLS)
     if type(cohorts) is not int or cohorts % COHORT_STEP:

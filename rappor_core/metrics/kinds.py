@@ -71,7 +71,7 @@ class Kind:
     client_part = ""
 
     def has_key(self, name: str) -> bool:
-        """Whether a metric of this kind may declare a key, beside the common ones."""
+        """Whether a metric of this kind may declare a key, alongside the common ones."""
         return any(key.name == name for key in self.keys)
 
     def cohort_step(self, metric: Metric) -> int:  # noqa: ARG002

@@ -132,7 +132,7 @@ class Boolean(Kind):
     def check(self, metric: Metric) -> None:
         """Require a cap of 2, for both values, and no fallback, which would never be sent."""
         if metric.fallback is not None:
-            why = "has no use: a boolean has two values, both may be memoised"
+            why = "has no use: a boolean has two values, both may be memoized"
             refuse_field(metric, "fallback", why)
         if metric.max_memoized_values != 2:
             refuse_field(metric, "max_memoized_values", "must be 2 for a boolean")

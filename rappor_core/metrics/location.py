@@ -116,7 +116,7 @@ class Location(Frozen):
     window: periods, 0 but for mode `window`.  pairs: values are trips, "origin>destination".
     max_gap_minutes: the longest time that one fix speaks for, on the device.
     turn: of mode `window`: `fixed`, when the one report falls due is drawn once for life; `fresh`,
-        anew in each block of `window` periods (block b begins with period b * window).
+        again in each block of `window` periods (block b begins with period b * window).
     hold: a slot and period without a fix answers with the last known place, where that is at most
         so many periods old (and, with fresh turns, of the same block). 0: with no data.
 
@@ -274,7 +274,7 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
     """The values of a location that are no places, in the order in which they follow the cells.
 
-    no_data: of its metric; without it `other` stands for no data, too.
+    no_data: of its metric; without it `other` represents no data, too.
     """
     return RESERVED[:1] if no_data is None else RESERVED
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
     from rappor_core.metrics.tables import MetricTable
 
-# An answer that is due once in many weeks waits for an app that is seldom opened, and its date of
-# arrival shows when that was: docs/location.md, "Apps that are seldom opened".
+# An answer that is due once in many weeks waits for an app that is rarely opened, and its date of
+# arrival shows when that was: docs/location.md, "Apps that are rarely opened".
 PATIENT_DAYS = 42
 PATIENT_PERIODS = ("week", "month")
 EXAMPLE_CELLS = 8

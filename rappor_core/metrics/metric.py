@@ -43,7 +43,7 @@ class Metric(Frozen):
         of `categories`), `boolean` (one bit) or
         `location` (a cell of a grid; one slot and level of a declared metric, `name/slot/level`).
     expires: the last day on which it is collected.
-    fallback: what is encoded past the cap on memoised values; it has its own place in the cap.
+    fallback: what is encoded past the cap on memoized values; it has its own place in the cap.
     no_data: what a device that has used the metric sends for a period in which nothing was recorded
         (a silence would tell); a value like any other in the cap. None: nothing is sent.
     max_memoized_values: distinct values for life.  max_reports: reports for life, None = no cap.
@@ -165,7 +165,7 @@ class Metric(Frozen):
         }
         if self.location is not None:
             meaning |= {"location": self.location.meaning, "period": self.period}
-            if self.no_data is not None:  # otherwise `other` stands for it, too
+            if self.no_data is not None:  # otherwise `other` represents it, too
                 meaning["no_data"] = self.no_data
         if self.details is not None:
             meaning["details"] = self.details.to_dict()

@@ -196,7 +196,7 @@ def check_rising(edges: Sequence[float]) -> None:
             raise ParameterError(f"edge {edge!r} is not a number of at most 2^53")
     for low, high in pairwise(edges):
         if low >= high:
-            raise ParameterError(f"edges must rise: {low!r} stands before {high!r}")
+            raise ParameterError(f"edges must rise: {low!r} comes before {high!r}")
 
 
 def made_edges(scale: str, first: float, last: float, bins: int) -> tuple[float, ...]:

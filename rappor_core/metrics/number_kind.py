@@ -47,7 +47,7 @@ _OF_PERIOD = {
 
 MAX_BINS = 500
 DEFAULT_BINS = {"edges": 32, "mean": 8}
-DEFAULT_REPLICATES = 4  # cohorts of each question: two or more measure what memoised noise does
+DEFAULT_REPLICATES = 4  # cohorts of each question: two or more measure what memoized noise does
 SYMBOLS_BY_EPSILON = ((1.5, 4), (3.0, 6), (math.inf, 8))  # of mode `once`: up to so many nats
 EDGE_KEYS = {"scale", "from", "to", "bins"}
 NUMBER_KEYS = (
@@ -157,7 +157,7 @@ class NumberKind(Kind):
     def all_values(self, metric: Metric) -> Sequence[object]:
         """Numbers that together give every answer of every cohort; None is no data.
 
-        None of mode `once`, which memoises nothing.
+        None of mode `once`, which memoizes nothing.
         """
         number = metric.details
         if number.mode == "once":

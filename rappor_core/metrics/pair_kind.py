@@ -131,13 +131,13 @@ def _checked(name: str, values: Any) -> Values:
         if FORBIDDEN in value or not value.strip() or len(value) > MAX_VALUE_CHARS:
             raise ParameterError(
                 f"values.{name}: {shown(value)} is empty, too long, or holds '{FORBIDDEN}', which "
-                "stands between the two values of a pair"
+                "is between the two values of a pair"
             )
     return found
 
 
 MAX_ONE_HOT = 256  # pairs with a bit each; more are hashed
-_MOST_LISTED = 12  # values of a side that are named one by one
+_MAX_LISTED = 12  # values of a side that are named one by one
 _ONE_HOT, _BLOOM = "one_hot", "bloom"
 
 
@@ -280,7 +280,7 @@ class PairKind(Kind):
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
         """The two lists of values in words, and none of the answers one by one."""
         pair = metric.details
-        listed = [f"{len(labels)} values" if len(labels) > _MOST_LISTED else ", ".join(labels)
+        listed = [f"{len(labels)} values" if len(labels) > _MAX_LISTED else ", ".join(labels)
                   for labels in map(pair.labels, (0, 1))]  # fmt: skip
         sides = [f"{name} ({labels})" for name, labels in zip(pair.of, listed, strict=True)]
         return f"two answers as one: {sides[0]} and {sides[1]}", ()

@@ -116,7 +116,7 @@ class MetricTable:
         if choice == "l-osue":
             if single_bit:
                 self.refuse("mechanism", "has no use for a boolean; use 'l-sue'")
-            return TwoRoundMechanism.optimised(*(value / num_hashes for value in pair))
+            return TwoRoundMechanism.optimized(*(value / num_hashes for value in pair))
         share = 2.0 if single_bit else 1 / num_hashes
         return TwoRoundMechanism.symmetric(*(value * share for value in pair))
 

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
-from decoder.estimation.least_squares import centred_columns
+from decoder.estimation.least_squares import centerd_columns
 from decoder.estimation.refit import refit
 from decoder.inference.multiple_testing import Correction, decide, p_values
 from decoder.model.counts import Observed, debias
@@ -191,12 +191,12 @@ def oracle_recall(sample: Sample) -> float:
     NaN where they are more than half of the rows, or cannot be told apart.
     """
     observed, held = sample.observed, sample.true_shares > 0
-    if not 0 < held.sum() <= observed.centred.size / 2:
+    if not 0 < held.sum() <= observed.centerd.size / 2:
         return float("nan")
     random = observed.noise.random
-    columns = centred_columns(observed.positions[held], random)
+    columns = centerd_columns(observed.positions[held], random)
     try:
-        fitted = refit(observed.noise_of(sample.true_shares), observed.centred, columns, random)
+        fitted = refit(observed.noise_of(sample.true_shares), observed.centerd, columns, random)
     except ConvergenceError:  # values that the cohorts cannot tell apart
         return float("nan")
     errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
@@ -212,9 +212,9 @@ def recall_bound(sample: Sample) -> float:
     if not held.any():
         return float("nan")
     random = observed.noise.random
-    columns = centred_columns(observed.positions[held], random)
+    columns = centerd_columns(observed.positions[held], random)
     inverses = np.linalg.inv(observed.noise_of(sample.true_shares))
-    blocks = columns.reshape(*observed.centred.shape, -1)
+    blocks = columns.reshape(*observed.centerd.shape, -1)
     information = np.einsum("jbi,jbi->i", blocks, inverses @ blocks)
     z = sample.true_shares[held] * np.sqrt(information)
     return float(ndtr(z + ndtri(ALPHA / len(held))).mean())

@@ -84,7 +84,7 @@ class Row:
 
 
 def summarize(scores: Sequence[RunScore]) -> list[Row]:
-    """Summarise runs into one row for each size and configuration, in the order of the tables."""
+    """Summarize runs into one row for each size and configuration, in the order of the tables."""
     rows = []
     for size, parts in SIZES.items():
         for configuration in parts.configurations:

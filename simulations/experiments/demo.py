@@ -28,7 +28,7 @@ budget = {budget}
 
 [metrics.word]
 kind = "string"
-description = "A word of the help topics, drawn as often as it stands there"
+description = "A word of the help topics, drawn as often as it appears there"
 owner = "demo@example.org"
 expires = {expires}
 num_bits = 64
@@ -140,9 +140,9 @@ def _question(
 
 
 def _cost(file: MetricsFile) -> str:
-    """What the caps on memoised values cost a device, in words."""
+    """What the caps on memoized values cost a device, in words."""
     parts = [
-        f"{metric.name}: {metric.max_memoized_values} memoised values of epsilon "
+        f"{metric.name}: {metric.max_memoized_values} memoized values of epsilon "
         f"{metric.params.epsilon_infinity:.2f} each, {metric.lifetime_epsilon:.1f} for life "
         f"({metric.epsilon_one:.2f} a report)"
         for metric in file.metrics.values()

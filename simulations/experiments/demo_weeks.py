@@ -32,7 +32,7 @@ accept_days = {accept_days}
 
 [metrics.theme]
 kind = "category"
-description = "The colours that an app is shown in"
+description = "The colors that an app is shown in"
 owner = "demo@example.org"
 expires = {expires}
 categories = ["light", "dark", "high contrast"]
@@ -125,20 +125,20 @@ def place_weeks(today: date, rng: np.random.Generator) -> Iterator[Aggregate]:
         if location is None:
             continue
         values = list(location.domain_with())
-        centre = (8, 9) if location.slot == "night" else (11, 7)
+        center = (8, 9) if location.slot == "night" else (11, 7)
         for number in range(WEEKS):
             last = today - timedelta(days=7 * (WEEKS - number))
-            weights = np.array([_busy(value, centre, number) for value in values])
+            weights = np.array([_busy(value, center, number) for value in values])
             yield _drawn(metric, values, weights, WEEKLY, last, rng)
 
 
-def _busy(value: str, centre: tuple[int, int], week: int) -> float:
+def _busy(value: str, center: tuple[int, int], week: int) -> float:
     """How many are in a cell: a town that moves east, a suburb, and a few everywhere."""
     parts = value.split("-")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         return 3.0
     row, column = int(parts[1]), int(parts[2])
-    town = np.exp(-((row - centre[0]) ** 2 + (column - centre[1] - week) ** 2) / 12)
+    town = np.exp(-((row - center[0]) ** 2 + (column - center[1] - week) ** 2) / 12)
     suburb = 0.4 * np.exp(-((row - 15) ** 2 + (column - 14) ** 2) / 6)
     return float(town + suburb + 0.01)
 

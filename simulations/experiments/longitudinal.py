@@ -110,7 +110,7 @@ def modes() -> list[AnswerMode]:
     symbols = RapporParams(8, 1, 1, TwoRoundMechanism.symbols(8, life, one), "symbol")
     return [
         AnswerMode("memo, RAPPOR (h = 2)", PAPER),
-        AnswerMode("memo, L-OSUE (h = 1)", bits(TwoRoundMechanism.optimised(life, one))),
+        AnswerMode("memo, L-OSUE (h = 1)", bits(TwoRoundMechanism.optimized(life, one))),
         AnswerMode("memo, 8 symbols", symbols),
         AnswerMode("once for life", bits(TwoRoundMechanism.one_shot(life)), every=0),
         AnswerMode("window of 30", bits(TwoRoundMechanism.one_shot(life / windows)), every=WINDOW),

@@ -38,7 +38,7 @@ EXPONENTIAL_VALUES, EXPONENTIAL_CANDIDATES, EXPONENTIAL_RATE = 100, 200, 0.05
 class Experiment:
     """A decoding together with the true shares.
 
-    values: what was listed, (M,).  true_shares: realised shares among the reports, (M,); 0 for
+    values: what was listed, (M,).  true_shares: realized shares among the reports, (M,); 0 for
     values that nobody holds.
     """
 
@@ -95,7 +95,7 @@ class Experiment:
 
     @property
     def coverage(self) -> float:
-        """Share of all candidates whose interval holds the realised share."""
+        """Share of all candidates whose interval holds the realized share."""
         table = self.decoding.candidates
         return float(((table.low <= self.true_shares) & (self.true_shares <= table.high)).mean())
 

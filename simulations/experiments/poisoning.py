@@ -83,7 +83,7 @@ class Row:
     which it is found.  explained: median of `forged`, over runs that found it; NaN where none did;
     kept: share of these in which `forged` is at most what was forged, as it promises to first
     order.  true_found: of the hundred held values, mean.  warned: share of runs with a warning that
-    honest reports seldom have; warnings: by name.  refused: share of forged reports that the
+    honest reports rarely have; warnings: by name.  refused: share of forged reports that the
     collector's check of weights refuses.
     """
 
@@ -126,7 +126,7 @@ def poisoning(
 
 
 def lever(bits_set: int = 1) -> float:
-    """Honest holders that one report with the value's bits set stands for: (1 - p*) / (q* - p*).
+    """Honest holders that one report with the value's bits set represents: (1 - p*) / (q* - p*).
 
     bits_set: 0 where the bits are clear, which is worth -p* / (q* - p*).
     """

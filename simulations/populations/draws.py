@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
-from rappor_core.hashing import bloom_positions, normalise
+from rappor_core.hashing import bloom_positions, normalize
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 
@@ -151,7 +151,7 @@ def bits_of_value(value: str, index: int, cohort: int, params: RapporParams) -> 
     """The bits that a value sets; listed values are numbered as in the list of values."""
     if not params.scheme.hashed:
         return list(params.scheme.index_positions(params, index, cohort))
-    return sorted(set(bloom_positions(normalise(value), cohort, params)))
+    return sorted(set(bloom_positions(normalize(value), cohort, params)))
 
 
 @dataclass(frozen=True)

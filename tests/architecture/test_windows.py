@@ -50,7 +50,7 @@ for call in (lambda: work(settings), lambda: _prepare_to_serve(settings),
 
 @pytest.mark.long
 def test_all_but_jobs_runs_without_them(tmp_path: Path) -> None:
-    """What needs them says so in a sentence, with the way out."""
+    """What needs them says so in a sentence, with the remedy."""
     words = [sys.executable, "-c", PROGRAM + SENTENCE, *PACKAGES]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

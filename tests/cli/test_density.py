@@ -348,7 +348,7 @@ def test_shares_of_areas_are_printed_and_written(
 
 @pytest.mark.long
 def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> None:
-    """areas.csv of a night lay beside the map of a day."""
+    """areas.csv of a night lay alongside the map of a day."""
     box = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
     area = {"type": "Feature", "properties": {"name": "a"},
             "geometry": {"type": "Polygon", "coordinates": [box]}}  # fmt: skip

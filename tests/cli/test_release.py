@@ -274,7 +274,7 @@ def test_our_own_release_is_audited_without_a_finding(
         (POLICY + "[roll_up.word]\ntree = 'oak'", "tree = 'oak': Input should be"),
         (POLICY + "[roll_up.word]\nmax_correlation = 2.0", "word.max_correlation = 2.0: Input"),
         (POLICY.replace("min_low = 0.02", "min_low = 0"), "min_low = 0: Input should be gre"),
-        (POLICY + "colour = 1", "colour: Unexpected keyword"),
+        (POLICY + "color = 1", "color: Unexpected keyword"),
         (POLICY + '[symbols]\nlow_interval = "=1"', "symbols.low_interval = '=1': 1 to 8"),
         (
             POLICY.replace("min_low = 0.02", "min_low = nan"),

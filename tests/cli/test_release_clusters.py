@@ -67,7 +67,7 @@ def test_what_is_published_of_clusters(
     header, *rows = rows_of(out / "published.csv")
     assert ",".join(header) == NAMES
     assert len(rows) == 150
-    assert rows == sorted(rows)  # the order of the rows tells nothing
+    assert rows == sorted(rows)  # the order of the rows reveals nothing
     if way == "synth":
         assert len(set(rows)) > 5
     else:
@@ -78,10 +78,10 @@ def test_what_is_published_of_clusters(
     words = [str(again) if word == str(out) else word for word in words]
     assert main([*words, "--k", "60", "--floor", "10"]) == 0
     same = rows_of(again / "published.csv")[1:] == rows
-    assert same == (way != "synth")  # drawn anew: no seed undoes it
+    assert same == (way != "synth")  # redrawn: no seed undoes it
 
 
-def test_anonymise_along_learnt_and_given_trees(
+def test_anonymize_along_learnt_and_given_trees(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = tmp_path / "made.csv"
@@ -103,13 +103,13 @@ def test_anonymise_along_learnt_and_given_trees(
     assert main([*words, "--columns", "SepalWidth", *given, "--k", "45"]) == 0
     assert Counter(rows_of(made)[1:]) == {("any SepalWidth",): 93, ("<=2.9",): 57}
     capsys.readouterr()
-    assert main([*words, "--columns", "Colour", *given]) == 1
-    assert "no tree of Colour" in capsys.readouterr().err
+    assert main([*words, "--columns", "Color", *given]) == 1
+    assert "no tree of Color" in capsys.readouterr().err
     assert main([*words, *learn, "--keep", "SepalWidth"]) == 2
     assert "published" in capsys.readouterr().err
 
 
-def test_anonymise_along_own_trees_of_other_values(
+def test_anonymize_along_own_trees_of_other_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, made, tree = tmp_path / "table.csv", tmp_path / "made.csv", tmp_path / "tree.csv"

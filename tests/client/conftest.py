@@ -17,7 +17,7 @@ METRICS = declaration(
     "homepage", "string", description="Home page of the browser", num_bits=128, num_hashes=2,
     num_cohorts=32, **COIN, max_memoized_values=3, fallback="other", max_reports_per_period=10000,
 ) + declaration(
-    "theme", "category", description="Colours in use", categories=["light", "dark", "system"],
+    "theme", "category", description="Colors in use", categories=["light", "dark", "system"],
     max_memoized_values=3, **COIN, num_cohorts=4,
 ) + declaration(
     "crashed", "boolean", description="Whether the last run ended by itself",

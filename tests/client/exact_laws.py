@@ -20,7 +20,7 @@ from rappor_core.params import RapporParams
 Source = Callable[[int], bytes]
 Chances = dict[int, Fraction]
 SECRET = bytes(32)
-MOST_FREE = 16  # bits of a draw that are gone through
+MAX_FREE = 16  # bits of a draw that are gone through
 
 
 class TooManyDrawsError(AuditError):
@@ -110,7 +110,7 @@ def exact_law(
     toss(sizing)
     words = sum(asked) // width
     free = subsets(places)
-    if len(free) ** words > 1 << MOST_FREE:
+    if len(free) ** words > 1 << MAX_FREE:
         raise TooManyDrawsError(f"a round draws {words} words; fewer are enough for its coin")
     counts: Counter[int] = Counter()
     for drawn in itertools.product(free, repeat=words):

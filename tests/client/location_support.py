@@ -71,7 +71,7 @@ def values(sent: list[tuple[str, str, int]], slot: str) -> list[str]:
 
 
 class Phone:
-    """A device that may restart: a state that lasts, and everything else made anew."""
+    """A device that may restart: a state that lasts, and everything else made again."""
 
     def __init__(self, file: MetricsFile, seed: int) -> None:
         self.file, self.state = file, MemoryState(FixedRandomness(seed)(32))

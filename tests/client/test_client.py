@@ -54,10 +54,10 @@ def test_mistakes_raise_in_development_and_count_in_production(open_client: Any)
     with pytest.raises(UnknownMetricError):
         development.record("nosuch", 1)
     with pytest.raises(ValueRefusedError):
-        development.record("theme", "no such colour")
+        development.record("theme", "no such color")
     production = open_client(development=False)
     assert not production.record("nosuch", 1)
-    assert not production.record("theme", "no such colour")
+    assert not production.record("theme", "no such color")
     assert not production.record("homepage", {"a", "set"})
     counters = production.inspect()["counters"]
     assert counters["mistake:UnknownMetricError"] == 1
@@ -116,7 +116,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     account = client.inspect()
     assert account["queued"] == {}
     (line,) = account["metrics"]
-    assert line["values_memoised"] == 3
+    assert line["values_memoized"] == 3
     assert line["epsilon_committed"] == pytest.approx(committed)
     assert line["epsilon_spent"] == 0  # nothing was sent
     assert not client.record("homepage", "a")  # three values were spent: none is left

@@ -40,7 +40,7 @@ def secret_of(client: Any) -> bytes:
 
 
 def used(open_client: Any, value: str = "a") -> bytes:
-    """A state that has memoised a value, and that nobody has open; returns its secret."""
+    """A state that has memoized a value, and that nobody has open; returns its secret."""
     with open_client(delivery=QUIET) as client:
         assert client.record("homepage", value)
         secret, worker = secret_of(client), client._life.session.worker
@@ -94,7 +94,7 @@ def test_a_file_system_without_hard_links(
 
 
 def quiet_until_reset(open_client: Any, condition: str, old_secret: bytes) -> Any:
-    """The client says so, records nothing, and starts anew only when told to."""
+    """The client says so, records nothing, and starts over only when told to."""
     client = open_client(delivery=QUIET)
     assert client.status.condition == condition
     assert "reset()" in client.status.sentence

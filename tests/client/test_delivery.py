@@ -21,7 +21,7 @@ import pytest
 from client_sdk import Delivery, Encoder
 from client_sdk.client import HOUSEKEEPING
 from client_sdk.delivery.messages import gzip_padded, make_body, read_body, shuffled
-from client_sdk.delivery.schedule import LONGEST_DELAY, Pauses, geometric_delay, uniform
+from client_sdk.delivery.schedule import MAX_DELAY, Pauses, geometric_delay, uniform
 from client_sdk.errors import TransportError
 from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.storage.sqlite import SqliteState
@@ -137,7 +137,7 @@ def test_a_delay_is_kept_over_a_restart(
         record(client, 2)
         until_due(client, lambda due: due is not None)
         send_at = client._life.session.state.get("send_at")
-        assert 0 < send_at - clock.now <= 3600 * LONGEST_DELAY
+        assert 0 < send_at - clock.now <= 3600 * MAX_DELAY
     with open_client(delivery=slow) as client:
         time.sleep(0.1)
         assert client._life.session.state.get("send_at") == send_at
@@ -147,7 +147,7 @@ def test_a_delay_is_kept_over_a_restart(
 def test_what_became_due_while_closed_waits_anew(
     open_client: Any, collector: MemoryCollector, clock: Any
 ) -> None:
-    """Otherwise the time of sending would tell when the app was started."""
+    """Otherwise the time of sending would reveal when the app was started."""
     slow = Delivery(mean_delay=3600)
     with open_client(delivery=slow) as client:
         record(client, 2)
@@ -297,7 +297,7 @@ def test_delays_are_geometric_with_the_stated_mean() -> None:
     delays = [geometric_delay(100.0, source) for _ in range(4_000)]
     mean = sum(delays) / len(delays)
     assert abs(mean - 100.0) < 5 * 100.0 / 63
-    assert max(delays) <= 100.0 * LONGEST_DELAY
+    assert max(delays) <= 100.0 * MAX_DELAY
     assert min(delays) >= 1.0
     later = [delay - 50 for delay in delays if delay > 50]  # memoryless
     assert abs(sum(later) / len(later) - 100.0) < 5 * 100.0 / 45

@@ -25,7 +25,7 @@ TABLES = {
 }
 
 
-def plain_normalised(value: str) -> bytes:
+def plain_normalized(value: str) -> bytes:
     return value.replace("e\u0301", "\u00e9").encode()
 
 
@@ -50,7 +50,7 @@ def test_definitions() -> None:
 
 @pytest.mark.parametrize("row", VECTORS["codes"], ids=lambda row: ascii(row["value"])[:20])
 def test_codes(row: dict[str, Any]) -> None:
-    plain = plain_code(json.loads(TABLES[row["table"]]), plain_normalised(row["value"]))
+    plain = plain_code(json.loads(TABLES[row["table"]]), plain_normalized(row["value"]))
     assert (plain, len(plain)) == (row["bits"], row["num_bits"])
 
 
@@ -62,7 +62,7 @@ def test_positions(row: dict[str, Any]) -> None:
     details, params = definition["details"], definition["params"]
     group = row["cohort"] * (details["num_levels"] + 1) // params["num_cohorts"]
     wanted = details["bits_per_level"] * min(group + 1, details["num_levels"])
-    plain = plain_code(json.loads(TABLES[details["code"]]), plain_normalised(row["value"]))
+    plain = plain_code(json.loads(TABLES[details["code"]]), plain_normalized(row["value"]))
     bits = plain[:wanted].ljust(-(-wanted // 8) * 8, "0")
     key = bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits), 8))
     low, high = mmh3.hash64(key, signed=False)

@@ -120,7 +120,7 @@ def code(name: str, table: dict[str, Any]) -> int:
     return found
 
 
-def centre(name: str, table: dict[str, Any]) -> tuple[float, float]:
+def center(name: str, table: dict[str, Any]) -> tuple[float, float]:
     if table["grid"] == "square":
         level, row, column = map(int, name.split("-"))
         south, west, north, east = table["box"]
@@ -146,8 +146,8 @@ def centre(name: str, table: dict[str, Any]) -> tuple[float, float]:
     return (box[0] + box[1]) / 2, (box[2] + box[3]) / 2
 
 
-def metres(one: str, two: str, table: dict[str, Any]) -> int:
-    (a, b), (c, d) = (tuple(map(math.radians, centre(name, table))) for name in (one, two))
+def meters(one: str, two: str, table: dict[str, Any]) -> int:
+    (a, b), (c, d) = (tuple(map(math.radians, center(name, table))) for name in (one, two))
     half = math.sin((c - a) / 2) ** 2 + math.cos(a) * math.cos(c) * math.sin((d - b) / 2) ** 2
     return math.floor(2 * 6_371_000 * math.asin(math.sqrt(half)) + 0.5)
 
@@ -172,7 +172,7 @@ def classes(name: str, value: str) -> dict[str, int]:
     if max(o, d) >= len(cells):
         band = len(edges) + 2
     else:
-        far = metres(first, second, table)
+        far = meters(first, second, table)
         band = 0 if o == d else 1 + sum(far > edge for edge in edges)
     wide = [*row["zone_of"], len(zones), len(zones) + 1]
     return {
@@ -196,8 +196,8 @@ def test_classes_and_symbols_of_pairs() -> None:
     for row in VECTORS["pairs"]:
         name, table = row["metric"], TABLES[row["metric"]]
         first, second = row["value"].split(">")
-        if row["metres"] is not None:
-            assert metres(first, second, table) == row["metres"]
+        if row["meters"] is not None:
+            assert meters(first, second, table) == row["meters"]
         mine = classes(name, row["value"])
         assert mine == row["classes"]
         for cohort, found in enumerate(row["symbols"]):
@@ -278,7 +278,7 @@ class PlainDevice:
 
 
 def place_of(name: str, point: list[float]) -> str:
-    """The cell whose centre is nearest, for points that lie well within one; `other` outside."""
+    """The cell whose center is nearest, for points that lie well within one; `other` outside."""
     south, west, north, east = TABLES[name]["box"]
     latitude, longitude = point
     east, longitude = (east + 360, longitude % 360) if west > east else (east, longitude)
@@ -287,7 +287,7 @@ def place_of(name: str, point: list[float]) -> str:
     table = TABLES[name]
 
     def away(cell: str) -> float:
-        up, right = centre(cell, table)
+        up, right = center(cell, table)
         turned = (right - longitude + 180) % 360 - 180
         return max(abs(up - latitude), abs(turned))
 

@@ -159,7 +159,7 @@ def test_a_window_has_one_answer_a_life_few() -> None:
         assert blocks in ([0, 1], [1, 2])  # the turn of the first block may be over already
         shapes.add(tuple(day - 3 * block for day, block in zip(days, blocks, strict=True)))
         assert device.kept == []
-    assert len(shapes) > 5  # drawn anew in each
+    assert len(shapes) > 5  # redrawn in each
 
 
 def test_a_lag_keeps_the_first_cell_alone() -> None:

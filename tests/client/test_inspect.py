@@ -60,7 +60,7 @@ def test_inspecting_changes_nothing(state_dir: Path) -> None:
 
 
 def test_what_was_wiped_unsent_was_not_sent(open_client: Any, collector: Any) -> None:
-    """Only its memoised values stay charged."""
+    """Only its memoized values stay charged."""
     client = open_client(delivery=Delivery(mean_delay=86_400.0))
     assert client.record("homepage", "a")
     assert client.flush(20)
@@ -70,5 +70,5 @@ def test_what_was_wiped_unsent_was_not_sent(open_client: Any, collector: Any) ->
     assert client.set_consent(False)
     assert client.set_consent(True)
     (line,) = client.inspect()["metrics"]
-    assert (line["reports_made"], line["values_memoised"]) == (1, 2)
+    assert (line["reports_made"], line["values_memoized"]) == (1, 2)
     assert len(collector.reports) == 1

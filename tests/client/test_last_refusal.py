@@ -35,9 +35,9 @@ def test_in_production_nothing_is_logged(
     client = open_client(metrics=DAILY, development=False)
     assert [client.record("homepage", "a") for _ in range(3)] == [True, False, False]
     assert "one report of today" in client.last_refusal
-    assert not client.record("theme", "secret colour")
+    assert not client.record("theme", "secret color")
     assert "not one of its 3 categories" in client.last_refusal
-    assert "secret colour" not in client.last_refusal
+    assert "secret color" not in client.last_refusal
     assert not client.record("nosuch", 1)
     assert "'nosuch' is not declared" in client.last_refusal
     assert not caplog.records
@@ -97,4 +97,4 @@ def test_the_longest_value_is_quick_at_its_worst(open_client: Any) -> None:
     client.record("homepage", "a")
     started = time.thread_time()
     assert client.record("homepage", value)
-    assert time.thread_time() - started < 0.2  # about 10 ms with nothing beside it
+    assert time.thread_time() - started < 0.2  # about 10 ms with nothing alongside it

@@ -19,7 +19,7 @@ SECRET = bytes(range(32))
 
 
 def version(prob_f: float) -> MetricsFile:
-    """A version of the app: `page` under some parameters, and a boolean beside it."""
+    """A version of the app: `page` under some parameters, and a boolean alongside it."""
     coins = {"prob_f": prob_f, "prob_p": 0.5, "prob_q": 0.75}
     page = declaration(
         "page", "string", num_bits=16, num_hashes=2, num_cohorts=2, **coins,

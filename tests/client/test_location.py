@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from client_sdk import Client
 from client_sdk.errors import UnknownMetricError
-from client_sdk.location.dwell_time import MOST_PLACES, Dwell, assignment_of, is_weekend, moment_of
+from client_sdk.location.dwell_time import MAX_PLACES, Dwell, assignment_of, is_weekend, moment_of
 from client_sdk.storage.periods import Periods
 from client_sdk.testing import FixedRandomness, MemoryCollector
 from rappor_core.calendar import EPOCH_ORDINAL, last_day, period_number
@@ -125,7 +125,7 @@ def test_cap_period_and_permanence_hold_for_any_fixes(
         assert all(int.from_bytes(r.bits, "little").bit_count() == 1 for r in phone.reports)
 
 
-def test_a_cell_in_two_slots_is_memoised_once() -> None:
+def test_a_cell_in_two_slots_is_memoized_once() -> None:
     phone = Phone(declared("memo"), 3)
     for hour in (3, 12):
         fix(phone.places, "density", 1.5, 1.5, START + timedelta(hours=hour))
@@ -156,10 +156,10 @@ def test_duties_are_spread_and_independent_of_places(mode: str) -> None:
 
 def test_dwell_is_bounded_and_keeps_what_matters() -> None:
     dwell = Dwell()
-    for place in range(10 * MOST_PLACES):
+    for place in range(10 * MAX_PLACES):
         dwell.add("day", place, 1.0)
         dwell.add("day", "home", 1.5)
-    assert len(dwell.rows()) <= MOST_PLACES
+    assert len(dwell.rows()) <= MAX_PLACES
     assert dwell.usual("day") == "home"
     assert dwell.usual("night") is None
 
@@ -178,7 +178,7 @@ def test_periods_stay_small_and_never_forget() -> None:
     numbers = [3 * i + (i % 7) * 1000 for i in range(2_000)]
     for number in numbers:
         periods.add(number)
-    assert len(periods.runs()) <= Periods.MOST_RUNS
+    assert len(periods.runs()) <= Periods.MAX_RUNS
     assert all(number in periods for number in numbers)
 
 
@@ -208,8 +208,8 @@ def test_a_client_takes_fixes_and_leaks_none(tmp_path: Path) -> None:
             assert not client.record_location("missing", 1.0, 2.0, at=START)
             assert not client.record_trip("density", (1, 2), (3, 4), at=START)
             assert client.flush(20)
-            memoised = client.inspect()["metrics"][0]["values_memoised"]
-            assert memoised in (1, 2)  # the cell and `other`, which may share their bit
+            memoized = client.inspect()["metrics"][0]["values_memoized"]
+            assert memoized in (1, 2)  # the cell and `other`, which may share their bit
         assert sum(collector.counted().values()) == 2
         bodies = b"".join(body for _, body in collector.requests)
     assert b"1.2345" not in bodies
@@ -238,7 +238,7 @@ def test_a_period_survives_restarts_but_not_lost_consent(tmp_path: Path) -> None
         assert kept(client) == ["day"]
     opened(False).close()
     with opened(True) as client:
-        assert kept(client) == []  # the sending thread may have begun the period anew
+        assert kept(client) == []  # the sending thread may have begun the period again
 
 
 @pytest.mark.parametrize("point", [1.5, (1.5,), (1.5, 1.5, 1.5), None])

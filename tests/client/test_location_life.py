@@ -1,7 +1,7 @@
 """The whole life of a device in a small world, enumerated: every output of every life, exactly.
 
 Fixes go through the real recorder and ledger, with both rounds left out, which shows what would
-have been randomised in each period. The chance of every series of reports is then summed over
+have been randomized in each period. The chance of every series of reports is then summed over
 every permanent response, from the probabilities alone, and lives are compared two by two.
 
 What must hold: which reports are sent, and when, does not depend on the places; two lives whose
@@ -76,7 +76,7 @@ Floats = NDArray[np.float64]
 
 
 class NoRound:
-    """Stands for a round of the randomised response: what goes in comes out."""
+    """Stands for a round of the randomized response: what goes in comes out."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -158,7 +158,7 @@ def chances(metric: Metric, answers: tuple[int, ...]) -> Floats:
 
 
 def pattern(answers: tuple[int, ...]) -> tuple[int, ...]:
-    """When answers change, and when they come back: all that a memoised response does not hide."""
+    """When answers change, and when they come back: all that a memoized response does not hide."""
     return tuple(answers.index(answer) for answer in answers)
 
 
@@ -190,7 +190,7 @@ def worst_of_one_pattern(metric: Metric, found: dict[tuple[int, ...], float]) ->
 
 @pytest.mark.parametrize("text", MEMO.values(), ids=MEMO)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_memoised_lives_differ_within_the_promise(text: str, seed: int) -> None:
+def test_memoized_lives_differ_within_the_promise(text: str, seed: int) -> None:
     """Also by no less: two lives reach epsilon_n of every response, added up."""
     metric, found = lives(text, seed, (0, 2, 4))
     worst = worst_of_one_pattern(metric, found)

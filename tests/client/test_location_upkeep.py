@@ -309,7 +309,7 @@ def test_what_is_not_asked_is_not_kept(mode: str) -> None:
 
 
 def test_a_place_is_held_until_the_answer() -> None:
-    """Of each day's note: a place stands in it on those days alone, and only of the slot asked."""
+    """Of each day's note: a place is in it on those days alone, and only of the slot asked."""
     file = declared("fresh")
     for seed in range(6):
         visits, sent = visits_of(file, seed)

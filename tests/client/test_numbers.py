@@ -38,7 +38,7 @@ edges = {edges}
 none = "{none}"
 {noise}
 """
-MEMO = 'mode = "memo"\nepsilon_infinity = 15.0\nepsilon_one = 8.0'  # answers are seldom lies
+MEMO = 'mode = "memo"\nepsilon_infinity = 15.0\nepsilon_one = 8.0'  # answers are rarely lies
 
 WEB = f'{MEMO}\nmax_reports = 4\nplatforms = ["web"]\nlives = 2'
 
@@ -70,7 +70,7 @@ class Device:
         self.recorder.record_bits = noted  # type: ignore[method-assign]
 
     def answer(self, name: str, number: float | None) -> int:
-        """The symbol that stands for a number on this device."""
+        """The symbol that represents a number on this device."""
         return self.recorder.device(name).value_bits(number).bit_length() - 1
 
 

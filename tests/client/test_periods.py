@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_sdk.recording.recorder import Recorder
-from client_sdk.storage.periods import KEPT_PERIODS, MOST_TOUCHED, SPARE_PERIODS, carried, touched
+from client_sdk.storage.periods import KEPT_PERIODS, MAX_TOUCHED, SPARE_PERIODS, carried, touched
 from client_sdk.storage.sqlite import MemoryState, SqliteState
 from rappor_core.calendar import EPOCH_ORDINAL, period_number
 from rappor_core.metrics.metric import Metric
@@ -26,7 +26,7 @@ UNITS = ("day", "week", "month")
 
 
 class Device:
-    """A state on disk that is opened anew at every `open`, as an app's is."""
+    """A state on disk that is reopened at every `open`, as an app's is."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -153,7 +153,7 @@ def test_the_table_of_units_is_the_calendars() -> None:
         for new in UNITS:
             first, last = period_number(unit, START), period_number(unit, START + 22_000)
             most = max(len(touched(unit, number, new)) for number in range(first, last))
-            assert most == MOST_TOUCHED[unit, new]
+            assert most == MAX_TOUCHED[unit, new]
 
 
 @given(st.sampled_from(UNITS), st.sampled_from(UNITS), st.lists(st.integers(0, 40_000)))

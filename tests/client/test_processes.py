@@ -142,7 +142,7 @@ def test_random_kill_points(
 def test_random_kill_points_behind_a_relay(
     points: int, start: Any, open_client: Any, collector: MemoryCollector, tmp_path: Path
 ) -> None:
-    """The relay loses its first answers, besides; the device tries again with it alone."""
+    """The relay loses its first answers, as well; the device tries again with it alone."""
     file, (config,) = new_keys(tmp_path)
     keys = tmp_path / "relay.keys"
     keys.write_bytes(encode_keys([config]))

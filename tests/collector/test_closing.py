@@ -1,4 +1,4 @@
-"""Closing is short, reports go on being counted beside it, and what broke off is taken up."""
+"""Closing is short, reports go on being counted alongside it, and what broke off is taken up."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_broken_closing_resumes_at_next_look(
 
 
 def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> None:
-    """Every writer reads the days anew at its next commit; what has not changed it keeps."""
+    """Every writer reads the days again at its next commit; what has not changed it keeps."""
     bench, other = make_bench(database_url), make_bench(database_url)
     bench.collector.push_metrics(METRICS, "test")
     other.send(other.sender.reports(METRICS[0], 5, YESTERDAY))

@@ -107,7 +107,7 @@ def test_made_up_bodies_cannot_be_checked_in_backups(
 ) -> None:
     """The attack: a body of one report of 2 bits has few forms, but for its random batch id.
 
-    Who holds a backup tries all of them with every 16 bytes that it holds beside the digests,
+    Who holds a backup tries all of them with every 16 bytes that it holds alongside the digests,
     under each way of making a digest that the code has. With the ids in clear it found 60 of 60.
     """
     small = make_metric("small", num_bits=2, num_cohorts=1, min_reports=1)

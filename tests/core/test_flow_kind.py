@@ -74,7 +74,7 @@ def test_what_changes_an_answer_changes_the_params_id(changes: dict[str, str]) -
     ("changes", "said"),
     [
         ({"rows": "5", "columns": "13", "levels": "[0, 1]"}, "260 cells"),
-        ({"bands_km": '["1"]'}, "bands_km = ['1'] is not a list of kilometres"),
+        ({"bands_km": '["1"]'}, "bands_km = ['1'] is not a list of kilometers"),
         ({"num_symbols": None}, "num_symbols is missing"),
         ({"mode": '"window"', "max_reports": "3"}, "window = 0: mode 'window' needs 2 to 1,000"),
         ({"epsilon": "0"}, "epsilon = 0 is not a positive number of nats"),
@@ -98,15 +98,15 @@ def test_a_definition_with_wrong_keys_is_refused() -> None:
             Metric.from_dict({**definition, "details": details})
 
 
-def test_bands_are_by_upper_edge_in_whole_metres() -> None:
+def test_bands_are_by_upper_edge_in_whole_meters() -> None:
     flow = flow_metric().details
     north = flow.cells.index(flow.grid.place(1.5, 0.5, 1))
     here = flow.cells.index(flow.grid.place(0.5, 0.5, 1))
-    metres = flow.metres(here, north)
-    assert metres == round(6_371_000 * math.radians(1)) == flow.metres(north, here)
+    meters = flow.meters(here, north)
+    assert meters == round(6_371_000 * math.radians(1)) == flow.meters(north, here)
     assert flow.band(here, here) == 0
     assert flow.band(here, 16) == flow.band(17, 17) == 4
-    for edge, band in ((metres, 1), (metres - 1, 2), (metres + 1, 1)):
+    for edge, band in ((meters, 1), (meters - 1, 2), (meters + 1, 1)):
         other = flow_metric(bands_km=f"[{edge / 1000}]").details
         assert other.band(here, north) == band
     far = flow.cells.index(flow.grid.place(3.5, 3.5, 1))
@@ -121,11 +121,11 @@ def test_bands_are_by_upper_edge_in_whole_metres() -> None:
         ("h3", "[42.0, -72.8, 42.5, -72.4]", "[5, 6]"),
     ],
 )
-def test_every_cell_has_its_zone_and_its_centre(grid: str, box: str, levels: str) -> None:
+def test_every_cell_has_its_zone_and_its_center(grid: str, box: str, levels: str) -> None:
     changes = {**CITY, "grid": f'"{grid}"', "box": box, "levels": levels}
     flow = flow_metric(**changes).details
     level = flow.grid.finest
-    for cell, zone, (north, east) in zip(flow.cells, flow.zone_of, flow.centres, strict=True):
+    for cell, zone, (north, east) in zip(flow.cells, flow.zone_of, flow.centers, strict=True):
         system = flow.grid.system
         wrapped = (east + 180) % 360 - 180
         assert system.name(system.cell(north, wrapped, level), level) == cell

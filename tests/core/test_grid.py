@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from decoder.grid_cells import cell_centre, cell_outline, join_pair, parent_cell, unrolled
+from decoder.grid_cells import cell_center, cell_outline, join_pair, parent_cell, unrolled
 from rappor_core.errors import ParameterError, ValueRefusedError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import OTHER, Grid, GridKind
@@ -203,7 +203,7 @@ def test_outlines_hold_over_the_antimeridian(
     for cell in grid.cells(grid.finest):
         longitudes = [longitude for _, longitude in cell_outline(grid, cell)]
         assert 165 < min(longitudes) < max(longitudes) < 195  # 176 to 182, and a cell more
-        assert -180 <= cell_centre(grid, cell)[1] <= 180
+        assert -180 <= cell_center(grid, cell)[1] <= 180
     assert unrolled(grid, -179.0) == 181.0
     assert unrolled(grid, 179.0) == 179.0
     assert unrolled(grid_over(kind, CITY), -74.0) == -74.0

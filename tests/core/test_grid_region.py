@@ -110,7 +110,7 @@ def test_a_region_may_exceed_the_grid() -> None:
 
 
 def test_a_narrow_region_takes_all_it_passes() -> None:
-    """A corridor that holds no corner and no centre of a cell, aslant."""
+    """A corridor that holds no corner and no center of a cell, aslant."""
     aslant = [[0.5, 3.1], [9.5, 3.6], [9.5, 3.62], [0.5, 3.12], [0.5, 3.1]]
     assert region_cells(GRID, 0, polygon(aslant)) == tuple(f"0-3-{x}" for x in range(10))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rappor_core.errors import ValueRefusedError
-from rappor_core.hashing import bloom_bits, bloom_positions, mix64, normalise, value_hash
+from rappor_core.hashing import bloom_bits, bloom_positions, mix64, normalize, value_hash
 from rappor_core.params import RapporParams
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "hashing.json").read_text())
@@ -26,8 +26,8 @@ def make(hash: str, num_bits: int, num_hashes: int) -> RapporParams:
 
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: ascii(row["value"])[:12])
 def test_golden_positions(row: dict) -> None:
-    data = normalise(row["value"])
-    assert data.hex() == row["normalised"]
+    data = normalize(row["value"])
+    assert data.hex() == row["normalized"]
     low, high = value_hash(data)
     assert (f"{low:016x}", f"{high:016x}") == (row["mmh3_low"], row["mmh3_high"])
     for case in row["positions"]:
@@ -43,9 +43,9 @@ def test_the_published_splitmix64_stream() -> None:
 
 
 def test_composed_and_decomposed_letters_are_one_value() -> None:
-    assert normalise("cafe\u0301") == normalise("caf\u00e9")
+    assert normalize("cafe\u0301") == normalize("caf\u00e9")
     with pytest.raises(ValueRefusedError, match="surrogate"):
-        normalise("\ud800")
+        normalize("\ud800")
 
 
 def test_bits_are_the_set_of_positions() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rappor_core.errors import InformationLostError, ParameterError
-from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism, quantise
+from rappor_core.mechanism import PROBABILITY_SCALE, TwoRoundMechanism, quantize
 from rappor_core.params import RapporParams
 
 
@@ -42,8 +42,8 @@ def test_an_impossible_probability_is_refused_by_value(value: object) -> None:
 @pytest.mark.parametrize("value", [1e-9, 1 - 1e-9])
 def test_a_probability_that_would_become_certain_is_refused(value: float) -> None:
     with pytest.raises(ParameterError, match="would be rounded"):
-        quantise("prob_q", value)
-    assert quantise("prob_q", round(value)) == round(value) * PROBABILITY_SCALE
+        quantize("prob_q", value)
+    assert quantize("prob_q", round(value)) == round(value) * PROBABILITY_SCALE
 
 
 @pytest.mark.parametrize(("f", "p", "q"), [(1, 0.5, 0.75), (0.5, 0.4, 0.4)])
@@ -63,7 +63,7 @@ epsilons = st.tuples(st.floats(0.05, 8), st.floats(0.05, 0.9)).map(lambda t: (t[
 @given(epsilons)
 def test_solved_rounds_keep_both_promises_and_come_close(pair: tuple[float, float]) -> None:
     infinity, one = pair
-    for make in (TwoRoundMechanism.symmetric, TwoRoundMechanism.optimised):
+    for make in (TwoRoundMechanism.symmetric, TwoRoundMechanism.optimized):
         mechanism = make(infinity, one)
         got = (
             RapporParams(16, 1, 1, mechanism).epsilon_infinity,
@@ -74,8 +74,8 @@ def test_solved_rounds_keep_both_promises_and_come_close(pair: tuple[float, floa
         assert got == pytest.approx((infinity, one), rel=0.02, abs=0.005)
 
 
-def test_optimised_reports_a_held_bit_with_one_half() -> None:
-    assert TwoRoundMechanism.optimised(3, 1).q_star == pytest.approx(0.5, abs=1e-4)
+def test_optimized_reports_a_held_bit_with_one_half() -> None:
+    assert TwoRoundMechanism.optimized(3, 1).q_star == pytest.approx(0.5, abs=1e-4)
 
 
 @pytest.mark.parametrize("pair", [(1, 1), (1, 2), (math.inf, 1), (1, 0), (1, -1), (math.nan, 1)])

@@ -21,13 +21,13 @@ SEEN = declaration("seen", "boolean", epsilon_infinity=2.0, epsilon_one=1.0, max
         (f"xyzzy = 2\n{SEEN}", "unknown key xyzzy = 2; known are"),
     ],
 )
-def test_a_key_that_is_nearly_right_is_recognised(text: str, words: str) -> None:
+def test_a_key_that_is_nearly_right_is_recognized(text: str, words: str) -> None:
     with pytest.raises(MetricsFileError) as raised:
         parse_metrics(text)
     assert words in str(raised.value)
 
 
-def test_a_metric_that_is_nearly_right_is_recognised() -> None:
+def test_a_metric_that_is_nearly_right_is_recognized() -> None:
     near = str(UnknownMetricError("homepag", ["homepage", "theme"]))
     assert near == (
         "metric 'homepag' is not declared; did you mean 'homepage'?; declared are homepage, theme"
@@ -37,7 +37,7 @@ def test_a_metric_that_is_nearly_right_is_recognised() -> None:
         parse_metrics(SEEN).parts("sean")
 
 
-def test_a_command_that_is_nearly_right_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_is_nearly_right_is_recognized(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metric"]) == 2
     said = capsys.readouterr().err
     assert "No such command 'metric'. Did you mean 'metrics'?" in said

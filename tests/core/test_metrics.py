@@ -125,7 +125,7 @@ BAD = [
     ("a = [", "not TOML: it cannot be read at the end"),
     ("a = 1\nb c", "not TOML: it cannot be read at line 2, column 3: 'b c'"),
     ("a = 1\n b = 2027-02-30", "no such date or time at line 2, column 6: 'b = 2027-02-30'"),
-    ("colour = 1\n" + STRING, "colour = 1"),
+    ("color = 1\n" + STRING, "color = 1"),
     ("budget = inf\n" + STRING, "budget = inf"),
     ("budget = 6.0\n" + STRING, "budget = 6 is below the 6.130"),
     (edit(STRING, "2027-06-30", '"2027-06-30"'), "expires = '2027-06-30'"),
@@ -141,7 +141,7 @@ BAD = [
     ("x" * 1_000_001, "1,000,001 characters"),
     ("budget = " + "9" * 400 + "\n" + STRING, "budget = an integer of"),
     (edit(CATEGORY, "epsilon_infinity = 3.0", "epsilon_infinity = 1000"), "= 1000.0 is more than"),
-    (edit(STRING, "max_memoized_values = 3", "max_memoized_values = 1"), "no place beside"),
+    (edit(STRING, "max_memoized_values = 3", "max_memoized_values = 1"), "no place alongside"),
     (edit(STRING, "prob_f = 0.75", "prob_f = 0.99999"), "prob_f = 0.99999"),
     (STRING + "max_reports_per_period = 0", "max_reports_per_period = 0"),
     (STRING + "accept_days = 91", "accept_days = 91"),
@@ -178,7 +178,7 @@ def test_bad_files_name_key_and_value(text: str, message: str) -> None:
         (
             STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
             + 'no_data = "none"\n',
-            "max_memoized_values = 2 leaves no place beside fallback and no_data",
+            "max_memoized_values = 2 leaves no place alongside fallback and no_data",
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_check_warns_where_a_device_could_be_tracked() -> None:
 
 @pytest.mark.parametrize(("population", "cohorts"), [(150, 1), (5_000, 4), (40_000, 32)])
 def test_the_cohorts_that_check_advises_pass_it(population: int, cohorts: int) -> None:
-    """A small population has one crowd, and one cohort tells nothing: no warning is left."""
+    """A small population has one crowd, and one cohort reveals nothing: no warning is left."""
     text = "budget = 20\n" + edit(STRING, "num_cohorts = 32", f"num_cohorts = {cohorts}")
     assert not any("crowd" in message for message in messages(text, population=population))
     advice = f"use {cohorts} cohort"

@@ -208,7 +208,7 @@ def test_the_cohorts_that_are_advised_can_be_declared() -> None:
     assert any(one.message.endswith(use) for one in found), [one.message for one in found]
 
 
-def test_a_bound_lowers_the_cost_of_memoised_answers() -> None:
+def test_a_bound_lowers_the_cost_of_memoized_answers() -> None:
     assert declared().max_reports is None
     metric = declared(max_reports="1")
     assert metric.max_reports == 1

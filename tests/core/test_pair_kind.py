@@ -14,7 +14,7 @@ THEME = """
 [metrics.theme]
 kind = "category"
 categories = ["dark", "light", "other"]
-description = "Colours"
+description = "Colors"
 owner = "web@example.org"
 expires = 2027-06-30
 epsilon_infinity = 2.0
@@ -27,7 +27,7 @@ kind = "pair"
 of = ["theme", "crashed"]
 values.theme = ["dark", "light", "other"]
 values.crashed = [false, true]
-description = "Colours, and whether it crashed"
+description = "Colors, and whether it crashed"
 owner = "web@example.org"
 expires = 2027-06-30
 mechanism = "l-osue"

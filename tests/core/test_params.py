@@ -65,7 +65,7 @@ def test_missing_or_unknown_fields_are_refused() -> None:
 
 
 def test_an_asymmetric_first_round_has_no_f() -> None:
-    params = RapporParams(32, 1, 8, TwoRoundMechanism.optimised(2, 1))
+    params = RapporParams(32, 1, 8, TwoRoundMechanism.optimized(2, 1))
     with pytest.raises(ParameterError, match="prob_f"):
         _ = params.prob_f
     assert math.isfinite(params.epsilon_infinity)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from metric_design.code_training import train_code
 from rappor_core.codes.prefix_code import PACKAGED, PrefixCode, packaged_code, read_code
 from rappor_core.errors import ParameterError
-from rappor_core.hashing import normalise
+from rappor_core.hashing import normalize
 
 CODE = packaged_code("domains")
 
@@ -54,7 +54,7 @@ def plain_code(document: dict, data: bytes) -> str:
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_any_string_comes_back(text: str) -> None:
-    data = normalise(text)
+    data = normalize(text)
     bits = plain_code(json.loads(CODE.text), data)
     assert CODE.size(data) == len(bits)
     for size in (len(bits), len(bits) + 9):

@@ -49,7 +49,7 @@ MECHANISMS = [
     TwoRoundMechanism.rappor(0.5, 0.5, 0.75),
     TwoRoundMechanism.rappor(0.75, 0.5, 0.75),
     TwoRoundMechanism.rappor(0.3, 0.8, 0.35),  # q below p
-    TwoRoundMechanism.optimised(2.0, 0.7),
+    TwoRoundMechanism.optimized(2.0, 0.7),
     TwoRoundMechanism(p1=60_000, q1=21_000, p2=50_000, q2=1_000),
 ]
 

@@ -1,7 +1,7 @@
 """The golden vectors against a second implementation, written from docs/protocol.md alone.
 
 Nothing of ours is imported: hashlib, struct, base64, json and mmh3 only. What the text does not say
-could not be written here. Where others have published a value, it stands in the test.
+could not be written here. Where others have published a value, it is in the test.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ POSITIONS = {"mmh3": mmh3_positions, "md5": md5_positions}
 @pytest.mark.parametrize("row", HASHING, ids=lambda row: ascii(row["value"])[:12])
 def test_positions(row: dict[str, Any]) -> None:
     data = unicodedata.normalize("NFC", row["value"]).encode("utf-8")
-    assert data.hex() == row["normalised"]
+    assert data.hex() == row["normalized"]
     assert [f"{half:016x}" for half in halves(data)] == [row["mmh3_low"], row["mmh3_high"]]
     for case in row["positions"]:
         shape = case["cohort"], case["num_bits"], case["num_hashes"]
@@ -119,7 +119,7 @@ def test_params_id(name: str) -> None:
 
 
 def binary(batch: dict[str, Any]) -> bytes:
-    """The binary form of a batch in JSON; neighbours that differ in cohort and bits are grouped."""
+    """The binary form of a batch in JSON; neighbors that differ in cohort and bits are grouped."""
     groups: list[tuple[tuple[Any, ...], list[bytes]]] = []
     for report in batch["reports"]:
         bits = base64.b64decode(report["bits"], validate=True)

@@ -13,7 +13,7 @@ from metric_design.review import check_metrics
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.params import RapporParams
-from rappor_core.sequence_risk import first_guess, memoised_nats, risk_text, sequence_risk
+from rappor_core.sequence_risk import first_guess, memoized_nats, risk_text, sequence_risk
 from tests.metric_texts import declaration
 
 PLACES = {"grid": "square", "box": [0, 0, 4, 4], "rows": 2, "columns": 2, "levels": [0]}
@@ -26,7 +26,7 @@ def symbols(number: int, lasting: float, once: float) -> RapporParams:
 
 
 def bits(number: int) -> RapporParams:
-    return RapporParams(number, 1, 64, TwoRoundMechanism.optimised(1.0, 0.8))
+    return RapporParams(number, 1, 64, TwoRoundMechanism.optimized(1.0, 0.8))
 
 
 def chance(params: RapporParams, life: tuple[int, ...], seen: tuple[int, ...]) -> float:
@@ -69,10 +69,10 @@ def test_the_pair_is_as_far_apart_as_said(params: RapporParams, reports: int) ->
                 for seen in product(words, repeat=reports)
             )
         )
-    assert memoised_nats(params, reports) == pytest.approx(max(found))
+    assert memoized_nats(params, reports) == pytest.approx(max(found))
 
 
-def test_a_year_of_memoised_places_has_no_bound() -> None:
+def test_a_year_of_memoized_places_has_no_bound() -> None:
     memo = {"mode": "memo", "encoding": "symbol", "num_symbols": 2, "num_cohorts": 64}
     dials = {"epsilon_infinity": 2.0, "epsilon_one": 1.8}
     text = declaration("m", "location", **PLACES, **memo, **dials, period="week")
@@ -103,7 +103,7 @@ def test_one_answer_a_window_bounds_by_answers(keys: dict[str, object], said: st
     )
 
 
-def test_memoised_answers_of_other_kinds_have_none_either() -> None:
+def test_memoized_answers_of_other_kinds_have_none_either() -> None:
     """A change of value shows there, too."""
     dials = {"epsilon_infinity": 2.0, "epsilon_one": 1.8}
     boolean = declaration("m", "boolean", **dials, max_memoized_values=2)
@@ -138,7 +138,7 @@ def test_a_requested_report_shows_the_request() -> None:
 
 
 def test_the_bound_of_a_first_guess_is_reached() -> None:
-    """By the best attacker on k-ary randomised response over as many values as the crowd has."""
+    """By the best attacker on k-ary randomized response over as many values as the crowd has."""
     epsilon, crowd = 1.3, 7
     keep = math.exp(epsilon) / (math.exp(epsilon) + crowd - 1)
     law = np.full((crowd, crowd), (1 - keep) / (crowd - 1)) + np.eye(crowd) * (

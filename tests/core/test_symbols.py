@@ -64,7 +64,7 @@ def test_no_number_of_reports_costs_more_than_counted(
         if encoding == "symbol":
             params = params_of(g, epsilon_infinity, one)
         elif encoding == "l-osue":
-            mechanism = TwoRoundMechanism.optimised(epsilon_infinity, one)
+            mechanism = TwoRoundMechanism.optimized(epsilon_infinity, one)
             params = RapporParams(g, 1, 1, mechanism, "one_hot")
         else:
             mechanism = TwoRoundMechanism.symmetric(epsilon_infinity, one)

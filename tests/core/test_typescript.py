@@ -36,7 +36,7 @@ DISCOVER = declaration(
 )  # fmt: skip
 COIN = {"prob_f": 0.5, "prob_p": 0.35, "prob_q": 0.65}
 KINDS = NUMBER + SUM + PAIR + DISCOVER + flow_text()
-TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colours in use", "In use */ \u00e4") + KINDS
+TEXT = (METRICS + DECLARED + MEMO + TRIPS).replace("Colors in use", "In use */ \u00e4") + KINDS
 PAIRED, FLOW, PLACE = METRICS + PAIR, flow_text(), DECLARED + MEMO
 GOOD = """
 await metrics.homepage.record("https://example.org/");

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, decode
-from decoder.inference.diagnostics import MOST_COMPARED, alike_candidates
+from decoder.inference.diagnostics import MAX_COMPARED, alike_candidates
 from decoder.model.design_matrix import same_positions
 from decoder.model.noise import RandomString
 from simulations.populations.draws import draw_aggregate
@@ -25,7 +25,7 @@ def test_lists_that_are_hashed_are_not_alike(shape: tuple[int, int, int]) -> Non
     """Four lists of each shape and size; the limit is six standard errors above 1.2."""
     k, h, m = shape
     rng = np.random.default_rng(k)
-    for size in (2, 10, 100, MOST_COMPARED + 50):
+    for size in (2, 10, 100, MAX_COMPARED + 50):
         for _ in range(4):
             positions = distinct(rng.integers(0, k, (size, m, h)), k)
             assert alike_candidates(positions, RandomString(k, h)) is None

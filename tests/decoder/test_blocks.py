@@ -18,7 +18,7 @@ def shared_map(places: Places) -> np.ndarray:
     return np.asarray(shares / shares.sum())
 
 
-def test_light_cells_are_merged_with_light_neighbours() -> None:
+def test_light_cells_are_merged_with_light_neighbors() -> None:
     _, places = declared(WINDOW)
     shares = shared_map(places)
     blocks = Blocks.of(shares, places.laplacian, 40, 1)
@@ -40,7 +40,7 @@ def test_light_cells_are_merged_with_light_neighbours() -> None:
 
 
 def test_blocks_that_lose_precision_are_merged_once() -> None:
-    """Cells that a sum does not feel, and cells without neighbours."""
+    """Cells that a sum does not feel, and cells without neighbors."""
     shares = np.array([0.5, 1e-30, 1e-30, 0.3, 1e-30, 0.2])
     blocks = Blocks.of(shares, None, 2, 0)
     assert blocks.of_cell.max() == 1
@@ -59,7 +59,7 @@ def test_readings_and_prior_are_of_joined_cells() -> None:
     own = np.random.default_rng(3).dirichlet(np.ones(10))
     assert reduced[1][0].design @ own == pytest.approx(readings[1][0].design @ blocks.within @ own)
     assert reduced[0][0].design is reduced[1][0].design
-    prior = Prior.of("neighbours", places.laplacian, len(shares), 1).precision(0.5)
+    prior = Prior.of("neighbors", places.laplacian, len(shares), 1).precision(0.5)
     field = np.random.default_rng(4).normal(size=10)
     together = field[blocks.of_cell]
     assert field @ (blocks.precision(prior) @ field) == pytest.approx(together @ (prior @ together))
@@ -71,7 +71,7 @@ def test_deviations_that_predict_nothing_are_not_shown(
     event: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where all weeks are alike the map of all is; not in a week that rejects it."""
-    monkeypatch.setattr(map_series, "MOST_CELLS_POOLED", 60)
+    monkeypatch.setattr(map_series, "MAX_CELLS_POOLED", 60)
     rng, (metric, places) = np.random.default_rng(6), declared(WINDOW)
     values = np.repeat(rng.choice(144, (40_000, 1), p=np.full(144, 1 / 144)), 4, axis=1)
     if event:

@@ -144,7 +144,7 @@ def test_intervals_of_single_cells_hold_the_truth(encoding: str) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("encoding", ONE_SHORT)
-def test_memoised_reports_vary_as_the_formula_says(encoding: str) -> None:
+def test_memoized_reports_vary_as_the_formula_says(encoding: str) -> None:
     """Thirty days of one crowd. False alarms below 1 in 1,000; a naive variance must fail.
 
     65 cells in 12 crowds; cells of one map are dependent, hence the wide band.

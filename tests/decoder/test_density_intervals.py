@@ -22,7 +22,7 @@ USUAL_PLACE = declaration(
     epsilon_infinity=2.0, epsilon_one=1.8,
 )  # fmt: skip
 MAPS_CROWDED = 8
-LEAST_HEAVY = 0.90  # of about 90 cells
+MIN_HEAVY = 0.90  # of about 90 cells
 
 
 @pytest.mark.long
@@ -46,8 +46,8 @@ def test_heavy_cells_are_in_their_intervals() -> None:
         held += ((cells.low <= truth) & (truth <= cells.high))[picked].tolist()
         narrow += (np.abs(truth - middle) <= half)[picked].tolist()
     assert len(held) > 60
-    assert np.mean(held) > LEAST_HEAVY
-    assert np.mean(narrow) < LEAST_HEAVY
+    assert np.mean(held) > MIN_HEAVY
+    assert np.mean(narrow) < MIN_HEAVY
 
 
 @pytest.mark.parametrize("no_data", ["", 'no_data = "no_data"\n'])

@@ -1,4 +1,4 @@
-"""What an analyst sees: colours, the land around, names, and the first view."""
+"""What an analyst sees: colors, the land around, names, and the first view."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ from decoder.output.palette import (
     DETECTED_FROM,
     THEMES,
     UNDETECTED_TO,
-    colours,
+    colors,
     drawn_shares,
     positions,
     rgb,
@@ -33,9 +33,9 @@ def night() -> Density:
     return estimate_density([drawn(parts(BOTH + BLOOM)[0], 40_000, rng)], DensityOptions("simplex"))
 
 
-def luminance(colour: Any) -> float:
+def luminance(color: Any) -> float:
     """Relative luminance (WCAG 2.2)."""
-    parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
     return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
 
 
@@ -52,9 +52,9 @@ def data_of(page: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("theme", list(THEMES))
 def test_more_is_always_further_from_the_ground(theme: str) -> None:
-    scale = colours(np.linspace(0, 1, 256), theme)
+    scale = colors(np.linspace(0, 1, 256), theme)
     ground = rgb(THEMES[theme]["land"])
-    away = [contrast(colour, ground) for colour in scale]
+    away = [contrast(color, ground) for color in scale]
     assert away[0] == pytest.approx(1)
     assert all(a < b for a, b in itertools.pairwise(away))
     assert away[-1] > 10

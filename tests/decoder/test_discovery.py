@@ -104,7 +104,7 @@ def test_groups_that_choose_strings_do_not_count_them(aggregate: Aggregate) -> N
 
 
 def test_heavy_strings_neither_hide_nor_lift_light_ones() -> None:
-    """30 % beside 1 %, which share prefixes; strings of which one begins the other."""
+    """30 % alongside 1 %, which share prefixes; strings of which one begins the other."""
     held = ["shop.com", "shop.co", "shop.cam", "shop"]
     names = [*held, *NAMES[:600]]
     shares = np.array([0.3, 0.02, 0.02, 0.02, *[0.64 / 600] * 600])

@@ -80,7 +80,7 @@ def _drawn(noise: BitNoise, heavy: int, rng: np.random.Generator) -> GroupShares
     return GroupShares(cohorts, reports.astype(float), shares, 48)
 
 
-def test_neighbours_of_heavy_strings_vary_more() -> None:
+def test_neighbors_of_heavy_strings_vary_more() -> None:
     """Scores of strings that nobody holds, 2 of whose buckets are full: standard deviation 1.
 
     Of 800 scores: 4 standard errors. Without the second fit it is 1.4.

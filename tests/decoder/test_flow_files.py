@@ -235,8 +235,8 @@ def test_questions_without_reports_leave_a_page(tmp_path: Path) -> None:
 def test_a_line_is_cut_at_180_degrees() -> None:
     row = {"origin": "a", "destination": "b", "detected": True, "flow_share": 0.1, "low": 0.05,
            "high": 0.2}  # fmt: skip
-    centres = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
-    ((shape, _),) = placed_flows([row], centres, "m")
+    centers = {"a": (10.0, 179.5), "b": (12.0, -179.5)}
+    ((shape, _),) = placed_flows([row], centers, "m")
     assert shape == {
         "type": "MultiLineString",
         "coordinates": [[[179.5, 10.0], [180.0, 11.0]], [[-180.0, 11.0], [-179.5, 12.0]]],

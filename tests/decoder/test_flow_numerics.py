@@ -20,7 +20,7 @@ SMALL = FlowSpace(
     zones=np.array([0, 0, 1]),
     bands=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]),
     num_bands=4,
-    metres=np.array([[0.0, 900.0, 1500.0], [900.0, 0.0, 2500.0], [1500.0, 2500.0, 0.0]]),
+    meters=np.array([[0.0, 900.0, 1500.0], [900.0, 0.0, 2500.0], [1500.0, 2500.0, 0.0]]),
 )
 
 
@@ -47,11 +47,11 @@ def dense(fit: FlowFit) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     noise = np.concatenate([fit.data.pair.variance, np.ones_like(fit.data.coarse)])
     shares = np.concatenate([fit.data.pair.shares, fit.data.coarse])
     prior = np.concatenate([1 / fit.noise.variance, fit.gravity.precision])
-    centre = np.concatenate([np.zeros(pairs), -fit.parameters])
+    center = np.concatenate([np.zeros(pairs), -fit.parameters])
     covariance = np.linalg.inv(np.diag(prior) + seen.T @ (seen / noise[:, None]))
     told = seen.T @ ((shares - sums @ fit.shares) / noise)
     assert covariance.shape == (pairs + size,) * 2
-    return covariance @ (told + prior * centre), covariance, tangent
+    return covariance @ (told + prior * center), covariance, tangent
 
 
 def test_classes_are_those_of_the_device() -> None:
@@ -163,9 +163,9 @@ def test_the_evidence_is_of_all_answers_together() -> None:
         sums = np.vstack([np.eye(len(fit.shares)), errors[pairs:, None] * data.sums.toarray()])
         spread = np.diag(noise.variance) + tangent @ np.diag(1 / fit.gravity.precision) @ tangent.T
         shares = np.concatenate([data.pair.shares, data.coarse / data.precision])
-        centre = sums @ (fit.shares - tangent @ fit.parameters)
+        center = sums @ (fit.shares - tangent @ fit.parameters)
         together = sums @ spread @ sums.T + np.diag(errors**2)
-        found = stats.multivariate_normal.logpdf(shares, centre, together)
+        found = stats.multivariate_normal.logpdf(shares, center, together)
         return here.log_evidence, float(found)
 
     (ours, theirs), (ours_too, theirs_too) = evidence(fit.tau), evidence(fit.tau * 1.02)

@@ -89,7 +89,7 @@ def test_balance_finds_tau_alone(problem):
     assert quiet.ratio < 0.1
 
 
-def test_refit_is_generalised_least_squares(problem):
+def test_refit_is_generalized_least_squares(problem):
     noise, target, positions, _ = problem
     _, Z = covariance(noise, positions[:3], np.zeros(3), 0.0)
     fitted = refit(noise, target, Z, RANDOM)

@@ -1,4 +1,4 @@
-"""The vectorised hash gives the scalar one's positions, bit for bit."""
+"""The vectorized hash gives the scalar one's positions, bit for bit."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from simulations.experiments.poisoning import held_shares
 from simulations.populations.draws import draw_listed
 from tests.decoder.params_support import rappor
 
-HONEST_RUNS, MOST_ALARMS = 400, 3  # at .001 each, more than 3 of 400 have chance 8e-4
+HONEST_RUNS, MAX_ALARMS = 400, 3  # at .001 each, more than 3 of 400 have chance 8e-4
 REPORTS = 200_000
 SMALL = rappor(16, 2, 8, 0.5, 0.5, 0.75)
 KINDS = {
@@ -53,7 +53,7 @@ def test_honest_reports_seldom_alarm(kind: str) -> None:
             aggregate, _ = draw_listed(listed.positions(params), shares, 5_000, params, rng)
             alarms += told(aggregate) is not None
     assert FALSE_ALARM == 1e-3
-    assert alarms <= MOST_ALARMS
+    assert alarms <= MAX_ALARMS
 
 
 def alarms_of_one_value(params: RapporParams, cohorts: int, reports: int, bits: int) -> int:
@@ -73,14 +73,14 @@ def alarms_of_one_value(params: RapporParams, cohorts: int, reports: int, bits: 
 def test_few_bits_are_judged_by_their_noise(scheme: str, size: int, bits: int) -> None:
     """Nobody says yes; or one value, whose hashes fall on one bit. Before, 2 to 21 % alarmed."""
     params = RapporParams(size, size, 1, TwoRoundMechanism.rappor(0.0, 0.5, 0.99), scheme)
-    assert alarms_of_one_value(params, 1, 5_000, bits) <= MOST_ALARMS
+    assert alarms_of_one_value(params, 1, 5_000, bits) <= MAX_ALARMS
 
 
 @pytest.mark.parametrize("reports", [5, 20])
 def test_few_reports_with_few_wrong_bits_seldom_alarm(reports: int) -> None:
     """A wrong bit in a hundred, cohorts of 5 or 20 reports: counts are no normal ones."""
     params = RapporParams(8, 2, 32, TwoRoundMechanism.rappor(0.0, 0.01, 0.99), "bloom")
-    assert alarms_of_one_value(params, 32, reports, 2) <= MOST_ALARMS
+    assert alarms_of_one_value(params, 32, reports, 2) <= MAX_ALARMS
 
 
 @pytest.mark.parametrize(

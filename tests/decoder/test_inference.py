@@ -135,7 +135,7 @@ def test_unknown_rules_and_levels_are_named():
 
 
 def test_fdr_counts_wrong_candidates_by_unshrunk_scores() -> None:
-    """1,400 sure values beside 300 wrong strings whose scores vary by .82: as in dense rows.
+    """1,400 sure values alongside 300 wrong strings whose scores vary by .82: as in dense rows.
 
     The mean false share over 400 lists is at most .05 + 3 standard errors; by the shrunk scores,
     of which half as many are below -1.28, above .07.

@@ -25,9 +25,9 @@ def test_parameters_are_counted_by_rows_as_by_cells(rows: str) -> None:
     if rows == "fewer":
         some = slice(0, 20)
         readings = [[cut(one, some) for one in window] for window in readings]
-    shared = fit_field(readings[0], places.laplacian, Belief("neighbours", 0.5), reserved=1)
+    shared = fit_field(readings[0], places.laplacian, Belief("neighbors", 0.5), reserved=1)
     s, total = shared.shares, 0.0
-    precision = Prior.of("neighbours", places.laplacian, len(s), 1).precision(0.5)
+    precision = Prior.of("neighbors", places.laplacian, len(s), 1).precision(0.5)
     found = _shared_freedom(readings, s, precision)
     for level in zip(*readings, strict=True):
         weights = sum(one.precision(s) for one in level)

@@ -75,7 +75,7 @@ def test_modes_that_cannot_spend_are_left_out() -> None:
 def test_own_bit_variances_match_many_reports() -> None:
     """By the information of the cell's bits, all other cells known: enumerated, k = 4."""
     for params in (
-        RapporParams(4, 1, 1, TwoRoundMechanism.optimised(2.0, 1.8)),
+        RapporParams(4, 1, 1, TwoRoundMechanism.optimized(2.0, 1.8)),
         RapporParams(4, 1, 1, TwoRoundMechanism.symbols(4, 2.0, 1.8), "symbol"),
     ):
         k, gap = 4, params.q_star - params.p_star
@@ -88,7 +88,7 @@ def test_own_bit_variances_match_many_reports() -> None:
             covariance = np.diag(np.full(k, shown)) - shown**2
         information = direction @ np.linalg.pinv(covariance) @ direction
         assert noise_of(params) == pytest.approx(1 / information)
-    own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimised(1.0, 0.9), "one_hot")
+    own_bits = RapporParams(962, 1, 1, TwoRoundMechanism.optimized(1.0, 0.9), "one_hot")
     assert predicted_error(own_bits, 1e9, 961).total_variation < 0.02
 
 
@@ -150,7 +150,7 @@ epsilon = 1.0
 
 
 def test_check_names_and_declares_the_best_mode() -> None:
-    """Of those that hide when, too: memoised answers stand beside them, and are never named."""
+    """Of those that hide when, too: memoized answers stand alongside them, and are never named."""
     said = told(SYMBOLS, population=100_000)
     assert "a map of one month from 100,000 devices, 100 cells" in said
     assert "for maps of 24 months with epsilon" in said

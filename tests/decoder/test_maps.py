@@ -63,7 +63,7 @@ def test_evidence_smooths_only_what_is_smooth() -> None:
     at = np.arange(120)
     smooth = softmax(2 * np.sin(at / 15))
     rough = rng.permutation(softmax(rng.normal(0, 2.5, size=120)))
-    for truth, graph in ((smooth, "neighbours"), (rough, "alike")):
+    for truth, graph in ((smooth, "neighbors"), (rough, "alike")):
         noisy = truth + rng.normal(0, 0.006, size=120)
         error = np.sqrt(NOISE.mechanism_variance(np.array([0.01]), 1.0))[0]
         found = fit_field([reading(noisy, (error / 0.006) ** 2)], chain(120))
@@ -127,7 +127,7 @@ def test_a_descent_finds_what_scipy_finds() -> None:
         ("h3", (6,), (0, 0), None),
     ],
 )
-def test_neighbours_share_an_edge(kind, levels, shape, degrees) -> None:  # type: ignore[no-untyped-def]
+def test_neighbors_share_an_edge(kind, levels, shape, degrees) -> None:  # type: ignore[no-untyped-def]
     grid = Grid(kind, Box(40.5, -74.3, 40.95, -73.65), levels, *shape)
     cells = [*grid.cells(levels[0]), OTHER]
     laplacian = cell_laplacian(grid, cells)
@@ -158,8 +158,8 @@ def test_smoothers_find_crowds_that_flat_starts_lose() -> None:
     design = design_of(value_positions(cells, params), params, np.arange(len(cells)))
     readings = [read_aggregate(drawn, design, 1.0)]
     even = even_map(readings, 2305, reserved=1)
-    prior = Prior.of("neighbours", laplacian, 2305, reserved=1)
-    lost, found = next(field._walks(Misfit(readings, even), "neighbours", prior, even)[0])
+    prior = Prior.of("neighbors", laplacian, 2305, reserved=1)
+    lost, found = next(field._walks(Misfit(readings, even), "neighbors", prior, even)[0])
     assert np.abs(found.shares - truth).sum() / 2 < 0.75
     assert np.abs(lost.shares - truth).sum() / 2 > 0.9
     assert found.loss < lost.loss - 1

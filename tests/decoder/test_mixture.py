@@ -12,7 +12,7 @@ def test_posterior_by_quadrature():
     estimate, error = 1.7, 0.6
 
     def bump(share):
-        parts = stats.norm.pdf(share, prior.centres, prior.spreads)
+        parts = stats.norm.pdf(share, prior.centers, prior.spreads)
         return (prior.weights[1:] * parts).sum() * stats.norm.pdf(estimate, share, error)
 
     point = 0.6 * stats.norm.pdf(estimate, 0, error)
@@ -45,7 +45,7 @@ def test_held_shares_match_quadrature():
     held = prior.held(estimates, np.full(3, 0.6), estimates / 0.6)
 
     def joint(share, estimate):
-        parts = stats.norm.pdf(share, prior.centres, prior.spreads)
+        parts = stats.norm.pdf(share, prior.centers, prior.spreads)
         return (prior.weights[1:] * parts).sum() * stats.norm.pdf(estimate, share, 0.6)
 
     for below, estimate, limit in zip(held.below(limits), estimates, limits, strict=True):
@@ -76,7 +76,7 @@ def test_weight_of_zero_is_recovered():
     fitted = fit_weights(prior, estimates, errors, estimates, np.ones(6000), 400)
     assert fitted.weights.sum() == pytest.approx(1.0)
     assert abs(fitted.weights[0] - 0.7) < 0.1
-    near = (fitted.centres > 5) & (fitted.centres < 12)
+    near = (fitted.centers > 5) & (fitted.centers < 12)
     assert abs(fitted.weights[1:][near].sum() - 0.3) < 0.05
 
 

@@ -1,4 +1,4 @@
-"""Settings at the edge: numbers, or a refusal that names the way out; never NaN, never a crash."""
+"""Settings at the edge: numbers, or a refusal that names the remedy; never NaN, never a crash."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Joint tables at the ends of what is asked: a right answer, or one sentence with the way out."""
+"""Joint tables at the ends of what is asked: a right answer, or one sentence with the remedy."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from decoder.density.cells import cell_laplacian, slot_readings
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import (
-    LEAST_RESERVED,
+    MIN_RESERVED,
     LevelEquations,
     Misfit,
     design_of,
@@ -51,7 +51,7 @@ APART = 'no_data = "no_data"\n'
 GRID = Grid("square", Box(0, 0, 1, 1), (0,), 31, 31)
 VALUES = [*GRID.cells(0), *RESERVED]
 LN3 = math.log(3)
-BY_BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimised(2 * LN3, LN3))
+BY_BITS = RapporParams(32, 1, 64, TwoRoundMechanism.optimized(2 * LN3, LN3))
 NOISE = BitNoise(0.9, 0.1, 0.8, 0.2)
 
 
@@ -67,13 +67,13 @@ def test_even_cells_beside_both_stay_even() -> None:
     assert "hardly tell this map" in found.doubts[0]
 
 
-@pytest.mark.parametrize("graph", ["neighbours", "alike"])
+@pytest.mark.parametrize("graph", ["neighbors", "alike"])
 def test_both_do_not_change_the_cells_prior(graph: str) -> None:
     prior = Prior.of(graph, cell_laplacian(GRID, VALUES), 963, 2)  # type: ignore[arg-type]
     field = np.random.default_rng(1).normal(size=963)
     moved = field + np.concatenate([np.zeros(961), [5.0, -2.0]])
     for strength in (0.01, 20.0):
-        pulls = [prior.precision(strength) @ prior.centred(one) for one in (field, moved)]
+        pulls = [prior.precision(strength) @ prior.centerd(one) for one in (field, moved)]
         assert pulls[0][:-2] == pytest.approx(pulls[1][:-2])
         gained = pulls[1][-2:] - pulls[0][-2:]
         assert gained == pytest.approx(RESERVED_PRECISION * np.array([5.0, -2.0]))
@@ -94,7 +94,7 @@ def misfit_of(truth: np.ndarray, seed: int, reports: float = 1e4) -> Misfit:
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_both_shares_are_those_of_the_least_misfit(apart: tuple[float, float], seed: int) -> None:
-    """Beside a minimiser that knows nothing of it, at bounds, too."""
+    """Alongside a minimizer that knows nothing of it, at bounds, too."""
     cells = np.random.default_rng(seed).dirichlet(np.ones(20))
     misfit = misfit_of(with_reserved(np.append(cells, [0, 0]), np.array(apart)), seed)
     start = np.append(cells, [0.0, 0.0])
@@ -103,14 +103,14 @@ def test_both_shares_are_those_of_the_least_misfit(apart: tuple[float, float], s
     def loss(shares: np.ndarray) -> float:
         return misfit.at(with_reserved(start, np.asarray(shares)))[0]
 
-    most = 1 - LEAST_RESERVED
+    most = 1 - MIN_RESERVED
     best = minimize(
-        loss, [0.3, 0.3], method="SLSQP", bounds=[(LEAST_RESERVED, most)] * 2,
+        loss, [0.3, 0.3], method="SLSQP", bounds=[(MIN_RESERVED, most)] * 2,
         constraints={"type": "ineq", "fun": lambda x: most - x.sum()}, options={"ftol": 1e-12},
     )  # fmt: skip
     assert loss(found) <= best.fun + 1e-6 * abs(best.fun)
     assert found == pytest.approx(best.x, abs=1e-3)
-    assert found.min() >= LEAST_RESERVED * 0.999
+    assert found.min() >= MIN_RESERVED * 0.999
     assert found.sum() <= most + 1e-12
     step = 1e-3 * np.array([1.0, -0.5])
     curvature = loss(found + step) + loss(found - step) - 2 * loss(found)
@@ -233,8 +233,8 @@ def test_windows_weigh_by_those_in_a_cell() -> None:
     values = people(places, 60_000, np.full(4, 0.1), rng, np.array([0.05, 0.3, 0.6, 0.9]))
     windows = windows_of(metric, places, values, rng)
     readings = [slot_readings(one, places, None, keep_empty=True) for one in windows]
-    whole = fit_field(readings[0], places.laplacian, Belief("neighbours", 0.05), reserved=2)
-    precision = Prior.of("neighbours", places.laplacian, len(whole.shares), 2).precision(0.05)
+    whole = fit_field(readings[0], places.laplacian, Belief("neighbors", 0.05), reserved=2)
+    precision = Prior.of("neighbors", places.laplacian, len(whole.shares), 2).precision(0.05)
     field = fit_space_time(readings, whole.shares, precision, places.laplacian, 0.0, reserved=2)
     cells = np.log(field.shares[:, :36] / field.shares[:, :36].sum(axis=1, keepdims=True))
     shared = np.log(whole.shares[:36] / whole.shares[:36].sum())

@@ -128,7 +128,7 @@ def test_a_window_unlike_those_before_is_fitted_anew(windows, unlike):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_newly_held_values_are_found_at_once(seed):
-    """One more value of 8 errors, where the sites were certain of a 0: as a fit begun anew says.
+    """One more value of 8 errors, where the sites were certain of a 0: as a fit started over says.
 
     If those sites damped the new ones, errors would be 9 to 27 % wider, and scores off by 10.
     """
@@ -160,8 +160,8 @@ def sure_of_nothing(problem, last, held):
 def test_the_prior_is_learnt_from_the_window_itself(windows):
     """Its bumps reach up to the largest share, where that of the window before was far smaller."""
     end = run_ep(windows[0]).last
-    prior = replace(end.prior, weights=end.prior.weights[:4], centres=end.prior.centres[:3])
+    prior = replace(end.prior, weights=end.prior.weights[:4], centers=end.prior.centers[:3])
     low = replace(end, prior=prior)
     near = rounds.warm_start(windows[1], low)
-    assert near.prior.centres[-1] > near.scores.estimates.max() / 1.35
+    assert near.prior.centers[-1] > near.scores.estimates.max() / 1.35
     assert near.prior.weights[1:].sum() > 0.2  # 200 of the 300 are held

@@ -87,7 +87,7 @@ def test_zero_margins_and_any_noise_give_tables(noise: float) -> None:
 
 
 def test_pictures_show_shrunk_tables_unless_independence_is_rejected() -> None:
-    """It showed the one without negative shares, which the warning beside it calls noise."""
+    """It showed the one without negative shares, which the warning alongside it calls noise."""
     metric, rng = pair_metric(4, 4, 0.3), np.random.default_rng(6)
     table = decode_pairs(drawn_pairs(metric, coupled_table(4, 4, 0.0), 5_000, rng))
     assert not table.independence.rejected

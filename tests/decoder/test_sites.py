@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decoder.estimation.ep_sites import CUT_OFF, LEAST_PRECISION, Scores, Sites
+from decoder.estimation.ep_sites import CUT_OFF, MIN_PRECISION, Scores, Sites
 from decoder.model.share_prior import SharePrior
 
 PRIOR = SharePrior(np.array([0.9, 0.05, 0.05]), np.array([1.0, 4.0]))
@@ -11,7 +11,7 @@ ERRORS = np.ones(5)
 ESTIMATES = np.array([-1.0, 0.5, 2.0, 2.3, 4.5])  # 2.0 and 2.3: a share that may be 0 or large
 
 
-def updated(least: float = LEAST_PRECISION) -> Sites:
+def updated(least: float = MIN_PRECISION) -> Sites:
     scores = Scores(ESTIMATES, ERRORS)
     return Sites.none(5).updated(scores, PRIOR, 5, full=True, frozen=False, least=least)
 
@@ -22,7 +22,7 @@ def test_cavity_and_site_make_the_posterior():
     held = (sites.mean / sites.variance + ESTIMATES) / precision
     np.testing.assert_allclose(held, posterior.mean)
     matched = np.abs(1 / posterior.variance - 1) > CUT_OFF
-    matched &= 1 / posterior.variance - 1 > LEAST_PRECISION
+    matched &= 1 / posterior.variance - 1 > MIN_PRECISION
     assert matched.sum() >= 3
     np.testing.assert_allclose(1 / precision[matched], posterior.variance[matched])
 
@@ -33,7 +33,7 @@ def test_uncertain_shares_have_sites_that_widen():
     assert (posterior.variance > 1).any()
 
 
-@pytest.mark.parametrize("least", [LEAST_PRECISION, CUT_OFF])
+@pytest.mark.parametrize("least", [MIN_PRECISION, CUT_OFF])
 def test_precisions_are_bounded_and_never_near_zero(least):
     precision = 1 / updated(least).variance
     assert precision.min() >= least - 1e-12
@@ -47,7 +47,7 @@ def test_clipped_sites_keep_the_posterior_mean(factor):
     scores = Scores(ESTIMATES, factor * ERRORS)
     after = before.updated(scores, PRIOR, 5, full=True, frozen=False)
     cavity, precision = factor**-2, 1 / after.variance
-    at_bound = np.isclose(precision, LEAST_PRECISION * cavity)
+    at_bound = np.isclose(precision, MIN_PRECISION * cavity)
     at_bound |= np.isclose(np.abs(precision), CUT_OFF * cavity)
     held = (after.mean * precision + ESTIMATES * cavity) / (cavity + precision)
     np.testing.assert_allclose(held[at_bound], posterior.mean[at_bound])

@@ -10,7 +10,7 @@ from decoder.density.map_series import window_maps
 from decoder.density.maps import estimate_density_series
 from decoder.density.space_time_modes import Modes
 from decoder.density.space_time_strengths import (
-    MOST_VARIANCE,
+    MAX_VARIANCE,
     Windows,
     contrasts_of,
     learn_strengths,
@@ -149,8 +149,8 @@ def test_the_strength_is_read_off_contrasts_and_bounded(variance: float) -> None
     modes = Modes(information, data, np.eye(200), np.eye(200), rest, 300)
     series = Windows(scale, np.ones(windows))
     found = learn_strengths(modes, series, 0.7, independent=False)
-    assert found.variance == pytest.approx(min(variance, MOST_VARIANCE), rel=0.3)
-    if variance < MOST_VARIANCE:
+    assert found.variance == pytest.approx(min(variance, MAX_VARIANCE), rel=0.3)
+    if variance < MAX_VARIANCE:
         assert found.repeated * (found.lasting + (1 - found.lasting) * found.psi) == pytest.approx(
             0.4, abs=0.1
         )

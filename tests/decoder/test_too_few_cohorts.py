@@ -67,9 +67,9 @@ def test_a_weaker_prior_is_taken_before_the_projection(monkeypatch: pytest.Monke
     assert found.check is not None
     assert found.check.agrees
     assert any("of strength 1 was taken" in text for text in found.warnings)
-    assert found.belief == Belief("neighbours", 1.0)
+    assert found.belief == Belief("neighbors", 1.0)
     off = cell_distance(found.shares, true)
-    given = DensityOptions(belief=Belief("neighbours", 2.0))
+    given = DensityOptions(belief=Belief("neighbors", 2.0))
     projected = estimate_density(window, given, places)
     assert projected.source == "projection"
     assert off < 0.1 < cell_distance(projected.shares, true)

@@ -1,4 +1,4 @@
-"""Jobs without the command line: what they tell, and what they refuse."""
+"""Jobs without the command line: what they reveal, and what they refuse."""
 
 from __future__ import annotations
 

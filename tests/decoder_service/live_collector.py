@@ -26,7 +26,7 @@ WORDS = [f"word-{number}" for number in range(12)]
 
 @dataclass
 class LiveCollector:
-    """url, key: as the decoder's settings take them.  bench: writes beside the server."""
+    """url, key: as the decoder's settings take them.  bench: writes alongside the server."""
 
     url: str
     key: str

@@ -157,7 +157,7 @@ def await_state(
 
 
 def await_busy(alive: list[psutil.Process]) -> psutil.Process:
-    """Wait until a worker has the process of a job, beside those that start such processes."""
+    """Wait until a worker has the process of a job, alongside those that start such processes."""
     busy: list[psutil.Process] = []
 
     def is_busy() -> bool:

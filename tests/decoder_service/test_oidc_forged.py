@@ -111,7 +111,7 @@ def service(listening: Hostile, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture
 def browser(service: Running) -> Iterator[httpx.Client]:
-    """A browser at the service, which asks the provider anew."""
+    """A browser at the service, which asks the provider again."""
     ask_anew(service)
     with httpx.Client(base_url=service.url, timeout=20) as one:
         yield one

@@ -17,7 +17,7 @@ from tests.decoder_service.test_pages import signed_in
 
 
 def dictionary(service: Running) -> str:
-    """As anyone sees it, asked of the collector anew."""
+    """As anyone sees it, asked of the collector again."""
     service.service.metrics._asked = float("-inf")
     with service.client(None) as anyone:
         return " ".join(unescape(anyone.get("/dictionary").text).split())

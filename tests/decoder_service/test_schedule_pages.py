@@ -70,7 +70,7 @@ def page(browser: httpx.Client, path: str, status: int = 200) -> str:
 def test_a_schedule_from_form_to_results(
     served: Running, browser: httpx.Client, tmp_path: Path
 ) -> None:
-    """Made, decoded, changed, decoded anew beside what was there, paused, deleted."""
+    """Made, decoded, changed, decoded again alongside what was there, paused, deleted."""
     listed = stored_list(browser, "words", WORDS)
     name = f"daily {EVIL}"
     path = make(browser, name, listed, correction="bonferroni", alpha="0.01")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from decoder_service.shell.errors import RequestError, UnavailableError
-from decoder_service.worker.uploads import MOST_WAITING, SMALL_BYTES, Reader
+from decoder_service.worker.uploads import MAX_WAITING, SMALL_BYTES, Reader
 from tests.decoder_service.reading_functions import await_go, endless, many_lists, process_of
 from tests.decoder_service.support import Running, running
 from tests.waiting import until
@@ -47,20 +47,20 @@ def test_large_files_take_turns_and_give_way(tmp_path: Path) -> None:
     given = (tmp_path, Reader())
     threads = [
         threading.Thread(target=read_until, args=(*given, number, ends))
-        for number in range(MOST_WAITING)
+        for number in range(MAX_WAITING)
     ]
     for thread in threads:
         thread.start()
     until(lambda: len(list(tmp_path.glob("nice-*"))) >= once, 120)
-    read_until(*given, MOST_WAITING, ends)
-    assert ends == [f"{MOST_WAITING} large files are read or wait to be read; send it again in a "
+    read_until(*given, MAX_WAITING, ends)
+    assert ends == [f"{MAX_WAITING} large files are read or wait to be read; send it again in a "
                     "minute"]  # fmt: skip
     started = list(tmp_path.glob("nice-*"))
     assert len(started) == once
     (tmp_path / "go").touch()
     for thread in threads:
         thread.join()
-    assert sorted(map(str, ends[1:])) == sorted(map(str, range(MOST_WAITING)))
+    assert sorted(map(str, ends[1:])) == sorted(map(str, range(MAX_WAITING)))
     own = os.nice(0)
     assert {int(one.read_text()) for one in tmp_path.glob("nice-*")} == {min(19, own + 5)}
 

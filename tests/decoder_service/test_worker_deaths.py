@@ -144,7 +144,7 @@ def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> Non
 
 
 def test_a_worker_whose_web_died_while_it_started_ends() -> None:
-    """It would work on, beside the worker of the next web."""
+    """It would work on, alongside the worker of the next web."""
     code = "from decoder_service.worker.process_limits import die_with_parent as die; die({})"
     for parent, ended in (("__import__('os').getppid()", False), (str(2**22 + 1), True)):
         done = subprocess.run([sys.executable, "-c", code.format(parent)], check=False, timeout=60)

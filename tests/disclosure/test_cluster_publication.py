@@ -140,7 +140,7 @@ def test_unions_that_read_alike_are_told_apart(rest: int) -> None:
     }  # fmt: skip
 
 
-def test_the_k_anonymiser_takes_learnt_trees() -> None:
+def test_the_k_anonymizer_takes_learnt_trees() -> None:
     learnt = learn_hierarchies(co_cluster(iris_pairs()))
     made = anonymize(learnt.recode(iris()), learnt.columns({"Class": 2.0}), 5)
     rows = Counter(zip(*made.to_table().values(), strict=True))
@@ -237,7 +237,7 @@ def test_floorless_trees_name_nothing_rare() -> None:
 
 
 def test_intervals_with_few_are_not_named_alone() -> None:
-    """In a union without their neighbour; with it they are one interval."""
+    """In a union without their neighbor; with it they are one interval."""
     parts = {"age": Intervals((20, 40, 87))}
     low, middle, high, rest = parts["age"].labels
     ages = {"age": ["18"] * 30 + ["30"] * 30 + ["60"] * 30 + ["88"]}

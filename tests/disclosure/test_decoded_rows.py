@@ -38,10 +38,10 @@ LAW = np.array([0.3, 0.2, 0.2, 0.15, 0.1, 0.05])
 
 
 def estimates_of(law: np.ndarray, error: float, reports: int = 5_000) -> DecodedCells:
-    """Errors of randomised reports beside those of a sample."""
+    """Errors of randomized reports alongside those of a sample."""
     sampling = (np.diag(law) - np.outer(law, law)) / reports
-    centre = np.eye(len(law)) - 1 / len(law)
-    covariance = sampling + error**2 * centre
+    center = np.eye(len(law)) - 1 / len(law)
+    covariance = sampling + error**2 * center
     return DecodedCells(("row", "column"), CELLS, law, covariance, reports)
 
 
@@ -193,7 +193,7 @@ def test_small_cells_are_pooled_with_their_covariance() -> None:
     with pytest.raises(TableError, match="no cell remains"):
         at_least(known, 0.9)
     starred = replace(known, cells=(("*", "x"), *CELLS[1:]))
-    with pytest.raises(TableError, match="stands for what is not shown"):
+    with pytest.raises(TableError, match="represents what is not shown"):
         at_least(starred, 0.14)
 
 

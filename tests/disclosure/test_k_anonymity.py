@@ -1,4 +1,4 @@
-"""The greedy k-anonymiser: its exact vectors and its invariants."""
+"""The greedy k-anonymizer: its exact vectors and its invariants."""
 
 from collections import Counter
 from pathlib import Path

@@ -21,7 +21,7 @@ FALSE_ALARM = 1e-6  # of each statistical test here, the seed being fixed
 
 
 def test_the_geometric_law_keeps_epsilon() -> None:
-    """The thesis prints its normaliser upside down: with a = exp(-1) that sums to 4.68."""
+    """The thesis prints its normalizer upside down: with a = exp(-1) that sums to 4.68."""
     z = np.arange(-200, 201)
     p = geometric_probability(z, 1, 1.0)
     assert p.sum() == pytest.approx(1, abs=1e-12)
@@ -32,7 +32,7 @@ def test_the_geometric_law_keeps_epsilon() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.9, 1.0, 1.1])
-def test_geometric_noise_has_its_law_and_no_neighbour(scale: float) -> None:
+def test_geometric_noise_has_its_law_and_no_neighbor(scale: float) -> None:
     rng = np.random.default_rng(1)
     noise = add_geometric(np.zeros(200_000, dtype=np.int64), 3, 1.5, rng)
     z = np.arange(-8, 9)

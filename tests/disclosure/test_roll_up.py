@@ -28,7 +28,7 @@ CELLS = ["000", "001", "010", "011", "100", "other"]
 
 
 def test_cells_pool_up_to_the_first_told_parent() -> None:
-    """000 stands alone; 001 with 010 and 011 under 0; 100 and other under the root."""
+    """000 is alone; 001 with 010 and 011 under 0; 100 and other under the root."""
     estimate = np.array([50.0, 2.0, 3.0, 3.0, 4.0, 5.0])
     made = rolled(CELLS, estimate, cell_tree(CELLS, 2), 4.0)
     assert made.labels[0] == "000"
@@ -100,7 +100,7 @@ def test_trees_of_hosts_strings_and_given_ones() -> None:
         ({"std_error": np.zeros(2)}, "above 0"),
         ({"estimate": np.array([np.nan, 1])}, "finite"),
         ({"values": ["00", "02"]}, "leaves of the tree"),
-        ({"values": ["00", "00"]}, "stands twice"),
+        ({"values": ["00", "00"]}, "appears twice"),
         ({"max_correlation": 1.5}, "correlation in"),
         ({"alpha": 0.0}, "alpha"),
     ],

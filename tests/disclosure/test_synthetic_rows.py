@@ -81,8 +81,8 @@ EPSILON = 0.9
 
 @pytest.mark.parametrize("parts", [(0.2, 0.5), (0.0, 0.5), None])
 @pytest.mark.parametrize("row", [("a", "d"), ("b", "e")])
-def test_neighbours_give_outputs_within_epsilon(parts, row) -> None:
-    """Exact, and for every output: to each noise belongs one that gives the neighbour's output.
+def test_neighbors_give_outputs_within_epsilon(parts, row) -> None:
+    """Exact, and for every output: to each noise belongs one that gives the neighbor's output.
 
     Noise less the added row in what is counted (cells, columns, groups) maps the draws of one table
     one to one on those of the other. Both run through the mechanism, and must give one output,
@@ -162,7 +162,7 @@ def test_a_spent_ledger_stops_before_any_noise() -> None:
 
 @pytest.mark.parametrize("scale", [0.9, 1.0, 1.1])
 @pytest.mark.parametrize("rate", [0.02, 0.5, 3.0])
-def test_system_noise_has_its_law_and_no_neighbour(rate: float, scale: float) -> None:
+def test_system_noise_has_its_law_and_no_neighbor(rate: float, scale: float) -> None:
     drawn = system_geometric(rate, (100_000,), np.random.default_rng(7).bytes)
     a = math.exp(-rate * scale)
     edges = np.unique(np.floor(np.array([0.0, 0.3, 0.7, 1.2, 2.0, 3.0, 4.0]) / rate))

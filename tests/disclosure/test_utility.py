@@ -77,7 +77,7 @@ def test_the_floor_bounds_the_error_of_empty_queries() -> None:
 
 
 def test_boosted_trees_see_more_than_naive_bayes() -> None:
-    """Columns made independent keep every share, and a naive Bayes tells nothing apart."""
+    """Columns made independent keep every share, and a naive Bayes reveals nothing apart."""
     real, made = exclusive_or(600, 1), exclusive_or(600, 2, independent=True)
     assert origin_test(real, made, seed=0) > 0.7
     rows = {n: real[n] + made[n] for n in real} | {"origin": ["real"] * 600 + ["made"] * 600}
@@ -121,7 +121,7 @@ def test_records_link_to_rows_while_possible() -> None:
     assert link_records(flat, flat) == 0
 
 
-def test_generalised_values_are_spread_over_their_leaves() -> None:
+def test_generalized_values_are_spread_over_their_leaves() -> None:
     tree = Hierarchy(tuple((leaf, leaf[0], "top") for leaf in ["a1", "a2", "b1"]))
     columns = Columns({"x": tree, "age": IntervalColumn(0, 9)})
     table = {"x": ["a1", "a2"] * 500 + ["b1"], "age": ["3", "5"] * 500 + ["9"]}

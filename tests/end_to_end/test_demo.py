@@ -60,7 +60,7 @@ def test_the_shell_of_an_operator_changes_nothing(
     assert main(["demo", "--clients", "6000", "--seed", "1", "-o", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr().out
     assert "6,000 devices sent 12,000 reports" in shown
-    assert "2 memoised values" in shown
+    assert "2 memoized values" in shown
     assert len(found(tmp_path / "out" / "length")) >= 4
 
 

@@ -76,7 +76,7 @@ def test_the_page_fits_and_is_accessible(theme: str, address: str, browser: Any)
     page.close()
 
 
-PIXELS = """colour => {
+PIXELS = """color => {
   const canvas = document.querySelector("#maps .leaflet-flows-pane canvas");
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   let blue = 0, other = 0;

@@ -1,4 +1,4 @@
-"""The maps of a page in a real browser: what is drawn on them, and what is said beside them."""
+"""The maps of a page in a real browser: what is drawn on them, and what is said alongside them."""
 
 import json
 from collections.abc import Iterator
@@ -71,9 +71,9 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-def whole(colour: str) -> list[int]:
+def whole(color: str) -> list[int]:
     """Red, green, blue from 0 to 255."""
-    return [round(255 * part) for part in rgb(colour)]
+    return [round(255 * part) for part in rgb(color)]
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +312,7 @@ def test_changes_have_a_base_and_per_cent(
 
 
 @pytest.mark.parametrize("theme", list(THEMES))
-def test_the_strongest_decrease_has_the_first_colour(
+def test_the_strongest_decrease_has_the_first_color(
     theme: str, data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:
     """On a map of changes shade 0 is the most less, and was left out as if nothing were there."""

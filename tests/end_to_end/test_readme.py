@@ -83,7 +83,7 @@ def masked(line: str) -> str:
 
 
 def agrees(expected: list[str], printed: str) -> bool:
-    """Whether what was printed is what the page says; `...` stands for any lines."""
+    """Whether what was printed is what the page says; `...` represents any lines."""
     wanted = [masked(line) for line in expected if masked(line)]
     reached = _past_gaps({0}, wanted)  # how many of the wanted lines may be behind us
     for line in filter(None, map(masked, printed.splitlines())):
@@ -94,7 +94,7 @@ def agrees(expected: list[str], printed: str) -> bool:
 
 
 def _past_gaps(reached: set[int], wanted: list[str]) -> set[int]:
-    """With what is reached where a `...` stands for no line."""
+    """With what is reached where a `...` represents no line."""
     return reached | {i + 1 for i in reached if wanted[i : i + 1] == ["..."]}
 
 

@@ -228,7 +228,7 @@ def every_page_fits(page: Any, url: str, paths: list[str], name: str = "") -> No
 
 
 def drawn_twice(page: Any) -> int:
-    """How many drawings for wide pages are seen beside those for narrow ones."""
+    """How many drawings for wide pages are seen alongside those for narrow ones."""
     shown = [page.locator(f".plot.{one}:visible").count() for one in ("wide", "narrow")]
     return min(shown)
 

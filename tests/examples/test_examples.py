@@ -1,4 +1,4 @@
-"""Every folder of examples/ runs as it stands. Those of the TypeScript client: client_js/test."""
+"""Every folder of examples/ runs as it is. Those of the TypeScript client: client_js/test."""
 
 from __future__ import annotations
 

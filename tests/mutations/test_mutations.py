@@ -64,13 +64,13 @@ PRIVACY = (
         "return ones if params.scheme.single_bit",
     ),
     Mutation(
-        "fallback-not-reserved", "the fallback is memoised before any other value",
+        "fallback-not-reserved", "the fallback is memoized before any other value",
         "client_sdk/recording/ledger.py", "tests/client/test_ledger.py",
         "reserved = device.reserved_bits()",
         "reserved: list[int] = []",
     ),
     Mutation(
-        "cap-off-by-one", "a device memoises max_memoized_values values at most",
+        "cap-off-by-one", "a device memoizes max_memoized_values values at most",
         "client_sdk/recording/ledger.py", "tests/client/test_ledger.py",
         "if used + number > min(",
         "if used + number - 1 > min(",
@@ -94,7 +94,7 @@ PRIVACY = (
         "return stored is None or nats != stored",
     ),
     Mutation(
-        "memoised-across-params", "new parameters draw new permanent responses",
+        "memoized-across-params", "new parameters draw new permanent responses",
         "client_sdk/randomization/metric_encoder.py", "tests/client/test_vectors.py",
         "metric.encode(), bytes.fromhex(params_id))",
         'metric.encode(), bytes.fromhex("00" * 16))',

@@ -267,8 +267,8 @@ FAULTS = (
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))",
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))\n"
           "        self._recorder.record(name, value, float((day - 9) * SECONDS_A_DAY))",
-          "tests/client/test_location.py::test_a_cell_in_two_slots_is_memoised_once"),
-    Fault("cut-drawn-anew", _KEYS,
+          "tests/client/test_location.py::test_a_cell_in_two_slots_is_memoized_once"),
+    Fault("cut-drawn-again", _KEYS,
           'word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)',
           "word = __import__('os').urandom(8)",
           "tests/client/test_numbers.py::test_the_jitter_is_uniform_constant_and_keyed"),
@@ -403,7 +403,7 @@ FAULTS = (
           _SOURCE,
           "            encoder.cohort = (encoder.cohort + (day or 0) // 365) % 16\n" + _SOURCE,
           "reports in a life"),
-    Fault("permanent-response-anew-after-silence", _RECORDER,
+    Fault("permanent-response-again-after-silence", _RECORDER,
           _ENCODED,
           "        last = self._state.last_period(encoder.metric.name, EVER) or day\n"
           "        self._gone = getattr(self, '_gone', 0) + (day - last > 180)\n"
@@ -418,7 +418,7 @@ FAULTS = (
           "return others + committed(line, entries + extra)",
           "return committed(line, entries + extra)",
           "tests/client/test_ledger.py::test_the_device_budget_holds_over_all_metrics"),
-    Fault("budget-forgets-what-was-memoised", _LEDGER,
+    Fault("budget-forgets-what-was-memoized", _LEDGER,
           "return others + committed(line, entries + extra)",
           "return others + committed(line, extra)",
           "tests/client/test_ledger.py::test_the_device_budget_holds_over_all_metrics"),
@@ -475,7 +475,7 @@ FAULTS = (
           "            permanent_bits &= self._instantaneous(permanent_bits)\n"
           "        return self._instantaneous(permanent_bits).to_bytes",
           "answers of the kind"),
-    # All that is seen besides bits.
+    # All that is seen in addition to bits.
     Fault("order-of-recording-in-a-batch", _BATCHES,
           "sorted(reports, key=_content)", "list(reports)",
           "the order of reports in a batch", installations=2),
@@ -513,7 +513,7 @@ FAULTS = (
     Fault("batches-in-the-order-of-recording", _QUEUE,
           "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
           "random order", TWO_STRINGS, installations=6),
-    # What a client does beside sending its reports.
+    # What a client does alongside sending its reports.
     Fault("another-request-to-the-collector", "client_sdk/delivery/transport.py",
           "        status, fields, answer = self._exchange(body, headers)\n",
           "        import http.client\n"

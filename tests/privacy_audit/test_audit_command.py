@@ -244,7 +244,7 @@ epsilon_one = 1.8
 PAIRS = """
 [metrics.theme_slow]
 kind = "pair"
-description = "Colours and speed"
+description = "Colors and speed"
 owner = "web@example.org"
 expires = 2099-06-30
 of = ["theme", "slow"]

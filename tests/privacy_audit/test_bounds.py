@@ -71,7 +71,7 @@ def test_two_sided_p_values_see_both_sides() -> None:
     assert p[2] < 1e-8
 
 
-def test_randomised_response_is_found_and_not_overstated() -> None:
+def test_randomized_response_is_found_and_not_overstated() -> None:
     """A feature that is right with e^1.5 odds: the bound of 40,000 guesses is within 10 %."""
     rng = np.random.default_rng(3)
     world = rng.integers(0, 2, 40_000)

@@ -64,7 +64,7 @@ def places(keys: str) -> Metric:
     "params",
     [
         RapporParams(3, 1, 1, TwoRoundMechanism.symbols(3, 2.0, 1.2), "symbol"),
-        RapporParams(3, 1, 1, TwoRoundMechanism.optimised(2.0, 1.2)),
+        RapporParams(3, 1, 1, TwoRoundMechanism.optimized(2.0, 1.2)),
     ],
 )
 def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> None:
@@ -115,7 +115,7 @@ def test_worlds_have_the_presence_they_say() -> None:
     for world, mean, error in worlds:
         lives = draw_lives(world, 1_000, 2, 45, np.random.default_rng(0))  # type: ignore[arg-type]
         assert lives.present.mean() == pytest.approx(mean, abs=5 * error)
-    assert (lives.present == lives.used[:, None]).all()  # all slots of a seldom app together
+    assert (lives.present == lives.used[:, None]).all()  # all slots of a rarely app together
 
 
 def test_the_next_use_is_after_the_period() -> None:

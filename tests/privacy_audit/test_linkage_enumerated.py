@@ -1,6 +1,6 @@
 """Scores of the linking attack against sums over all permanent answers.
 
-Small worlds of three cells, in which what is answered is looked up anew: the last cell that is at
+Small worlds of three cells, in which what is answered is looked up again: the last cell that is at
 most `hold` periods old, or `other`.
 """
 
@@ -22,7 +22,7 @@ CELLS, SLOTS, PERIODS, PEOPLE = 3, 2, 4, 5
 OTHER = CELLS
 SHARES = np.array([0.5, 0.3, 0.2])
 SYMBOLS = RapporParams(2, 1, 1, TwoRoundMechanism.symbols(2, 2.0, 1.2), "symbol")
-FILTER = RapporParams(2, 1, 1, TwoRoundMechanism.optimised(2.0, 1.2))
+FILTER = RapporParams(2, 1, 1, TwoRoundMechanism.optimized(2.0, 1.2))
 
 Life = Sequence[int]
 
@@ -52,7 +52,7 @@ def states(life: Life) -> list[str]:
     return told
 
 
-# Memoised answers. A permanent answer is a list of bits; of a symbol, one bit is set.
+# Memoized answers. A permanent answer is a list of bits; of a symbol, one bit is set.
 
 
 def permanent_answers(

@@ -106,7 +106,7 @@ def named(name: Any) -> dict[str, Any]:
 
 
 def test_a_reference_system_is_transformed(tmp_path: Path) -> None:
-    """One square kilometre of the British grid."""
+    """One square kilometer of the British grid."""
     around = cells(51.45, -0.2, 51.55, -0.05, 4)
     path = write(tmp_path, "Polygon", [square(530_000, 180_000, 531_000, 181_000)],
                  crs=named("urn:ogc:def:crs:EPSG::27700"))  # fmt: skip

@@ -77,7 +77,7 @@ def test_missing_values_are_no_diversity(
 @pytest.mark.parametrize(
     ("tree", "told"),
     [
-        ("N,land\nN,land\nS,land\n", "line 2, column 1: 'N' stands in line 1 already"),
+        ("N,land\nN,land\nS,land\n", "line 2, column 1: 'N' is in line 1 already"),
         ("N,land\nS\n", "line 2 has 1 cells, and the first line 2"),
         ("N,land\nS ,land\n", "line 2, column 1: 'S ' begins or ends with a blank"),
         ("N\nS\n", "line 1 has to be a leaf, its ancestors and the root"),

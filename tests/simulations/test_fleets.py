@@ -27,7 +27,7 @@ FALSE_ALARM = 1e-5  # of each comparison below, were the laws equal and the seed
 
 
 def metric_of(**changes: object) -> Metric:
-    return make_metric("colour", num_bits=8, num_cohorts=2, **changes)
+    return make_metric("color", num_bits=8, num_cohorts=2, **changes)
 
 
 def fleet_of(params: RapporParams, devices: int, turnover: float = 0.0, **more: int) -> Fleet:
@@ -76,7 +76,7 @@ def p_values(one: np.ndarray, other: np.ndarray) -> dict[str, float]:
 
 @pytest.mark.statistical
 def test_counts_have_the_law_of_the_sdk() -> None:
-    """Neighbours: permanent bits redrawn each period, another f, a share moved."""
+    """Neighbors: permanent bits redrawn each period, another f, a share moved."""
     metric, devices, runs = metric_of(), 25, 300
     real = of_devices(metric, devices, runs, seed=5)
     ours = drawn(metric.params, devices, 1200)
@@ -106,7 +106,7 @@ def test_turnover_has_the_law_of_changing_devices() -> None:
         for j in range(i):
             products = [(x[i] - x[i].mean()) * (x[j] - x[j].mean()) for x in picked]
             assert stats.ttest_ind(*products).pvalue > FALSE_ALARM
-    kept = np.cov(picked[0][0], picked[0][2])[0, 1]  # memoised bits of those who stayed
+    kept = np.cov(picked[0][0], picked[0][2])[0, 1]  # memoized bits of those who stayed
     without = fleet_of(params, devices, 0.0)
     stay = np.array([draw_fleet(without, s).counts.bit_counts for s in range(runs)])
     assert 0 < kept < np.cov(stay[:, 0, 0, 0], stay[:, 2, 0, 0])[0, 1]

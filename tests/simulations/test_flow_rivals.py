@@ -1,4 +1,4 @@
-"""Five questions beside other ways to learn flows, at equal epsilon; unbiased rivals."""
+"""Five questions alongside other ways to learn flows, at equal epsilon; unbiased rivals."""
 
 from __future__ import annotations
 

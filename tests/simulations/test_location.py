@@ -90,7 +90,7 @@ def _dials(epsilon: float) -> str:
 
 
 SYMBOL = RapporParams(4, 1, 8, TwoRoundMechanism.symbols(4, 3.0, 2.0), "symbol")
-BLOOM = RapporParams(8, 1, 8, TwoRoundMechanism.optimised(3.0, 2.0))
+BLOOM = RapporParams(8, 1, 8, TwoRoundMechanism.optimized(3.0, 2.0))
 
 
 @pytest.mark.statistical

@@ -19,7 +19,7 @@ from rappor_core.grid.box import RESERVED
 from tests.map_draws import draw_windows, square_metric
 from tests.map_moves import MODES
 
-SIDE, WEEKS, MOST_REJECTED = 31, 4, 9
+SIDE, WEEKS, MAX_REJECTED = 31, 4, 9
 CELLS = SIDE * SIDE
 MODE_KEYS = {"window": (16, {"budget": 4.0}), "2 symbols": (64, {"each": 4.0, "one": 2.4})}
 
@@ -75,7 +75,7 @@ def test_good_maps_are_not_rejected() -> None:
             rejected += [(mode, world, devices, one.source) for one in pooled
                          if one.source != "series"]  # fmt: skip
             rejected += [(mode, world, devices, "field") for one in alone if not one.check.agrees]
-    assert len(rejected) <= MOST_REJECTED, rejected
+    assert len(rejected) <= MAX_REJECTED, rejected
 
 
 @pytest.mark.statistical

@@ -74,7 +74,7 @@ def test_a_change_to_another_number_of_the_population(life: float, most: float) 
 def test_a_bit_for_each_bin_shows_every_change() -> None:
     """The counterpart: basic RAPPOR (L-OSUE) over 32 bins, cap 3, at the same lifetime."""
     rng = np.random.default_rng(3)
-    rounds = TwoRoundMechanism.optimised(4.0 / 3, 0.9 * 4.0 / 3)
+    rounds = TwoRoundMechanism.optimized(4.0 / 3, 0.9 * 4.0 / 3)
     p1, q1 = rounds.p1 / PROBABILITY_SCALE, rounds.q1 / PROBABILITY_SCALE
     p2, q2 = rounds.p2 / PROBABILITY_SCALE, rounds.q2 / PROBABILITY_SCALE
 

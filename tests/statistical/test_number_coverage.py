@@ -2,7 +2,7 @@
 
 Seeds are fixed. Where intervals of independent trials are counted, the tolerance is 4.9 standard
 deviations of a binomial share of 0.95: a false alarm in a million, were the seed another one. Each
-test also fails for the neighbour, intervals that are 10 % too short or take every report for a
+test also fails for the neighbor, intervals that are 10 % too short or take every report for a
 device of its own.
 """
 

@@ -1,4 +1,4 @@
-"""The noise of each place mechanism, as devices make it: mean and variance, and not a neighbour's.
+"""The noise of each place mechanism, as devices make it: mean and variance, and not a neighbor's.
 
 Devices answer r times about a bit (or symbol) that they hold, and one that they do not.
 Means and variances of their sums are compared with the formulas that intervals are made of, at
@@ -32,7 +32,7 @@ BITS = 128
 MECHANISMS = {
     "rappor": TwoRoundMechanism.rappor(0.5, 0.35, 0.65),
     "l-sue": TwoRoundMechanism.symmetric(2.0, 1.5),
-    "l-osue": TwoRoundMechanism.optimised(2.0, 1.5),
+    "l-osue": TwoRoundMechanism.optimized(2.0, 1.5),
     "loloha": TwoRoundMechanism.symbols(4, 2.0, 1.5),
     "one-shot": TwoRoundMechanism.one_shot(1.0),
 }
@@ -102,7 +102,7 @@ def worst(sums: Sums, mechanism: TwoRoundMechanism, reports: int) -> float:
     return max(*z_scores(sums.held, held), *z_scores(sums.other, other))
 
 
-def neighbours(mechanism: TwoRoundMechanism) -> Iterator[TwoRoundMechanism]:
+def neighbors(mechanism: TwoRoundMechanism) -> Iterator[TwoRoundMechanism]:
     """Each probability 10 % lower and higher; without a first round, only the second's."""
     names = ("p1", "q1", "p2", "q2") if mechanism.has_permanent_round else ("p2", "q2")
     known = {field: getattr(mechanism, field) for field in ("p1", "q1", "p2", "q2")}
@@ -115,7 +115,7 @@ def neighbours(mechanism: TwoRoundMechanism) -> Iterator[TwoRoundMechanism]:
 
 @pytest.mark.parametrize("name", SOME_LONG)
 @pytest.mark.parametrize("reports", [1, 6])
-def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> None:
+def test_noise_is_as_stated_and_not_a_neighbors(name: str, reports: int) -> None:
     mechanism = MECHANISMS[name]
     sums = drawn(name, reports)
     assert worst(sums, mechanism, reports) < Z_LIMIT
@@ -123,10 +123,10 @@ def test_noise_is_as_stated_and_not_a_neighbours(name: str, reports: int) -> Non
         for factor in OFF:
             off = said._replace(variance=said.variance * factor**2)  # 10 % of the scale
             assert z_scores(seen, off)[1] > Z_LIMIT
-    tried = list(neighbours(mechanism))
+    tried = list(neighbors(mechanism))
     assert len(tried) >= 3
-    for neighbour in tried:
-        assert worst(sums, neighbour, reports) > Z_LIMIT
+    for neighbor in tried:
+        assert worst(sums, neighbor, reports) > Z_LIMIT
     for number in {max(reports - 1, 1), reports + 1} - {reports}:
         assert worst(sums, mechanism, number) > Z_LIMIT
 

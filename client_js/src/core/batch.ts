@@ -31,7 +31,7 @@ export const encodeBinary = (id: string, reports: readonly QueuedReport[]): Uint
   return concat([utf8("RAPR"), Uint8Array.of(1), fromHex(id), bigEndian(groups.length, 2), ...parts]);
 };
 
-/** By what they say: the order of reports in a batch tells nothing else. */
+/** By what they say: the order of reports in a batch reveals nothing else. */
 export const sorted = (reports: readonly QueuedReport[]): QueuedReport[] => {
   const key = (report: QueuedReport): string =>
     [report.metric, report.params_id, bigEndian(report.day, 4), bigEndian(report.cohort, 2), report.bits].join();

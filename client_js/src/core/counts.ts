@@ -7,7 +7,7 @@ import type { Counts, LineState } from "./state.js";
 
 const KEPT = 64;
 const SPARE = 32;
-const MOST_RUNS = 256;
+const MAX_RUNS = 256;
 
 /** The name and the unit of time by which reports of a metric are counted. */
 export const countedBy = (metric: Metric): [string, Period] =>
@@ -78,7 +78,7 @@ export const addRun = (counts: { used: [number, number][] }, first: number, last
     if (before && low <= before[1] + 1) before[1] = Math.max(before[1], high);
     else merged.push([low, high]);
   }
-  if (merged.length > MOST_RUNS) {
+  if (merged.length > MAX_RUNS) {
     const gaps = merged.slice(1).map((run, i) => run[0] - merged[i]![1]);
     const at = gaps.indexOf(Math.min(...gaps));
     merged.splice(at, 2, [merged[at]![0], merged[at + 1]![1]]);

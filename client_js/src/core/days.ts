@@ -32,7 +32,7 @@ export const lastDay = (period: Period, number: number): number => {
 };
 
 /** How many periods of `then` one period of `first` can share days with, at most. */
-export const MOST_TOUCHED: Record<Period, Record<Period, number>> = {
+export const MAX_TOUCHED: Record<Period, Record<Period, number>> = {
   day: { day: 1, week: 1, month: 1 },
   week: { day: 7, week: 1, month: 2 },
   month: { day: 31, week: 6, month: 1 },

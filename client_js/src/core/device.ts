@@ -68,7 +68,7 @@ export class MetricEncoder {
     return { metric, params_id, cohort: this.cohort, day, bits: toBase64(this.reportBits(bits)) };
   }
 
-  /** What stands for a memoised response in the ledger: 32 hexadecimal digits. */
+  /** What represents a memoized response in the ledger: 32 hexadecimal digits. */
   digest(bits: Uint8Array): string {
     return (this.derivedOf(bits).digest ??= toHex(deriveFrom(this.ledgerInput, this.metric.part?.places ? bits.map(() => 0) : bits, 16)));
   }
@@ -80,7 +80,7 @@ export class MetricEncoder {
     return known;
   }
 
-  /** What must be memoised before any value: fallback and no data, or all values. */
+  /** What must be memoized before any value: fallback and no data, or all values. */
   reservedBits(): Uint8Array[] {
     const { definition, part } = this.metric;
     const { fallback, no_data: noData, kind, categories } = definition;

@@ -17,7 +17,7 @@ const M2: Constant = [0x94d049bb, 0x133111eb];
 export const canonical = (text: string): string => text.normalize("NFC");
 
 /** NFC, then UTF-8. Throws ValueRefusedError for a lone surrogate, which UTF-8 cannot express. */
-export const normalise = (text: string): Uint8Array => {
+export const normalize = (text: string): Uint8Array => {
   if (/[\ud800-\udfff]/u.test(text)) {
     throw new ValueRefusedError("value_surrogate");
   }
@@ -83,7 +83,7 @@ export const murmur3 = (data: Uint8Array): [Word, Word] => {
   return [h1, h2];
 };
 
-/** Positions of a value (its normalised bytes) in one cohort, each in [0, numBits). */
+/** Positions of a value (its normalized bytes) in one cohort, each in [0, numBits). */
 export const mmh3Positions = (
   data: Uint8Array,
   cohort: number,

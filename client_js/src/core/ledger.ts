@@ -1,7 +1,7 @@
 /** The ledger: what this device may still tell, decided before anything is told. */
 
 import { own } from "./bytes.js";
-import { MOST_TOUCHED, PERIOD_DAYS } from "./days.js";
+import { MAX_TOUCHED, PERIOD_DAYS } from "./days.js";
 import type { MetricEncoder } from "./device.js";
 import type { Metric } from "./metrics.js";
 import { epsilonN } from "./privacy.js";
@@ -50,7 +50,7 @@ export const weakerThan = (now: Agreed, first: Agreed): string => {
     if (valueOf(now[name]) > valueOf(first[name]) * ROUNDING) return name;
   }
   if (!first.period || !now.period) return "";
-  const times = MOST_TOUCHED[first.period][now.period];
+  const times = MAX_TOUCHED[first.period][now.period];
   return times * valueOf(now.reports_per_period) > valueOf(first.reports_per_period) * ROUNDING
     ? "reports_per_period"
     : "";
@@ -86,7 +86,7 @@ export const pinBudget = (device: DeviceState, declared: number): boolean => {
 export const budgetOf = (device: DeviceState, declared: number, level: PrivacyLevel): number =>
   Math.min(declared, level.maxEpsilon, device.budget === undefined ? Infinity : valueOf(device.budget));
 
-/** Nats that all reports from what is memoised can cost; extra: nats of values about to be. */
+/** Nats that all reports from what is memoized can cost; extra: nats of values about to be. */
 export const committed = (line: LineState, extra = 0): number => {
   const values = Object.values(line.entries).reduce((sum, entry) => sum + valueOf(entry.cost), 0);
   const { max_reports: most, epsilon_one: one } = line.agreed;
@@ -108,15 +108,15 @@ export interface Terms {
 /** What to encode for a value: itself, its fallback, or undefined where nothing fits any more. */
 export const admit = (terms: Terms, metric: MetricEncoder, bits: Uint8Array): Uint8Array | undefined => {
   const reserved = metric.reservedBits();
-  if (!memoise(terms, metric, reserved)) return undefined;
-  return memoise(terms, metric, [bits]) ? bits : reserved[0];
+  if (!memoize(terms, metric, reserved)) return undefined;
+  return memoize(terms, metric, [bits]) ? bits : reserved[0];
 };
 
 /**
- * Memoise all of several values that are not yet; none, if not all of them fit. By digest: in the order of a list, who
+ * Memoize all of several values that are not yet; none, if not all of them fit. By digest: in the order of a list, who
  * reads the store knows which value each entry is of.
  */
-const memoise = (terms: Terms, of: MetricEncoder, several: readonly Uint8Array[]): boolean => {
+const memoize = (terms: Terms, of: MetricEncoder, several: readonly Uint8Array[]): boolean => {
   const { line, device } = terms;
   const added = new Set(several.map((bits) => of.digest(bits)));
   for (const digest of added) if (own(line.entries, digest)) added.delete(digest);

@@ -25,7 +25,7 @@ export interface Place {
   readonly window: number;
   readonly pairs: boolean;
   readonly max_gap_minutes: number;
-  /** Of mode `window`: the turn is drawn anew in each block of `window` periods, not once for life. */
+  /** Of mode `window`: the turn is redrawn in each block of `window` periods, not once for life. */
   readonly turn?: "fresh";
   /** A slot and period without a fix answers with the last known cell, at most so many periods old. */
   readonly hold?: number;

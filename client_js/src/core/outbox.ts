@@ -38,7 +38,7 @@ export const DELIVERY: Delivery = {
   longestRetryAfter: 3600,
 };
 
-const MOST_BODY = 58_000; // a request that outlives its page may have 64 KiB, with all others
+const MAX_BODY = 58_000; // a request that outlives its page may have 64 KiB, with all others
 
 /** The items in random order: sorted by 8 random bytes each. */
 export const shuffled = <T>(items: readonly T[], randomness: Randomness): T[] =>
@@ -122,7 +122,7 @@ export const compose = (store: Transaction, delivery: Delivery, randomness: Rand
   store.through();
   for (const group of groups.values()) {
     const each = group[0]!.bits.length + 44;
-    const most = Math.max(1, Math.min(delivery.batchReports, Math.floor(MOST_BODY / each)));
+    const most = Math.max(1, Math.min(delivery.batchReports, Math.floor(MAX_BODY / each)));
     const order = shuffled(group, randomness);
     for (let at = 0; at < order.length; at += most) {
       makeBatch(store, sorted(order.slice(at, at + most)), delivery, randomness);

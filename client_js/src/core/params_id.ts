@@ -16,7 +16,7 @@ export const paramsId = (definition: Definition): string => {
     details,
     location: location && { ...location, slot: undefined },
     period: location || kind === "number" || kind === "flow" ? period : undefined,
-    no_data: location && noData, // without it `other` stands for it, too
+    no_data: location && noData, // without it `other` represents it, too
   };
   return toHex(sha256(utf8(canonicalJson(meaning)))).slice(0, 32);
 };

@@ -25,11 +25,11 @@ const combine = (params: Params, ones: number, zeros: number): number => {
   return params.encoding === "boolean" ? Math.max(a, b) : params.num_hashes * (a + b);
 };
 
-/** Whether all reports of a value come from one memoised response. */
+/** Whether all reports of a value come from one memoized response. */
 export const hasPermanentRound = (params: Params): boolean =>
   !(params.p1 === SCALE && params.q1 === 0);
 
-/** The bound for all reports of one memoised value; infinite without a permanent round. */
+/** The bound for all reports of one memoized value; infinite without a permanent round. */
 export const epsilonInfinity = (params: Params): number => {
   const [p1, q1] = [params.p1 / SCALE, params.q1 / SCALE];
   if (q1 === 0 || p1 === 1) return Infinity;
@@ -46,7 +46,7 @@ const logMixture = (weight: number, ifOne: number, ifZero: number, n: number): n
   return largest + Math.log(terms.reduce((sum, term) => sum + Math.exp(term - largest), 0));
 };
 
-/** The bound for n reports of one memoised value; 0 for none. */
+/** The bound for n reports of one memoized value; 0 for none. */
 export const epsilonN = (params: Params, n: number): number => {
   if (n === 0) return 0;
   const [p1, q1] = [params.p1 / SCALE, params.q1 / SCALE];

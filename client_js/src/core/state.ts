@@ -4,7 +4,7 @@ import { own } from "./bytes.js";
 import type { Period } from "./days.js";
 import type { Params } from "./privacy.js";
 
-/** A number in JSON; null stands for infinity. */
+/** A number in JSON; null represents infinity. */
 export type Bound = number | null;
 
 export const boundOf = (value: number): Bound => (value === Infinity ? null : value);
@@ -50,11 +50,11 @@ export interface Agreed {
   /** "" for mode `window`, which is bounded by the time between two reports. */
   period: Period | "";
   reports_per_period: Bound;
-  /** In any `window` periods in a row: 2 where turns are drawn anew in each block. */
+  /** In any `window` periods in a row: 2 where turns are redrawn in each block. */
   reports_in_window: number;
 }
 
-/** A memoised permanent response; its key is a keyed digest, never the value. */
+/** A memoized permanent response; its key is a keyed digest, never the value. */
 export interface Entry {
   params: Params;
   cost: Bound;

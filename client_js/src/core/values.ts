@@ -2,7 +2,7 @@
 
 import { oneBit } from "./coins.js";
 import { ValueRefusedError } from "./errors.js";
-import { canonical, md5Positions, mmh3Positions, normalise } from "./hashing.js";
+import { canonical, md5Positions, mmh3Positions, normalize } from "./hashing.js";
 import { OTHER, type Metric } from "./metrics.js";
 
 const MAX_VALUE_CHARS = 2048;
@@ -38,7 +38,7 @@ export const valueBits = (metric: Metric, value: unknown, cohort: number): Uint8
   }
   const positions = params.hash === "mmh3" ? mmh3Positions : md5Positions;
   const bits = new Uint8Array(size);
-  for (const at of positions(normalise(text), cohort, k, h)) bits[at >> 3]! |= 1 << (at & 7);
+  for (const at of positions(normalize(text), cohort, k, h)) bits[at >> 3]! |= 1 << (at & 7);
   return bits;
 };
 

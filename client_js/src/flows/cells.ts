@@ -1,4 +1,4 @@
-/** Zones and centres of cells, by their names. */
+/** Zones and centers of cells, by their names. */
 
 import type { GridFields } from "../places/grid.js";
 import type { H3 } from "../places/h3.js";
@@ -15,8 +15,8 @@ export const zoneNameOf = ({ kind, levels }: GridFields, cell: string, h3?: H3):
   return [coarse, Math.floor(row / step), Math.floor(column / step)].join("-");
 };
 
-/** Latitude and longitude of the centre of a cell: the mean of its corners, degrees. */
-export const centreOf = ({ kind, box, rows, columns }: GridFields, cell: string, h3?: H3): [number, number] => {
+/** Latitude and longitude of the center of a cell: the mean of its corners, degrees. */
+export const centerOf = ({ kind, box, rows, columns }: GridFields, cell: string, h3?: H3): [number, number] => {
   if (kind === "h3") {
     const corners = h3!.cellToBoundary!(cell);
     const [, first] = corners[0]!;

@@ -48,9 +48,9 @@ const checkSlots = (where: string, { from, to, lag }: FlowDetails): void => {
 
 const checkCells = (where: string, details: FlowDetails, h3: H3 | undefined): void => {
   const { bands_km: edges, grid } = details;
-  const metres = Array.isArray(edges) ? edges.map((edge) => Math.round(1000 * edge)) : [];
-  const rise = metres.every((edge, i) => edge > (metres[i - 1] ?? 0) && edge <= 4e7);
-  if (!metres.length || !rise || !edges.every((edge) => typeof edge === "number")) refuse(where, "bands_km do not rise, above 0, by a metre or more");
+  const meters = Array.isArray(edges) ? edges.map((edge) => Math.round(1000 * edge)) : [];
+  const rise = meters.every((edge, i) => edge > (meters[i - 1] ?? 0) && edge <= 4e7);
+  if (!meters.length || !rise || !edges.every((edge) => typeof edge === "number")) refuse(where, "bands_km do not rise, above 0, by a meter or more");
   if (grid.levels.length !== 2) refuse(where, "levels are not two, of zones and of cells");
   const sides = new Sides(details, h3);
   if (sides.cells.length < 2 || sides.cells.length > 200) refuse(where, "there are not 2 to 200 cells");

@@ -6,7 +6,7 @@ import { NO_DATA, type Definition, type Metric } from "../core/metrics.js";
 import { wrongType } from "../core/values.js";
 import { Grid, type GridFields } from "../places/grid.js";
 import type { H3 } from "../places/h3.js";
-import { centreOf, zoneNameOf } from "./cells.js";
+import { centerOf, zoneNameOf } from "./cells.js";
 
 /** `details` of a definition of kind `flow`. */
 export interface FlowDetails {
@@ -29,7 +29,7 @@ export type Question = (typeof ASKED)[number];
 
 export const questionOf = (cohort: number): Question => ASKED[cohort % 10]!;
 
-const EARTH_RADIUS = 6_371_000; // metres
+const EARTH_RADIUS = 6_371_000; // meters
 
 /** The sides of the pairs of one metric: cells in order, `other`, `no_data`; and their classes. */
 export class Sides {
@@ -57,9 +57,9 @@ export class Sides {
     return this.sorted;
   }
 
-  /** Great circle between the centres of two cells, whole metres. */
-  metres(origin: number, destination: number): number {
-    const [[a, b], [c, d]] = [origin, destination].map((cell) => centreOf(this.details.grid, this.cells[cell]!, this.h3).map((degrees) => (degrees * Math.PI) / 180)) as [[number, number], [number, number]];
+  /** Great circle between the centers of two cells, whole meters. */
+  meters(origin: number, destination: number): number {
+    const [[a, b], [c, d]] = [origin, destination].map((cell) => centerOf(this.details.grid, this.cells[cell]!, this.h3).map((degrees) => (degrees * Math.PI) / 180)) as [[number, number], [number, number]];
     const chord = Math.sin((c - a) / 2) ** 2 + Math.cos(a) * Math.cos(c) * Math.sin((d - b) / 2) ** 2;
     return Math.round(2 * EARTH_RADIUS * Math.asin(Math.min(1, Math.sqrt(chord))));
   }
@@ -75,7 +75,7 @@ export class Sides {
     }
     const { bands_km: edges } = this.details;
     if (Math.max(o, d) >= cells) return edges.length + 2;
-    return o === d ? 0 : 1 + edges.filter((edge) => Math.round(1000 * edge) < this.metres(o, d)).length;
+    return o === d ? 0 : 1 + edges.filter((edge) => Math.round(1000 * edge) < this.meters(o, d)).length;
   }
 
   /** The sides of a pair as text, such as `023>other`. Throws ValueRefusedError. */

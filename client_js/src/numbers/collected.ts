@@ -37,7 +37,7 @@ export class Collected {
       const { of, period, kept } = JSON.parse(saved ?? "{}") as { of: unknown[]; period: number | null; kept: Kept };
       if (of.join() === this.meaning.join()) Object.assign(this, { period, kept });
     } catch {
-      // nothing is kept, or what is cannot be read: the period begins anew
+      // nothing is kept, or what is cannot be read: the period starts over
     }
   }
 
@@ -45,7 +45,7 @@ export class Collected {
     return JSON.stringify({ of: this.meaning, period: this.period, kept: this.kept });
   }
 
-  /** Forget what was kept, and start anew. */
+  /** Forget what was kept, and start over. */
   begin(period: number): void {
     this.period = period;
     this.kept = [];

@@ -9,8 +9,8 @@ import { Grid } from "./grid.js";
 import type { H3 } from "./h3.js";
 
 const SHORTEST = 1; // seconds that a fix counts at least
-const MOST_AHEAD = 86_400;
-const MOST_PLACES = 512;
+const MAX_AHEAD = 86_400;
+const MAX_PLACES = 512;
 
 /** at: seconds since 1970. day: of the local date. left: seconds until the local hour ends. */
 export interface Moment {
@@ -110,7 +110,7 @@ export class Visits {
 
   /** Why nothing of a fix is kept: `ahead`, `expired`, `late`; "" where it is. */
   refuses(moment: Moment, clock: Moment): string {
-    if (moment.at > clock.at + MOST_AHEAD) return "ahead";
+    if (moment.at > clock.at + MAX_AHEAD) return "ahead";
     if (moment.day > this.parts[0]!.expires) return "expired";
     const unit = this.definition.period;
     const begun = this.saved.period;
@@ -188,8 +188,8 @@ export class Visits {
     if (row) row[2] += amount;
     else this.saved.dwell.push([slot, place, amount]);
     const here = this.saved.dwell.filter((other) => other[0] === slot);
-    if (here.length <= MOST_PLACES) return;
-    const kept = here.sort((a, b) => b[2] - a[2]).slice(0, MOST_PLACES / 2);
+    if (here.length <= MAX_PLACES) return;
+    const kept = here.sort((a, b) => b[2] - a[2]).slice(0, MAX_PLACES / 2);
     this.saved.dwell = [...this.saved.dwell.filter((other) => other[0] !== slot), ...kept];
   }
 

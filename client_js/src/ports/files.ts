@@ -27,7 +27,7 @@ export class FileStorage implements Storage {
   private readonly journal: string;
   private readonly lock: string;
   private readonly marker: string;
-  /** Empty; there since the first secret was made: it tells a lost journal from one that never was. */
+  /** Empty; there since the first secret was made: it reveals a lost journal from one that never was. */
   private readonly witness: string;
   private readonly hearers = new Set<() => void>();
   private readonly names = new Exclusive();

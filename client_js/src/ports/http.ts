@@ -1,9 +1,9 @@
-/** How a batch reaches the collector in Node: by `node:http`. Its `fetch` connects anew after it was aborted. */
+/** How a batch reaches the collector in Node: by `node:http`. Its `fetch` connects again after it was aborted. */
 
 import { request as overHttp, type IncomingMessage } from "node:http";
 import { request as overHttps } from "node:https";
 import { gunzipSync } from "node:zlib";
-import { headersOf, MOST_ANSWER, type Transport } from "./transport.js";
+import { headersOf, MAX_ANSWER, type Transport } from "./transport.js";
 
 /** A connection for each batch, by which no two can be linked. url: of `batchUrl`. */
 export const httpTransport =
@@ -36,9 +36,9 @@ const textOf = async (response: IncomingMessage): Promise<string> => {
   const pieces: Buffer[] = [];
   let size = 0;
   for await (const piece of response as AsyncIterable<Buffer>) {
-    if ((size += piece.length) > MOST_ANSWER) return "";
+    if ((size += piece.length) > MAX_ANSWER) return "";
     pieces.push(piece);
   }
   const whole = Buffer.concat(pieces);
-  return (response.headers["content-encoding"] === "gzip" ? gunzipSync(whole, { maxOutputLength: MOST_ANSWER }) : whole).toString();
+  return (response.headers["content-encoding"] === "gzip" ? gunzipSync(whole, { maxOutputLength: MAX_ANSWER }) : whole).toString();
 };

@@ -22,7 +22,7 @@ export interface Storage {
    */
   exclusive<T>(name: string, act: () => Promise<T>, waits?: boolean): Promise<T | undefined>;
   /**
-   * Calls `withdrawn` when another client of these documents tells that it withdrew consent; until
+   * Calls `withdrawn` when another client of these documents reveals that it withdrew consent; until
    * `close`, or until what it gives is called.
    */
   hear?(withdrawn: () => void): (() => void) | void;
@@ -201,7 +201,7 @@ export class TextStorage implements Storage {
 
   async erase(): Promise<void> {
     await this.close();
-    await this.keep("withdrawn"); // no JSON: only `reset` begins anew
+    await this.keep("withdrawn"); // no JSON: only `reset` starts over
   }
 
   async close(): Promise<void> {

@@ -15,7 +15,7 @@ export interface Request {
 /** Sends one batch. Rejects where nothing came back. */
 export type Transport = (request: Request) => Promise<Answer>;
 
-export const MOST_ANSWER = 4 << 20;
+export const MAX_ANSWER = 4 << 20;
 const ADDRESS = /^(https?):\/\/(\[[\da-f:.]+\]|[^\s/?#@:[\]]+)(:\d{1,5})?(\/[^\s?#]*)?$/i;
 const LOOPBACK = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/i;
 
@@ -88,7 +88,7 @@ const bounded = async (response: Response): Promise<string> => {
     const { done, value } = await reader.read();
     if (done) return text;
     size += value.length;
-    if (size > MOST_ANSWER) {
+    if (size > MAX_ANSWER) {
       await reader.cancel();
       return "";
     }

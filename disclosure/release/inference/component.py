@@ -23,7 +23,7 @@ class Component:
 
     atoms: for each atom, the tables that it is part of, as bits.  rows: for each table and row, the
     values that it is the sum of.  empty: atoms that are taken to hold nobody.  alike: for a value,
-    those that no number tells apart from it and that it stands for (`one_of_alike`).
+    those that no number tells apart from it and that it represents (`one_of_alike`).
     """
 
     tables: list[PublicTable]
@@ -77,15 +77,15 @@ def one_of_alike(
 
     Values are alike that are in the same rows of several values, and that the same tables suppress.
     What a reader knows of one is known of each; that the others are one unknown changes nothing, as
-    only their sum with it stands anywhere.
+    only their sum with it is anywhere.
 
     Args:
         tables: of a component.
         rows: the values that each row of each table is the sum of.
 
     Returns:
-        The rows without the values that are left out, and by each value that stands for others all
-        that it stands for, itself included.
+        The rows without the values that are left out, and by each value that represents others all
+        that it represents, itself included.
     """
     seen: dict[str, list[tuple[int, int]]] = {}
     for index, (table, several) in enumerate(zip(tables, rows, strict=True)):
@@ -121,7 +121,7 @@ class ConeModel:
 
     @property
     def scale(self) -> int:
-        """Column of the unknown that stands for the number 1."""
+        """Column of the unknown that represents the number 1."""
         return len(self.component.atoms) + len(self.component.tables)
 
     @property

@@ -1,7 +1,7 @@
 """Linear programs over numbers of reports and of persons, solved by HiGHS.
 
 The unknowns are the reports of each atom, the sum of them in each table, and the persons of each
-value in each atom; one more, `scale`, stands for the number 1. All constraints are then homogeneous
+value in each atom; one more, `scale`, represents the number 1. All constraints are then homogeneous
 (G z <= 0, E z = 0, z >= 0), and one unknown is fixed: `scale` where numbers of reports are asked
 for, the reports of a table where a share of them is. The ratio of two unknowns is so an
 objective like any other (Charnes and Cooper 1962, Programming with linear fractional functionals).
@@ -44,7 +44,7 @@ class _Silent(Highs):  # type: ignore[misc]
 
 
 class LinearProgram:
-    """Minimise cost . z over A z <= 0 (the first rows) or A z = 0 (the others), 0 <= z <= most.
+    """Minimize cost . z over A z <= 0 (the first rows) or A z = 0 (the others), 0 <= z <= most.
 
     HiGHS (Huangfu and Hall 2018, "Parallelizing the dual revised simplex method") starts each
     solution at the basis of the one before, by the primal simplex method.

@@ -125,7 +125,7 @@ def _component(tables: Sequence[PublicTable], atoms: Atoms, members: Sequence[in
 
 
 def assume_nobody_left(component: Component) -> None:
-    """Assume that nobody is in a whole beside its published parts, wherever the numbers of
+    """Assume that nobody is in a whole alongside its published parts, wherever the numbers of
     reports allow it.
 
     A reader knows whether regions are all regions; the tables do not say. The stronger reader is
@@ -176,7 +176,7 @@ class _Search:
         ]
 
     def _withholds_a_table(self) -> bool:
-        """Suppress rows as needed; True where a table went, so that all is to be judged anew."""
+        """Suppress rows as needed; True where a table went, so that all is to be judged again."""
         component = self.component
         reports = [*withheld_reports(component), *untabled_reports(component)]
         of_reports = self._judge([], reports)
@@ -229,7 +229,7 @@ class _Search:
         The narrowest interval comes first. What was found of a target bounds its interval from
         below when more has been suppressed, so that only the first in the queue is solved again.
 
-        Returns whether a table was withheld: it is then a target, and all is to be judged anew.
+        Returns whether a table was withheld: it is then a target, and all is to be judged again.
         """
         judge.certify()
         while queue := self._queue(judge):
@@ -270,7 +270,7 @@ class _Search:
         return table is not None and self.component.tables[table].reports is None
 
     def _act(self, judge: DisclosureJudge, exposure: Exposure) -> bool:
-        """Suppress what tells most, at the least cost. False where a table was withheld."""
+        """Suppress what reveals most, at the least cost. False where a table was withheld."""
         tables = self.component.tables
         row = self._cheapest_row(judge, exposure)
         if row is not None:

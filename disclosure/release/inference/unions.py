@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from disclosure.typing import Booleans, Floats
 
 _EXACT = 1e-9  # of an entry of an echelon form
-_MOST_STEPS = 20_000  # of a search
+_MAX_STEPS = 20_000  # of a search
 
 
 @lru_cache(maxsize=512)  # the same tables are asked about again and again
@@ -80,7 +80,7 @@ def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
 
     Every row has a 1 in a column of its own, so that it is in the sum once or not at all. The
     search adds rows while an entry of the sum is neither 0 nor 1, each that would mend the first
-    such entry; it gives up after `_MOST_STEPS`.
+    such entry; it gives up after `_MAX_STEPS`.
 
     Args:
         rows: (rows, columns), which share columns.
@@ -90,7 +90,7 @@ def _smallest(rows: Floats, tables: Sequence[set[int]]) -> list[set[int]]:
     waiting: list[tuple[Floats, list[int], frozenset[int]]] = [
         (row, [number], frozenset(range(number))) for number, row in enumerate(rows)
     ]
-    while waiting and steps < _MOST_STEPS:
+    while waiting and steps < _MAX_STEPS:
         steps += 1
         total, used, left_out = waiting.pop()
         wrong = np.flatnonzero(np.minimum(np.abs(total), np.abs(total - 1)) > _EXACT)

@@ -1,4 +1,4 @@
-"""Check what else a client does besides sending reports: other requests, other hosts, files,
+"""Check what else a client does in addition to sending reports: other requests, other hosts, files,
 output.
 
 As the collector sees it, and as Python's audit events tell it (`environment.Acts`): what a library

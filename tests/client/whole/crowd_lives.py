@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from decoder.grid_cells import cell_centre
+from decoder.grid_cells import cell_center
 from privacy_audit.black_box.scenarios import free, values_of
 from rappor_core.calendar import PERIOD_DAYS, SECONDS_A_DAY, day_of
 from rappor_core.metrics.metric import Metric
@@ -47,7 +47,7 @@ def crowd_file(file: MetricsFile) -> MetricsFile:
 
 
 def _of_trips(metric: Metric) -> bool:
-    """Also of flows with a lag, whose first usual cell stands in the files by promise."""
+    """Also of flows with a lag, whose first usual cell is in the files by promise."""
     if metric.kind == "flow":
         return bool(metric.details.lag)
     return metric.location is not None and metric.location.pairs
@@ -144,7 +144,7 @@ def _pool(metric: Metric) -> list[Value]:
     if metric.rules.takes_fixes:
         grid = (metric.location or metric.details).grid
         cells = grid.cells(grid.finest)
-        return [cell_centre(grid, cells[place * (len(cells) - 1) // 3]) for place in range(4)]
+        return [cell_center(grid, cells[place * (len(cells) - 1) // 3]) for place in range(4)]
     pool = list(free(metric, values_of(metric)))
     if metric.kind == "number" and metric.details.of_period == "count":
         return [1.0]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 FRAMES = 4  # of a line that asks for randomness
-SYSTEM = ("/etc/", "/proc/", "/sys/", "/var/lib/dbus/", "/run/")  # where a machine tells its name
+SYSTEM = ("/etc/", "/proc/", "/sys/", "/var/lib/dbus/", "/run/")  # where a machine reveals its name
 HARMLESS = (
     "/etc/localtime", "/etc/ssl/", "/proc/self/", "/proc/meminfo", "/etc/nsswitch", "/etc/hosts",
     "/etc/resolv", "/etc/host.conf", "/etc/gai.conf", "/etc/mime.types", "/etc/apache2/",

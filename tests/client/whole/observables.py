@@ -29,7 +29,7 @@ from tests.client.whole.witnessed_client import CERTAIN_BITS
 
 BOX: Final = "installations"
 TICKS = 100  # of a mean delay
-FEWEST_BITS = 32.0  # of a report's noise, from which on single bits of randomness are looked at
+MIN_BITS = 32.0  # of a report's noise, from which on single bits of randomness are looked at
 
 
 class Crowd(NamedTuple):
@@ -233,7 +233,7 @@ def influence_checks(found: list[Influence]) -> Iterator[Check]:
         needed = min(one.entropy, CERTAIN_BITS)
         if 8 * one.drawn < needed:
             wrong = f"{8 * one.drawn} bits are drawn for noise that has {one.entropy:.0f}"
-        elif one.entropy >= FEWEST_BITS and one.bits < needed / 2:
+        elif one.entropy >= MIN_BITS and one.bits < needed / 2:
             wrong = f"{one.bits} bits of randomness show in noise that has {one.entropy:.0f}"
         yield exact(
             one.metric, "a report draws as many random bits as its noise has, and they show", BOX,

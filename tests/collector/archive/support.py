@@ -1,4 +1,4 @@
-"""Archives without a collector, and a source that stands for one."""
+"""Archives without a collector, and a source that represents one."""
 
 from __future__ import annotations
 

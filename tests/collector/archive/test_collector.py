@@ -78,7 +78,7 @@ def test_the_command_moves_reports_once_and_sums(
 ) -> None:
     """Two days too small for a block are merged, an empty one is between; pages are small."""
     monkeypatch.setattr(raw_blocks, "PAGE", 10)
-    monkeypatch.setattr(raw_blocks, "_LEAST_PAGE", 3)
+    monkeypatch.setattr(raw_blocks, "_MIN_PAGE", 3)
     monkeypatch.setattr(raw_blocks, "_DELETED_AT_ONCE", 4)
     reports = fill(bench, [7, 0, 9, 120])
     archive, output = tmp_path / "archive", tmp_path / "sum.json"

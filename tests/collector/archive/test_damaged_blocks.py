@@ -100,7 +100,7 @@ def test_a_damaged_row_is_set_aside(
     statement: str,
     place: int,
 ) -> None:
-    """Whatever stands in the row, wherever it is, one block is left and three are moved."""
+    """Whatever is in the row, wherever it is, one block is left and three are moved."""
     change(tmp_path, statement, place)
     code, blocks = exported(tmp_path, capsys)
     assert code == 1

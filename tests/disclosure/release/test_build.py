@@ -122,7 +122,7 @@ def test_an_empty_decoding_makes_an_empty_table() -> None:
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(TableError, match="not finite"):
         table({"a": float("nan")})
-    with pytest.raises(TableError, match="stands twice"):
+    with pytest.raises(TableError, match="appears twice"):
         replace(table({"a": 0.1, "b": 0.2}), cells=["a", "a"])
     with pytest.raises(TableError, match="upside down"):
         replace(table({"a": 0.1}), low=np.array([0.9]))
@@ -364,7 +364,7 @@ def test_reports_are_rounded_down() -> None:
 
 
 def test_strata_of_two_splits_are_not_recovered() -> None:
-    """A whole beside parts by region and slot, nothing in between: 400 of the south by night."""
+    """A whole alongside parts by region and slot, nothing in between: 400 of the south by night."""
     shares = {"a": 0.2, "b": 0.1, "c": 0.7}
     sizes = {("n", "day"): 4000, ("n", "night"): 2600, ("s", "day"): 3000, ("s", "night"): 400}
     parts = [

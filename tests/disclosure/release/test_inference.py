@@ -198,7 +198,7 @@ def test_sole_districts_are_their_region() -> None:
 
 
 def test_regions_without_named_districts_hold_somebody() -> None:
-    """Its own table does: that nobody is left beside districts that are named is no reason."""
+    """Its own table does: that nobody is left alongside districts that are named is no reason."""
     regions = [TableScope({"region": name}, DAY, DAY) for name in "ns"]
     found = find_atoms([*regions, of_district("d1", "n"), of_district("d2", "n")])
     assert dict(zip(found.tables, found.residual, strict=True)) == {

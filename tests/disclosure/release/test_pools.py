@@ -1,4 +1,4 @@
-"""Pooled rows beside others: of earlier releases, and of the tables of one sum."""
+"""Pooled rows alongside others: of earlier releases, and of the tables of one sum."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OTHER_RULES: list[dict[str, Any]] = [
 def test_pools_never_have_the_number_of_others(changes: dict[str, Any]) -> None:
     """With another rule for pools the table stands as it did: a mix would be wrong, or tell more.
 
-    12 was 121, 122 and 123; 121 and 12 by other rules would tell the sum of 122 and 123.
+    12 was 121, 122 and 123; 121 and 12 by other rules would reveal the sum of 122 and 123.
     """
     first = release(table(CELLS))
     assert leaves(first)["12"] == ("121", "122", "123")

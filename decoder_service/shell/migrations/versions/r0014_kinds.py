@@ -21,7 +21,7 @@ depends_on = None
 
 _KEPT = ("candidates", "weights", "options")  # of the specification of a schedule
 _SERVICE = "0" * 16  # the person who owns what the service starts
-_DROPPED = {  # of tables that others refer to: SQLite must not make them anew
+_DROPPED = {  # of tables that others refer to: SQLite must not make them again
     "aggregates": ("num_cohorts", "own_values"),
     "schedules": ("family",),
     "alarms": ("channel", "secret"),

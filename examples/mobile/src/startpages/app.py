@@ -27,7 +27,7 @@ class StartPages(toga.App):
         )
         self.page = toga.TextInput(value="https://example.org/")
         self.agreed = toga.Switch(
-            "Send randomised reports",
+            "Send randomized reports",
             value=(self.paths.data / "agreed").exists(),
             on_change=self.decide,
         )
