@@ -66,7 +66,8 @@ def attack(port: int, count: int) -> dict[int, int]:
     return statuses
 
 
-@pytest.mark.parametrize("count", [66, pytest.param(2_400, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [66, 2_400])
 def test_bodies_that_cannot_be_read_do_not_stay(sqlite_url: str, count: int) -> None:
     """Without the mend, 240 of them left 2.5 GB until the next full garbage collection."""
     with target(sqlite_url, [METRIC], max_batch_reports=10_000) as collector:

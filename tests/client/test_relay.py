@@ -66,7 +66,9 @@ class Parts:
 
 
 @pytest.fixture
-def parts(tmp_path: Path, metrics: MetricsFile) -> Iterator[Parts]:
+def parts(tmp_path: Path, metrics: MetricsFile, monkeypatch: pytest.MonkeyPatch) -> Iterator[Parts]:
+    """A collector, its relay, and clients that pause shortly between two tries."""
+    monkeypatch.setattr("client_sdk.delivery.schedule.FLUSH_PAUSE", 0.05)
     file, (config,) = new_keys(tmp_path)
     database = f"sqlite:///{tmp_path}/collector.sqlite"
     known = list(metrics.metrics.values())

@@ -76,6 +76,7 @@ def test_an_app_shows_the_fault(fault: Fault, tmp_path: Path) -> None:
     check_found(fault, broken_claims(command, fault.metrics, 0, ("app",), ALPHA, APP_DEVICES))
 
 
+@pytest.mark.long
 def test_an_app_with_an_honest_client_passes(tmp_path: Path) -> None:
     command = copy_client(tmp_path)
     assert broken_claims(command, METRICS, 0, ("app",), SMALL_ALPHA, 2) == []
