@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import ndtri
 
 from decoder.decoded_window import DecodedWindow, window_fields
+from decoder.errors import ConvergenceError
 from decoder.inference.intervals import ShareTable, fieller
 from decoder.numerics.simplex import project_simplex
 from decoder.typing import Flags, Floats
@@ -184,7 +185,10 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
     which is 1 here.  FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no
     share moves by more than 1e-9 of the sum. Tables differ by changes of sum 0 alone, so a step is
     as long as the curvature of those allows: that of the sum is v0^2 times as large, v0 the noise
-    of a bit, and would leave strong noise far from the nearest table.
+    of a bit, and would leave strong noise far from the nearest table. SciPy's nnls gives the same
+    table, and takes a minute for 4,000 cells.
+
+    Raises ConvergenceError.
     """
     target = estimate.ravel()
     bound = 1.01 * _largest_of_changes(information)
@@ -199,8 +203,8 @@ def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Fl
         change = float(np.abs(moved - found).max())
         found, momentum = moved, following
         if change < 1e-9 / found.size:
-            break
-    return np.asarray(found.reshape(estimate.shape))
+            return np.asarray(found.reshape(estimate.shape))
+    raise ConvergenceError(f"the nearest table was not reached in {steps} steps")
 
 
 def _largest_of_changes(information: Floats) -> float:

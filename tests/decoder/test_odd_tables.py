@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from decoder.options import DecodeOptions
 from decoder.pairs.decoding import _counts, decode_pairs, fit_pair
@@ -21,6 +22,10 @@ def test_nearest_tables_are_nearest_at_any_noise(epsilon: float) -> None:
     found = nearest_table(estimate, fit.curvature)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
+    root = np.linalg.cholesky(fit.curvature).T
+    heavy = np.full((1, estimate.size), 1e4 * np.abs(root).max())  # the sum is 1
+    exact, _ = nnls(np.vstack([root, heavy]), np.append(root @ estimate.ravel(), heavy[0, 0]))
+    np.testing.assert_allclose(found.ravel(), exact / exact.sum(), atol=1e-6)
     gradient = (fit.curvature @ (found - estimate).ravel()).reshape(found.shape)
     held = found > 1e-6
     scale = np.abs(gradient - gradient[held].mean()).max()
