@@ -175,7 +175,7 @@ class DisclosureJudge:
             if size < 1:
                 break
             share = float(top @ made.point) / size
-            if made.value >= -_STEP * size:
+            if abs(made.value) <= _STEP * size:  # above 0 while the share is below the least
                 return share, made
         made = cone.minimize(sign * top, tuple(base))
         return None if made is None else (sign * made.value / cone.unit, made)
