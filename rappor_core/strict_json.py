@@ -37,7 +37,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise WireFormatError(f"the key {shown(repeated)} appears twice")
+        raise WireFormatError(f"the key {shown(repeated)} stands twice")
     return document
 
 

@@ -47,7 +47,7 @@ test("esbuild, rollup, webpack and Vite make one file of the production build, w
     assert.equal(files.length, 1, name);
     const size = gzipSync(files[0], { level: 9 }).length;
     t.diagnostic(`${name}: ${size} bytes gzipped`);
-    assert.ok(size <= 18_200, `${name} ${size}`);
+    assert.ok(size <= 18_150, `${name} ${size}`);
     assert.match(files[0], /not_sealed/, name);
     assert.doesNotMatch(files[0], /first promised less|value_negative/, name); // texts, numbers
   }

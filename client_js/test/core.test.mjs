@@ -30,7 +30,7 @@ const compiled = (name) => readMetrics(COMPILED.good[name].document);
 test("hashing: normal form, MurmurHash3 and positions", () => {
   for (const row of vectors("hashing")) {
     const data = normalize(row.value);
-    assert.equal(toHex(data), row.normalized);
+    assert.equal(toHex(data), row.normalised);
     const hex = (half) => (half >>> 0).toString(16).padStart(8, "0");
     const [low, high] = murmur3(data).map(({ high, low }) => hex(high) + hex(low));
     assert.deepEqual([low, high], [row.mmh3_low, row.mmh3_high]);

@@ -52,10 +52,10 @@ const compare = (read, rows, sides, library) => {
     assert.deepEqual([...of.get(metric).cells], cells);
     assert.deepEqual(of.get(metric).zones, { zones, zoneOf });
   }
-  for (const { metric: name, value, meters, classes, symbols } of rows) {
+  for (const { metric: name, value, metres, classes, symbols } of rows) {
     const metric = read.metrics.get(name);
     const [o, d] = of.get(name).pairOf(metric, value);
-    if (meters !== null) assert.equal(of.get(name).meters(o, d), meters, `${name} ${value}`);
+    if (metres !== null) assert.equal(of.get(name).meters(o, d), metres, `${name} ${value}`);
     for (const question of QUESTIONS) assert.equal(of.get(name).classOf(question, o, d), classes[question], `${name} ${value} ${question}`);
     symbols.forEach((symbol, cohort) => {
       const number = of.get(name).classOf(questionOf(cohort), o, d);

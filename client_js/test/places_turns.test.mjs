@@ -150,7 +150,7 @@ test("a clock that goes back before a last known cell forgets it", () => {
 });
 
 test("a look between fixes changes no time spent", () => {
-  const [plain, looked] = [0, 1].map(() => new Visits(partsOf("memoized"), new Uint8Array(32), () => undefined, null));
+  const [plain, looked] = [0, 1].map(() => new Visits(partsOf("memoised"), new Uint8Array(32), () => undefined, null));
   const at = (minutes) => momentOf({ ms: (START * 24 + 9) * 3_600_000 + minutes * 60_000, offset: 0 });
   for (let minutes = 0; minutes < 60; minutes += 10) {
     for (const visits of [plain, looked]) visits.take([minutes < 30 ? [0.5, 0.5] : [3.5, 0.5]], at(minutes));

@@ -14,7 +14,7 @@ import { vectors } from "./vectors.mjs";
 const DAY = 86_400;
 const START = 1_795_305_600; // noon of 2026-11-22
 const NUMBER = "31234567";
-const [place] = vectors("places_turns").compiled.metrics.filter(({ definition }) => definition.name === "memoized/day/0");
+const [place] = vectors("places_turns").compiled.metrics.filter(({ definition }) => definition.name === "memoised/day/0");
 const [number] = vectors("numbers").metrics.document.metrics.filter(({ definition }) => ["last", "max", "sum"].includes(definition.details.of_period));
 const METRICS = { version: 1, budget: null, metrics: [place, number] };
 const NAME = number.definition.name;
@@ -32,7 +32,7 @@ const start = async (t) => {
 
 /** Fixes and a number of a day; what the journal then holds of them. */
 const spend = async (device, client) => {
-  assert.ok(await client.recordLocation("memoized", 1.5, 1.5), client.lastRefusal);
+  assert.ok(await client.recordLocation("memoised", 1.5, 1.5), client.lastRefusal);
   assert.ok(await client.record(NAME, Number(NUMBER)), client.lastRefusal);
   assert.deepEqual(traces(device.bytes()), [1, 1]);
 };
@@ -43,7 +43,7 @@ test("a period that is over is scrubbed from the journal", async (t) => {
   const client = await device.open();
   await spend(device, client);
   device.now += 8 * DAY + 1;
-  assert.ok(await client.recordLocation("memoized", 3.5, 3.5));
+  assert.ok(await client.recordLocation("memoised", 3.5, 3.5));
   await later(50);
   assert.deepEqual(traces(device.bytes()), [0, 0]);
   assert.ok((await client.inspect()).waiting > 0);
@@ -55,7 +55,7 @@ test("a client that is closed at once has scrubbed, and one that was killed leav
   const client = await device.open();
   await spend(device, client);
   device.now += 8 * DAY + 1;
-  assert.ok(await client.recordLocation("memoized", 3.5, 3.5));
+  assert.ok(await client.recordLocation("memoised", 3.5, 3.5));
   const killed = join(device.folder, "..", `${device.folder}-killed`);
   t.after(() => rmSync(killed, { recursive: true, force: true }));
   cpSync(device.folder, killed, { recursive: true });
@@ -64,7 +64,7 @@ test("a client that is closed at once has scrubbed, and one that was killed leav
   assert.deepEqual(traces(device.bytes()), [0, 0]);
   assert.notDeepEqual(traces(device.bytes(killed)), [0, 0]);
   const next = await device.open(killed);
-  assert.ok(await next.recordLocation("memoized", 3.5, 3.5), next.status.sentence);
+  assert.ok(await next.recordLocation("memoised", 3.5, 3.5), next.status.sentence);
   await later(50);
   assert.deepEqual(traces(device.bytes(killed)), [0, 0]);
   await next.close();

@@ -117,8 +117,8 @@ class Flow(Frozen):
         meters = self._band_meters
         if not edges or len(numbers) < len(edges) or meters != sorted({*meters} - {0}):
             raise ParameterError(
-                f"bands_km = {shown(list(edges))} is not a list of kilometers that rise, above 0, "
-                "by a meter or more"
+                f"bands_km = {shown(list(edges))} is not a list of kilometres that rise, above 0, "
+                "by a metre or more"
             )
 
     def _check_grid(self) -> None:

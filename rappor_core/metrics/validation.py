@@ -123,7 +123,7 @@ def _check_lifetime(metric: Metric) -> None:
             metric,
             "max_reports",
             "is missing: without a permanent response (prob_f = 0) nothing else bounds "
-            "what a device reveals in its life",
+            "what a device tells in its life",
         )
     values = metric.num_values
     if metric.fallback is None and (values is None or values > metric.max_memoized_values):
@@ -135,7 +135,7 @@ def _check_lifetime(metric: Metric) -> None:
         refuse_field(
             metric,
             "max_memoized_values",
-            "leaves no place alongside fallback and no_data, which alone would ever be sent; "
+            "leaves no place beside fallback and no_data, which alone would ever be sent; "
             f"use {len(taken) + 1} or more",
         )
 

@@ -196,8 +196,8 @@ def test_classes_and_symbols_of_pairs() -> None:
     for row in VECTORS["pairs"]:
         name, table = row["metric"], TABLES[row["metric"]]
         first, second = row["value"].split(">")
-        if row["meters"] is not None:
-            assert meters(first, second, table) == row["meters"]
+        if row["metres"] is not None:
+            assert meters(first, second, table) == row["metres"]
         mine = classes(name, row["value"])
         assert mine == row["classes"]
         for cohort, found in enumerate(row["symbols"]):

@@ -27,7 +27,7 @@ def make(hash: str, num_bits: int, num_hashes: int) -> RapporParams:
 @pytest.mark.parametrize("row", VECTORS, ids=lambda row: ascii(row["value"])[:12])
 def test_golden_positions(row: dict) -> None:
     data = normalize(row["value"])
-    assert data.hex() == row["normalized"]
+    assert data.hex() == row["normalised"]
     low, high = value_hash(data)
     assert (f"{low:016x}", f"{high:016x}") == (row["mmh3_low"], row["mmh3_high"])
     for case in row["positions"]:

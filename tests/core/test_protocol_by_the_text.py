@@ -61,7 +61,7 @@ POSITIONS = {"mmh3": mmh3_positions, "md5": md5_positions}
 @pytest.mark.parametrize("row", HASHING, ids=lambda row: ascii(row["value"])[:12])
 def test_positions(row: dict[str, Any]) -> None:
     data = unicodedata.normalize("NFC", row["value"]).encode("utf-8")
-    assert data.hex() == row["normalized"]
+    assert data.hex() == row["normalised"]
     assert [f"{half:016x}" for half in halves(data)] == [row["mmh3_low"], row["mmh3_high"]]
     for case in row["positions"]:
         shape = case["cohort"], case["num_bits"], case["num_hashes"]

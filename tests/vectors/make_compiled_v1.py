@@ -64,7 +64,7 @@ BAD: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
     ("no params_id", lambda d: d["metrics"][0].pop("params_id")),
     ("a probability changed", lambda d: params(d).update(p1=params(d)["p1"] + 1)),
     ("a missing key", lambda d: definition(d).pop("owner")),
-    ("an unknown key of a metric", lambda d: definition(d).update(color="red")),
+    ("an unknown key of a metric", lambda d: definition(d).update(colour="red")),
     ("an unknown kind", lambda d: definition(d).update(kind="number")),
     ("a kind of another encoding", lambda d: definition(d).update(kind="boolean")),
     ("an upper-case name", lambda d: definition(d).update(name="Homepage")),

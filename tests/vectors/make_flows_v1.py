@@ -120,7 +120,7 @@ BAD = [
     ("no bands", "[1, 2, 5, 10, 20]", "[]"),
     ("65 symbols", "num_symbols = 8\nnum_cohorts = 160", "num_symbols = 65\nnum_cohorts = 160"),
     ("cohorts that miss a question", "num_cohorts = 160", "num_cohorts = 165"),
-    ("a mode that memoizes", 'mode = "once"\nspread = 12', 'mode = "memo"\nspread = 12'),
+    ("a mode that memoises", 'mode = "once"\nspread = 12', 'mode = "memo"\nspread = 12'),
     ("no bound for life", "max_reports = 4\n", ""),
     ("a spread of a window", "window = 3\n", "window = 3\nspread = 2\n"),
     ("a window of once", "spread = 12", "spread = 12\nwindow = 3"),
@@ -192,7 +192,7 @@ def pairs(file: MetricsFile) -> list[dict[str, Any]]:
         for origin in [*range(0, sides, step), sides - 2, sides - 1]:
             for destination in [origin, *range(1, sides, step + 1), sides - 1]:
                 cells = max(origin, destination) < len(flow.cells)
-                meters = flow.meters(origin, destination) if cells else None
+                metres = flow.meters(origin, destination) if cells else None
                 classes = {
                     question: flow.class_of(question, origin, destination)
                     for question in ("home", "work", "distance", "zones", "pair")
@@ -202,7 +202,7 @@ def pairs(file: MetricsFile) -> list[dict[str, Any]]:
                     metric.value_bits(value, cohort).bit_length() - 1
                     for cohort in range(min(20, metric.params.num_cohorts))
                 ]
-                rows.append({"metric": name, "value": value, "meters": meters,
+                rows.append({"metric": name, "value": value, "metres": metres,
                              "classes": classes, "symbols": symbols})  # fmt: skip
     return rows
 

@@ -2,7 +2,7 @@
 
     python tests/vectors/make_numbers_v1.py
 
-Alongside the other vectors of version 1, none of which it changes: reports of numbers travel as any
+Beside the other vectors of version 1, none of which it changes: reports of numbers travel as any
 others, and a client without the kind refuses its metrics file by name (docs/porting.md, part 12).
 """
 
@@ -54,7 +54,7 @@ BAD = {
     "a mean of a list": ("edges = [-100, 0, 0.1, 100]", 'edges = [1, 2]\nask = "mean"'),
     "whole means": ('of_period = "mean"', 'of_period = "mean"\nwhole = true'),
     "more symbols than answers": ("epsilon = 2.0", "epsilon = 2.0\nnum_symbols = 9"),
-    "a spread of what is memoized": ('unit = "EUR"', 'unit = "EUR"\nspread = 2'),
+    "a spread of what is memoised": ('unit = "EUR"', 'unit = "EUR"\nspread = 2'),
 }
 VALUES: dict[str, list[Any]] = {
     "startup": [None, -0.0, 5e-324, 49.99999999999999, 50, 62.4014, 62.401399999999995, 1e300],

@@ -71,7 +71,7 @@ export const checkDocument = (document: unknown, rules: PlaceRules | undefined, 
   const metrics = new Map<string, Metric>();
   for (const row of rows) {
     const metric = checkMetric(row, rules, kinds);
-    if (metrics.has(metric.name)) refuse(metric.name, "appears twice");
+    if (metrics.has(metric.name)) refuse(metric.name, "stands twice");
     metrics.set(metric.name, metric);
   }
   checkBudget(top["budget"], [...metrics.values()]);
@@ -189,7 +189,7 @@ const checkValues = (name: string, definition: Definition, { numValues }: KindRu
   } else if (categories.length) refuse(name, "categories go with kind 'category'");
   const permanent = hasPermanentRound(params);
   if (!permanent && definition.max_reports === null) {
-    refuse(name, "max_reports is missing: nothing else bounds what a device reveals");
+    refuse(name, "max_reports is missing: nothing else bounds what a device tells");
   }
   if (kind === "boolean" ? fallback !== null || cap !== 2 : false) {
     refuse(name, "a boolean has no fallback, and max_memoized_values = 2");

@@ -43,7 +43,7 @@ class Scanner {
       if (named) {
         this.space();
         const name = this.string();
-        if (names.has(name)) throw new WireFormatError("a key appears twice");
+        if (names.has(name)) throw new WireFormatError("a key stands twice");
         names.add(name);
         this.space();
         this.at++; // the colon
