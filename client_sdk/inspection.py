@@ -104,7 +104,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
     answers = line.past_values + sum(entry.reports > 0 for entry in entries)
     return {
         "metric": line.name,
-        "values_memoized": values,
+        "values_memoised": values,
         "max_memoized_values": int(promise.max_memoized_values),
         "reports_made": reports,
         "epsilon_spent": _number(so_far),

@@ -115,7 +115,7 @@ def table(
         "sets": 1,
         "rows": num_rows,
         "epsilon_spent": epsilon,
-        "neighbors": "one row more or less",
+        "neighbours": "one row more or less",
     }
     write_rows([made], description, OF_TABLE, output)
     print(f"{num_rows:,} rows in {output}, epsilon {epsilon:g}; {left:g} left in {ledger}")

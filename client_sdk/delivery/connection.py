@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 class Connection:
     """An open TCP or TLS connection. Used by one thread.
 
-    deadline: of the monotonic clock, for whatever is waited for; set again for each exchange.
+    deadline: of the monotonic clock, for whatever is waited for; reset for each exchange.
     """
 
     def __init__(self, sock: socket.socket, cancellation: Cancellation, deadline: float) -> None:

@@ -116,7 +116,7 @@ def test_consent_withdrawn_wipes_all_but_the_numbers(open_client: Any, tmp_path:
     account = client.inspect()
     assert account["queued"] == {}
     (line,) = account["metrics"]
-    assert line["values_memoized"] == 3
+    assert line["values_memoised"] == 3
     assert line["epsilon_committed"] == pytest.approx(committed)
     assert line["epsilon_spent"] == 0  # nothing was sent
     assert not client.record("homepage", "a")  # three values were spent: none is left

@@ -70,5 +70,5 @@ def test_what_was_wiped_unsent_was_not_sent(open_client: Any, collector: Any) ->
     assert client.set_consent(False)
     assert client.set_consent(True)
     (line,) = client.inspect()["metrics"]
-    assert (line["reports_made"], line["values_memoized"]) == (1, 2)
+    assert (line["reports_made"], line["values_memoised"]) == (1, 2)
     assert len(collector.reports) == 1

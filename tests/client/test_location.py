@@ -208,7 +208,7 @@ def test_a_client_takes_fixes_and_leaks_none(tmp_path: Path) -> None:
             assert not client.record_location("missing", 1.0, 2.0, at=START)
             assert not client.record_trip("density", (1, 2), (3, 4), at=START)
             assert client.flush(20)
-            memoized = client.inspect()["metrics"][0]["values_memoized"]
+            memoized = client.inspect()["metrics"][0]["values_memoised"]
             assert memoized in (1, 2)  # the cell and `other`, which may share their bit
         assert sum(collector.counted().values()) == 2
         bodies = b"".join(body for _, body in collector.requests)

@@ -93,7 +93,7 @@ def test_a_paused_metric_sends_one_report_a_day(
     assert not client.record("homepage", "b")  # also before its answer has come
     assert not client.flush(20)
     assert len(collector.requests) == sent + 1
-    assert client.inspect()["metrics"][0]["values_memoized"] == 3  # the refused one stays charged
+    assert client.inspect()["metrics"][0]["values_memoised"] == 3  # the refused one stays charged
     clock.now += 0.9 * DAY
     assert not client.record("homepage", "b")
     clock.now += 0.2 * DAY

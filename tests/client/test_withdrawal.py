@@ -106,7 +106,7 @@ def test_on_a_full_disk_no_secret_stays(
                 return
             assert client.status.condition == "active"
             (line,) = (r for r in client.inspect()["metrics"] if r["metric"] == "crashed")
-            assert line["values_memoized"] >= 1
+            assert line["values_memoised"] >= 1
             assert line["epsilon_committed"] > 0
 
 

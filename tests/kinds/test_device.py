@@ -99,7 +99,7 @@ def test_a_life_of_every_kind_stays_in_its_ledger(world: World, tmp_path: Path) 
     assert {one.params_id for one in collector.reports} == {PARAMS_IDS[world.kind]}
     for line in account["metrics"]:
         assert 0 < line["epsilon_committed"] <= line["epsilon_worst_case"] * (1 + 1e-9), line
-        assert line["values_memoized"] <= line["max_memoized_values"]
+        assert line["values_memoised"] <= line["max_memoized_values"]
 
 
 def _give(client: Client, metric: Metric, number: int, at: datetime) -> None:
