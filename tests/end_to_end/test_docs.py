@@ -36,7 +36,8 @@ def test_python_of_a_page_runs_as_it_stands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__docs__"}
-    for number, code in enumerate(blocks(page, "python")):
+    for number, text in enumerate(blocks(page, "python")):
+        code = text.replace("flush(10)", "flush(0)")  # no collector answers here
         exec(compile(code, f"{page.name}, python block {number}", "exec"), namespace)
 
 
