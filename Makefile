@@ -53,7 +53,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 quick: lint
-	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python tests/touched.py)
+	$(BIN)/pytest -q -n $(WORKERS) -m "not long" $$($(BIN)/python tests/touched.py) || [ $$? -eq 5 ]  # 5: there are none
 
 # Tests start hundreds of interpreters, which read what the first of them compiled.
 test test-long: export PYTHONDONTWRITEBYTECODE :=

@@ -40,7 +40,7 @@ from rappor_core.risk import place_groups, public_groups
 PERIODS = (1, 7, 30)
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 WORRYING = 0.05  # of devices
-WORLDS: tuple[World, World] = ("sparse", "seldom")
+WORLDS: tuple[World, World] = ("sparse", "rarely")
 COHORTS, TARGETS = 2, 60  # in which, and of which, devices are looked for: a few seconds
 
 
@@ -269,13 +269,13 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
 def _bounded(metric: Metric, crowd: int) -> str:
     """What fresh reports reveal at most, in both worlds, and how many answers come."""
     periods = (metric.location and metric.location.window) or WATCHED[-1]
-    steady, seldom = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
+    steady, rarely = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
     return (
         f"an observer who has every answer of {periods} {metric.period}s and its date of arrival "
         f"finds a device at first guess among {crowd:,} of its cohort in at most {steady:.2%} of "
         "cases, whatever else is known of each. Of an app that runs only when there is data about "
         f"{share_that_arrives(metric):.0%} of due answers come (accept_days = "
-        f"{metric.accept_days}), and their dates raise that to at most {seldom:.2%}: a smaller "
+        f"{metric.accept_days}), and their dates raise that to at most {rarely:.2%}: a smaller "
         "accept_days reveals less and loses more answers"
     )
 

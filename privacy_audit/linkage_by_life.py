@@ -83,7 +83,7 @@ def bound_of_fresh(metric: Metric, world: World, periods: int, crowd: int) -> fl
         return 1.0
     span = 1 if metric.location is None else metric.location.window or 1
     reports = min(math.ceil(periods / span), metric.max_reports or periods)
-    dates = 1 + _patience(metric) if world == "seldom" else 1
+    dates = 1 + _patience(metric) if world == "rarely" else 1
     sent = min(metric.epsilon_one * reports, risk.epsilon)
     return float(min(1.0, first_guess(sent, crowd) * dates**reports))
 
@@ -182,7 +182,7 @@ def _dates(metric: Metric, lives: Lives) -> tuple[Bools, Bools] | None:
     if dates_are_reported(metric):
         used = used & (used.cumsum(axis=1) <= (metric.max_reports or used.shape[1]))
         return used, used
-    if not lives.seldom:
+    if not lives.rarely:
         return None
     came: Bools = lives.next_use - np.arange(used.shape[1]) <= _patience(metric)
     return used, came if metric.location is not None else came | used  # a value leaves at once

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-World = Literal["sparse", "seldom"]
+World = Literal["sparse", "rarely"]
 
 NONE = -1  # no data
 CELLS = 200  # that people are in
@@ -31,7 +31,7 @@ class Lives:
 
     values: Integers
     shares: Floats
-    seldom: bool = False
+    rarely: bool = False
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -47,7 +47,7 @@ class Lives:
     def next_use(self) -> Integers:
         """The first period after each in which the app runs, (n, T); past the end: T."""
         number = self.values.shape[2]
-        runs = np.where(self.used | (not self.seldom), np.arange(number), number)
+        runs = np.where(self.used | (not self.rarely), np.arange(number), number)
         runs = np.concatenate([runs[:, 1:], np.full((len(runs), 1), number)], axis=1)
         return np.asarray(np.minimum.accumulate(runs[:, ::-1], axis=1)[:, ::-1])
 
@@ -88,7 +88,7 @@ def draw_lives(
     values = np.repeat(rng.choice(cells, size=(people, slots, 1), p=shares), periods, axis=2)
     away = rng.random(shape) < _AWAY
     values[away] = rng.choice(cells, size=int(away.sum()), p=shares)
-    apart = 1 if world == "seldom" else slots  # that have data in periods of their own
+    apart = 1 if world == "rarely" else slots  # that have data in periods of their own
     rate = rng.beta(*RATE, size=(people, apart, 1))
     seen = rng.random((people, apart, periods)) < rate
-    return Lives(np.where(seen, values, NONE), shares, world == "seldom")
+    return Lives(np.where(seen, values, NONE), shares, world == "rarely")

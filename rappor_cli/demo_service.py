@@ -121,7 +121,7 @@ def prepared_service(
     *,
     port: int,
 ) -> Iterator[tuple[str, str, str]]:
-    """Run a service with a database made again: a list, jobs that are done, a schedule that has
+    """Run a service with a new database: a list, jobs that are done, a schedule that has
     decoded each closed day, and an alarm that was sent.
 
     Args:
@@ -184,7 +184,7 @@ def show_service(
     """Serve two weeks of reports, decoded, until Ctrl-C.
 
     Args:
-        output: folder of the databases, which are made again.
+        output: folder of the databases, which are replaced.
         today: the day that is open, UTC.
         rng: of the values.
         randomness: of the devices.
@@ -214,7 +214,7 @@ def collector_settings(database: Path, metrics: Path | None = None) -> Settings:
     """Return the settings of a collector for this machine alone, whatever the shell is set up for.
 
     Args:
-        database: its file, which is made again.
+        database: its file, which is replaced.
         metrics: a metrics.toml to declare at start.
     """
     for leftover in database.parent.glob(f"{database.name}*"):  # its WAL is next to it

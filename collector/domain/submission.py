@@ -160,7 +160,7 @@ def _new_group(index: int, report: ReportFields, rows: list[tuple[int, bytes]]) 
     """Start a group, which the caller fills, with the report that begins it."""
     where, num_bytes = f"report {index}", len(report.bits)
     if not 1 <= num_bytes <= MAX_REPORT_BYTES:
-        raise WireFormatError(f"{where}: bits of {num_bytes} bytes; 1 to {MAX_REPORT_BYTES} may be")
+        raise WireFormatError(f"{where}: bits hold {num_bytes} bytes, not 1 to {MAX_REPORT_BYTES}")
     return ReportGroup(
         metric=check_metric(report.metric),
         params_id=check_hex_128(f"{where}: params_id", report.params_id),

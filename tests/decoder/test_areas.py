@@ -199,8 +199,9 @@ def test_files_and_page_hold_the_areas(night: tuple[Aggregate, Density], tmp_pat
     assert features[0]["properties"]["low"] < features[0]["properties"]["estimate"]
     data = map_data([density], areas=[found])
     assert data["areas"][0] == [list(map(list, square(0, 0, 8, 4)))]
+    assert [row["name"] for row in data["maps"][0]["areas"]] == ["south", "all"]  # for the script
     page = render_maps([density], areas=[found])
-    assert '<tbody id="areas"></tbody>' in page  # filled by the script
+    assert '<tbody id="areas"></tbody>' in page
     assert 'id="areas"' not in render_maps([density])
 
 

@@ -219,6 +219,16 @@ def test_a_wheel_scrolls_the_page_until_a_map_has_the_focus(
     page.close()
 
 
+def test_areas_of_a_map_are_rows(data: dict[str, Any], tmp_path: Path, browser: Any) -> None:
+    """Named, with their shares: the page that leaves has the head of the table alone."""
+    row = {"name": "south", "estimate": 0.4, "low": 0.3, "high": 0.5, "detected": True}
+    data["areas"] = [[data["cells"][0]]]
+    data["maps"][0]["areas"] = [row]
+    page = show(browser, tmp_path, data)
+    assert page.inner_text("#areas").split() == ["south", "40.0", "%", "30.0", "to", "50.0", "%"]
+    page.close()
+
+
 def test_the_level_of_an_interval_is_not_rounded_to_all(
     data: dict[str, Any], tmp_path: Path, browser: Any
 ) -> None:

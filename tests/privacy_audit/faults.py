@@ -458,7 +458,7 @@ FAULTS = (
           "        if place == OUTSIDE:\n            return OTHER\n        system",
           "        if place == OUTSIDE or __import__('os').urandom(1)[0] < 51:\n"
           "            return OTHER\n        system",
-          "tests/client/test_location.py"),
+          "tests/client/test_place_vectors.py"),
     Fault("one-value-in-a-hundred-as-no-data", _RECORDER,
           _QUEUED,
           "        rare = int.from_bytes(__import__('os').urandom(2), 'big') < 655\n"

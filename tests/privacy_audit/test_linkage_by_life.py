@@ -111,7 +111,7 @@ def test_a_held_cell_has_its_age() -> None:
 
 def test_worlds_have_the_presence_they_say() -> None:
     """False alarms: under one in a million each (five standard errors of 1,000 people)."""
-    worlds = ("sparse", 0.29, 0.22 / 44), ("seldom", 0.29, 0.22 / 31)
+    worlds = ("sparse", 0.29, 0.22 / 44), ("rarely", 0.29, 0.22 / 31)
     for world, mean, error in worlds:
         lives = draw_lives(world, 1_000, 2, 45, np.random.default_rng(0))  # type: ignore[arg-type]
         assert lives.present.mean() == pytest.approx(mean, abs=5 * error)
@@ -121,7 +121,7 @@ def test_worlds_have_the_presence_they_say() -> None:
 def test_the_next_use_is_after_the_period() -> None:
     values = np.array([[[NONE, 3, NONE, NONE, 2], [4, NONE, NONE, NONE, NONE]]])
     assert Lives(values, np.ones(5)).next_use.tolist() == [[1, 2, 3, 4, 5]]
-    assert Lives(values, np.ones(5), seldom=True).next_use.tolist() == [[1, 4, 4, 4, 5]]
+    assert Lives(values, np.ones(5), rarely=True).next_use.tolist() == [[1, 4, 4, 4, 5]]
 
 
 def test_answers_come_while_they_are_taken() -> None:
@@ -129,7 +129,7 @@ def test_answers_come_while_they_are_taken() -> None:
 
     False alarms: one in 100,000 each (4.4 standard errors); one week more or less is rejected.
     """
-    lives = draw_lives("seldom", 20_000, 1, 60, np.random.default_rng(0))
+    lives = draw_lives("rarely", 20_000, 1, 60, np.random.default_rng(0))
     waited = lives.next_use[:, :50] - np.arange(50)
     for weeks in (1, 2, 6):
         came = (waited <= weeks).mean(axis=1)
@@ -143,7 +143,7 @@ def test_answers_come_while_they_are_taken() -> None:
 
 def test_devices_answer_in_the_weeks_that_the_attack_expects() -> None:
     """The client itself, of an app that runs on Wednesdays of the weeks of drawn lives."""
-    lives = draw_lives("seldom", 25, 1, 40, np.random.default_rng(6))
+    lives = draw_lives("rarely", 25, 1, 40, np.random.default_rng(6))
     late = 0
     for seed, (life, after) in enumerate(zip(lives.values[:, 0], lives.next_use, strict=True)):
         visits, sent = visits_of(declared("fresh", 'period = "week"\n'), seed)
