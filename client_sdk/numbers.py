@@ -149,7 +149,7 @@ class NumberRecorder:
         raise UnknownMetricError(name, self._metrics)
 
     def _load(self, name: str) -> Collected:
-        """As saved; a new one where that is damaged. Raises StateChangedError for another secret."""
+        """As saved; a new one where that is damaged. Raises StateChangedError for a new secret."""
         self._state.secret(self._secret)
         device = self._recorder.device(name)
         try:
