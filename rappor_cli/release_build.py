@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,6 @@ from disclosure.release import (
     load_signer,
     make_keys,
     policy_changes,
-    read_published,
     read_release,
     read_source,
     verify_release,
@@ -82,20 +81,18 @@ def audit(
     policy: Annotated[
         Path | None, typer.Option(help="Judge by this release.toml, not by that of each release.")
     ] = None,
-    complete: Annotated[
-        bool, typer.Option(help="The rows of each table of a CSV file hold everybody.")
-    ] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Show what a reader can infer from published tables that their policies promise to hide.
 
-    FOLDER may hold a release.csv alone, of whoever has published it; then give --policy. Exit code
-    1 if a number that is not shown is known more closely than promised.
+    Exit code 1 if a number that is not shown is known more closely than promised.
     """
-    rules = None if policy is None else load_policy(policy)
-    given = [*(earlier or []), folder]
+    given = [read_release(one) for one in (*(earlier or []), folder)]
+    if policy is not None:
+        rules = load_policy(policy)
+        given = [replace(one, policy=rules) for one in given]
     with spinner("judging what the tables reveal together"):
-        found = audit_releases([read_published(one, rules, complete=complete) for one in given])
+        found = audit_releases(given)
     if as_json:
         print(json.dumps(asdict(found)))
     else:

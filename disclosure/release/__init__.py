@@ -20,7 +20,6 @@ from disclosure.release.tables import CellTable, ReleasedTable
 from disclosure.release.verification import (
     Verified,
     check_latest,
-    read_published,
     read_release,
     verify_release,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "policy_changes",
     "policy_of_text",
     "pool_rare",
-    "read_published",
     "read_release",
     "read_source",
     "sign_manifest",

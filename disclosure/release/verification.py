@@ -6,16 +6,13 @@ an old release is shown again; who sees a first one cannot.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 from pydantic import AfterValidator, Field, with_config
 
 from disclosure.errors import ReleaseError, VerificationError
@@ -23,9 +20,7 @@ from disclosure.files import LENIENT, naming, parse, to_json
 from disclosure.release.build import Release
 from disclosure.release.files import MANIFEST, SIGNATURE, digest_file
 from disclosure.release.plain import release_from_json
-from disclosure.release.policy import ReleasePolicy
 from disclosure.release.signature import check_signature
-from disclosure.release.tables import NUMBERS, ReleasedTable, TableKey, stratum_key
 from rappor_core.errors import file_problem, shown
 from rappor_core.whole_files import write_whole
 
@@ -34,7 +29,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
 _MAX_MANIFEST = 1 << 20  # bytes
-_STRATUM = "stratum_"
 
 
 @dataclass(frozen=True)
@@ -202,78 +196,3 @@ def check_latest(found: Verified, memory: Path) -> None:
         write_whole(memory, to_json(new, indent=2))
     except OSError as error:
         raise ReleaseError(f"{memory} cannot be written: {file_problem(error)}") from None
-
-
-def read_published(
-    folder: Path, policy: ReleasePolicy | None = None, *, complete: bool = False
-) -> Release:
-    """Read a release for an audit; its digests are checked if it has a manifest.
-
-    Args:
-        folder: of a release, or with a file release.csv with these columns of one: metric, any of
-            stratum_NAME, first_day, last_day, reports, value, estimate, and if there are any kind,
-            low, high and symbol. A row without an estimate is one that is not shown, a table
-            without reports one that is withheld.
-        policy: what the publisher promises; None: what release.json says.
-        complete: whether the rows of a table in CSV hold everybody.
-
-    Raises:
-        ReleaseError: it cannot be read; a CSV file without a policy.
-        VerificationError: a file is not as its manifest says.
-    """
-    if (folder / MANIFEST).is_file():
-        found = read_release(folder)
-        return found if policy is None else replace(found, policy=policy)
-    if policy is None:
-        raise ReleaseError(
-            f"{folder} has no {MANIFEST}: say what its publisher promises (--policy release.toml)"
-        )
-    path = folder / "release.csv"
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            rows = list(csv.DictReader(lines, strict=True))
-        return Release(policy, date.min, tuple(_tables(rows, complete=complete)))
-    except OSError as error:
-        raise ReleaseError(f"{path}: {file_problem(error)}") from None
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
-        raise ReleaseError(f"{path} cannot be used: {shown(error)}") from None
-
-
-def _tables(rows: Sequence[Mapping[str, str]], *, complete: bool) -> list[ReleasedTable]:
-    by_table: dict[TableKey, list[Mapping[str, str]]] = {}
-    for row in rows:
-        strata = {
-            name.removeprefix(_STRATUM): value
-            for name, value in row.items()
-            if name.startswith(_STRATUM) and value
-        }
-        days = date.fromisoformat(row["first_day"]), date.fromisoformat(row["last_day"])
-        by_table.setdefault((row["metric"], stratum_key(strata), *days), []).append(row)
-    return [_table(key, several, complete=complete) for key, several in by_table.items()]
-
-
-def _table(key: TableKey, rows: Sequence[Mapping[str, str]], *, complete: bool) -> ReleasedTable:
-    reports = rows[0]["reports"]
-    held = rows if reports else []
-    columns: dict[str, Any] = {
-        name: np.array([float(row.get(name) or "nan") for row in held]) for name in NUMBERS
-    }
-    hidden = np.isnan(columns["estimate"])
-    kinds = tuple(row.get("kind") or "cell" for row in held)
-    cells = tuple(row["value"] for row in held)
-    pools = {cell: 0 for cell, kind in zip(cells, kinds, strict=True) if kind == "merged"}
-    return ReleasedTable(
-        *key,
-        int(reports) if reports else None,
-        float(rows[0].get("level") or 0.95),
-        cells,
-        kinds,
-        symbols=tuple(
-            (row.get("symbol") or "u") if one else ""
-            for row, one in zip(held, hidden.tolist(), strict=True)
-        ),
-        complete=complete and bool(held),
-        withheld="" if reports else rows[0].get("symbol") or "c",
-        held=pools,
-        **columns,
-    )

@@ -26,8 +26,8 @@ from disclosure.risk.patterns import (
     dense_frequencies,
     find_patterns,
     orthodox_frequencies,
+    sparse_frequencies,
 )
-from disclosure.risk.sparse_keys import sparse_frequencies
 from disclosure.typing import Integers
 from rappor_core.errors import shown
 
@@ -66,14 +66,13 @@ def assess_risk(
         table: the identifying columns, by name, all of one length of 1 or more.
         domain: what each may hold; columns that the table has not are left out.
         method: how missing values count.
-        max_dense_keys: up to so many candidate keys are listed (8 bytes each); beyond it only the
-            patterns that occur are. The result is the same.
+        max_dense_keys: up to so many candidate keys are listed (8 bytes each); beyond it those of
+            one row at a time. The result is the same.
 
     Raises:
         DomainError: a column that is not declared, or an unknown method.
         TableError: a value that is not declared, columns of several lengths, no rows, a row
-            without a coherent completion, and missing values in so many columns of so many
-            modalities that the exact search takes too long.
+            without a coherent completion, or with more than 4 million completions.
     """
     if method not in METHODS:
         raise DomainError(f"method must be one of {', '.join(METHODS)}, not {shown(method)}")

@@ -1,7 +1,8 @@
 """Group equal rows into patterns with counts, and count how many rows share the key of each.
 
 The orthodox count lets a missing value agree with everything, on both sides. OPTA and PESA are
-counted here by an array with an axis for each column, where all candidate keys fit in memory.
+counted by an array with an axis for each column: of all candidate keys where they fit in memory,
+else of those of one row at a time.
 
 Equation (3) of the OPTA/PESA text, as printed, lets a missing value equal only a missing value; its
 first table needs the rule of its prose, which is this one (and sdcMicro's default).
@@ -9,18 +10,23 @@ first table needs the rule of its prose, which is this one (and sdcMicro's defau
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import numpy as np
 
+from disclosure.errors import TableError
 from disclosure.risk.domain import Combination
 from disclosure.typing import Booleans, Integers
 
 MISSING = -1
 _MAX_KEY = 2**62
 _MAX_TABLE = 2**22
+MAX_KEYS = 2**22  # ways to fill one row
+MAX_SECONDS = 300.0  # of a table
 INCOHERENT = -1
 
 
@@ -148,3 +154,48 @@ def potential_frequencies(
     for rule in rules:
         potential[tuple(rule.get(p, slice(None)) for p in range(potential.ndim))] = worst
     return potential, worst
+
+
+def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest: bool) -> Integers:
+    """The frequencies of `dense_frequencies`, (P,), with a table of the candidates of one pattern
+    at a time.
+
+    Raises TableError where a pattern has more than MAX_KEYS, or all take too long.
+    """
+    frequencies = orthodox_frequencies(patterns)  # without missing values there is one candidate
+    end = monotonic() + MAX_SECONDS
+    for place, code in enumerate(patterns.codes):
+        left, missing = _rules_left(rules, code), np.flatnonzero(code == MISSING)
+        if not all(left):  # a combination that cannot be, whatever is missing
+            frequencies[place] = INCOHERENT
+        if not all(left) or not len(missing):
+            continue
+        sizes = tuple(patterns.sizes[column] for column in missing.tolist())
+        if math.prod(sizes) > MAX_KEYS or monotonic() > end:
+            raise TableError(
+                f"too many ways to fill the missing values: {math.prod(sizes):,} in one row. Take "
+                "fewer columns or modalities at a time, or the method orthodox, which fills none "
+                "and never counts fewer rows"
+            )
+        agrees = (patterns.codes == code) | (patterns.codes == MISSING) | (code == MISSING)
+        compatible = agrees.all(axis=1)
+        own = Patterns(
+            patterns.codes[compatible][:, missing],
+            patterns.counts[compatible],
+            np.zeros(0, dtype=np.int64),
+            sizes,
+        )
+        potential, worst = potential_frequencies(own, left, largest=largest)
+        best = int(potential.max() if largest else potential.min())
+        frequencies[place] = INCOHERENT if best == worst else best
+    return frequencies
+
+
+def _rules_left(rules: list[Combination], code: Integers) -> list[Combination]:
+    """What the combinations say of the missing columns, by their position among these."""
+    position = {column: i for i, column in enumerate(np.flatnonzero(code == MISSING).tolist())}
+    return [
+        {position[column]: value for column, value in rule.items() if column in position}
+        for rule in rules
+        if all(column in position or code[column] == value for column, value in rule.items())
+    ]

@@ -223,37 +223,6 @@ def test_rare_cells_of_a_density_are_rolled_up(density: Path, rules: Path, tmp_p
     assert sum(1 for row in rows_of(plain) if row["symbol"]) > len(merged)
 
 
-AUDITED = """metric,stratum_region,first_day,last_day,reports,value,estimate,symbol
-visits,,2026-11-02,2026-11-02,10000,a,0.5,
-visits,,2026-11-02,2026-11-02,10000,b,0.1,
-visits,north,2026-11-02,2026-11-02,4000,a,0.6,
-visits,north,2026-11-02,2026-11-02,4000,b,,x
-visits,south,2026-11-02,2026-11-02,5600,a,0.43,
-visits,south,2026-11-02,2026-11-02,5600,b,0.166,
-visits,east,2026-11-02,2026-11-02,,,,c
-"""
-
-
-def test_what_others_have_published_is_audited(
-    tmp_path: Path, rules: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """400 of the east are the whole less the others; of the north, b is hidden in vain."""
-    (tmp_path / "release.csv").write_text(AUDITED)
-    command = ["release", "audit", str(tmp_path)]
-    assert main(command) == 1
-    assert "has no manifest.json: say what its publisher promises" in capsys.readouterr().err
-    rules.write_text(POLICY.replace("reports_rounding = 100", "reports_rounding = 1"))
-    assert main([*command, "--policy", str(rules)]) == 1
-    told = capsys.readouterr().out
-    assert "visits, region=east, 2026-11-02 to 2026-11-02: reports: 400 to 400" in told
-    assert main([*command, "--policy", str(rules), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["tables"], found["hidden"]) == (4, 2)
-    assert {(one["table"].split(", ")[1], one["cell"]) for one in found["findings"]} >= {
-        ("region=east", ""),
-    }
-
-
 def test_our_own_release_is_audited_without_a_finding(
     decoded: Path, rules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
