@@ -42,6 +42,7 @@ from decoder.options import (
     Method,
     Operation,
 )
+from decoder.output.tiles import Tiles
 from decoder.sources.aggregates import (
     AggregateFiles,
     AggregateSource,
@@ -99,6 +100,19 @@ EachOption = Annotated[
 BaseFile = Annotated[
     Path | None,
     typer.Option(help="GeoJSON of streets, districts or stations, to be drawn.", exists=True),
+]
+TilesUrl = Annotated[
+    str,
+    typer.Option(
+        "--tiles",
+        envvar="RAPPOR_TILES",
+        metavar="URL",
+        help="Tiles behind the map of the page: https://HOST/{z}/{x}/{y}.png, or a .pmtiles file.",
+    ),
+]
+TilesCredit = Annotated[
+    str,
+    typer.Option("--tiles-credit", envvar="RAPPOR_TILES_CREDIT", help="Whom to name for --tiles."),
 ]
 CellsFile = Annotated[
     Path | None,
@@ -220,6 +234,8 @@ def density(
     every_window: Annotated[
         bool, typer.Option(help="All windows in the GeoJSON too, not only each slot's last.")
     ] = False,
+    tiles: TilesUrl = "",
+    tiles_credit: TilesCredit = "",
     as_json: shared.Json = False,
 ) -> None:
     """Map where devices usually are, by slot: table, CSV, Parquet, GeoJSON, PNG, HTML."""
@@ -236,7 +252,8 @@ def density(
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
     question = Question(options=options, maps=maps)
-    _decode("decode", [counts], metric, question, output, as_json, "density")
+    behind = Tiles(tiles, tiles_credit) if tiles else None
+    _decode("decode", [counts], metric, question, output, as_json, "density", behind)
     if not as_json:
         from privacy_audit.findings import trackability_text  # half a second of libraries
 
@@ -262,6 +279,8 @@ def flows(
     level: shared.Level = DEFAULT_LEVEL,
     repeats: shared.Repeats = None,
     each: EachOption = None,
+    tiles: TilesUrl = "",
+    tiles_credit: TilesCredit = "",
     output: shared.OutputFolder = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -274,7 +293,9 @@ def flows(
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     question = Question(options=options, flows=FlowOptions(min_km, top, base, prior))
     source = _source(metric, aggregate, collector, database, first, last)
-    _run(source, question, output, metric, each=each, as_json=as_json, command="flows")
+    behind = Tiles(tiles, tiles_credit) if tiles else None
+    _run(source, question, output, metric, each=each, as_json=as_json, command="flows",
+         tiles=behind)  # fmt: skip
 
 
 def discover(
@@ -322,12 +343,13 @@ def _run(
     each: Each | None = None,
     as_json: bool,
     command: str = "",
+    tiles: Tiles | None = None,
 ) -> None:
     """Read the counts, decode, write and print; otherwise as `_decode`."""
     started = time.monotonic()
     counts = source.windows(each, print_note) if each else source.read(print_note)
     operation: Operation = "series" if each else "decode"
-    summary = _decode(operation, [counts], metric, question, output, as_json, command)
+    summary = _decode(operation, [counts], metric, question, output, as_json, command, tiles)
     if output and isinstance(source, GoogleTables):
         write_metrics_json(summary, time.monotonic() - started, output / "metrics.json")
 
@@ -340,6 +362,7 @@ def _decode(
     output: Path | None,
     as_json: bool,
     command: str = "",
+    tiles: Tiles | None = None,
 ) -> dict[str, Any]:
     """Decode, write and print; return the summary in results.json, if there is one.
 
@@ -356,7 +379,7 @@ def _decode(
         claim(output, kind)
     with stage_bars() as progress:
         result = decode_counts(operation, groups, question, progress, print_note)
-        written = write_result(result, kind, operation, output, progress) if output else ()
+        written = write_result(result, kind, operation, output, progress, tiles) if output else ()
     print_result(result, kind, written, as_json=as_json)
     summary: dict[str, Any] = result.content.get("summary", {})
     return summary

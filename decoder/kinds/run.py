@@ -24,6 +24,7 @@ from rappor_core.sequence_risk import risk_text
 
 if TYPE_CHECKING:
     from decoder.options import Operation
+    from decoder.output.tiles import Tiles
     from decoder.progress import Note, Progress
     from rappor_core.aggregate import Aggregate
 
@@ -98,12 +99,18 @@ def claim(folder: Path, kind: KindDecoder) -> None:
 
 
 def write_result(
-    result: Result, kind: KindDecoder, operation: Operation, folder: Path, progress: Progress
+    result: Result,
+    kind: KindDecoder,
+    operation: Operation,
+    folder: Path,
+    progress: Progress,
+    tiles: Tiles | None = None,
 ) -> tuple[Path, ...]:
     """Write the files of a result, all or none; return their paths.
 
     Tables are CSV and Parquet. Files that an earlier result left there and this one does not have
     are deleted. Nothing depends on the clock or the machine: the same input gives the same bytes.
+    tiles: behind the maps of the page.
 
     Raises:
         OutputError: a file cannot be written.
@@ -111,7 +118,7 @@ def write_result(
     stored = in_memory(result, operation)
 
     def write_page(path: Path) -> None:
-        path.write_text(render_page(kind, stored), encoding="utf-8")
+        path.write_text(render_page(kind, stored, tiles), encoding="utf-8")
 
     files: dict[str, Callable[[Path], object]] = {
         **_tables(result),
@@ -176,7 +183,7 @@ def _guarantee(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def render_page(kind: KindDecoder, stored: StoredResult) -> str:
+def render_page(kind: KindDecoder, stored: StoredResult, tiles: Tiles | None = None) -> str:
     """Render report.html: one page, self-contained, that can be shown to a customer."""
     parts = page_parts(kind, stored, TableQuery(rows=MAX_PAGE_ROWS))
     manifest = stored.json(MANIFEST)
@@ -188,6 +195,7 @@ def render_page(kind: KindDecoder, stored: StoredResult) -> str:
         view=parts,
         query=None,
         own=False,
+        tiles=tiles,
         **parts.variables,
     )
 

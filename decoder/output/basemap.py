@@ -1,13 +1,12 @@
 """The ground of a map: coast, borders, water and cities around it from files of this package, the
 file of the user with streets, districts or stations, and places and shares as map.js draws them.
 
-Outlines of Natural Earth (public domain) at 1:50 million, a kilometer or two exact; see
-data/basemap.json.gz and docs/tools/make_basemap.py. Nothing comes from a network.
+Outlines of Natural Earth (public domain) at 1:10 million, a few hundred meters exact, and places of
+GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes from a network.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from decoder.density.areas import Areas
 from decoder.errors import DecodeError
@@ -30,6 +30,8 @@ from rappor_core.grid.box import Point
 Line = list[list[float]]
 
 _PLACES = 3  # decimals of a degree: the outlines are not better
+_EARTH_KM = 6371.0
+_PIXELS, _MAX_CITIES = 1_500, 300  # of a view
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
 
@@ -52,51 +54,98 @@ class View:
 
 
 def bundled_source() -> str:
-    """Attribution of the packaged coast lines and cities."""
-    return f"{_bundled()['source']} ({_bundled()['licence']})"
+    """Attribution of the packaged coast lines and places."""
+    return str(_bundled()["source"])
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """The packaged geography within a view, as lists of [longitude, latitude]."""
+    """The packaged geography within a view, as lists of [longitude, latitude].
+
+    As fine as a picture of 1,500 pixels shows, with the 300 places of most people.
+    """
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
+    known = _bundled()
     for turn in (-360.0, 0.0, 360.0):
         for name in _FILLED:
-            for ring in _near(name, view, turn):
+            for ring in known[name].near(view, turn):
                 if len(part := _clipped(ring, view)) > 2:
                     found[name].append(part)
                 if name == "land":
                     found["coast"] += _passing(ring, view)
         for name in ("borders", "rivers"):
-            for line in _near(name, view, turn):
+            for line in known[name].near(view, turn):
                 found[name] += _passing(line, view)
-        for name, x, y in _bundled()["cities"]:
-            if view.west <= x + turn <= view.east and view.south <= y <= view.north:
-                found["cities"].append([name, round(x + turn, _PLACES), y])
+        x, y = (known["places"] + np.array([turn, 0.0])).T
+        inside = (view.west <= x) & (x <= view.east) & (view.south <= y) & (y <= view.north)
+        for place in np.flatnonzero(inside)[:_MAX_CITIES].tolist():
+            at = round(float(x[place]), _PLACES), round(float(y[place]), _PLACES)
+            found["cities"].append([known["names"][place], *at])
     return found
 
 
-def cities() -> list[tuple[str, float, float]]:
-    """Name, longitude and latitude of each city that the package knows."""
-    return [(name, x, y) for name, x, y in _bundled()["cities"]]
+@dataclass(frozen=True)
+class _Lines:
+    """Lines of (longitude, latitude), (corners, 2) each. low, high: ends of their boxes."""
+
+    lines: list[Floats]
+    low: Floats
+    high: Floats
+
+    def near(self, view: View, turn: float) -> Iterator[Floats]:
+        """Yield the lines of a view, turned, without corners that a picture does not show."""
+        step, by = (view.east - view.west) / _PIXELS, np.array([turn, 0.0])
+        (west, south), (east, north) = (self.low + by).T, (self.high + by).T
+        meets = (west <= view.east) & (east >= view.west)
+        meets &= (south <= view.north) & (north >= view.south)
+        meets &= (east - west > 2 * step) | (north - south > 2 * step)
+        for index in np.flatnonzero(meets).tolist():
+            line = self.lines[index]
+            moves = (np.diff(np.rint(line / step), axis=0) != 0).any(axis=1)
+            yield line[np.append(True, moves)] + by
 
 
 @lru_cache(maxsize=1)
 def _bundled() -> dict[str, Any]:
-    packed = files("decoder.output").joinpath("data/basemap.json.gz").read_bytes()
-    known: dict[str, Any] = json.loads(gzip.decompress(packed))
-    for name in (*_FILLED, "borders", "rivers"):
-        known[name] = [
-            np.cumsum(np.reshape(line, (-1, 2)), axis=0) * known["unit"] for line in known[name]
-        ]
-    return known
+    found: dict[str, Any] = {}
+    with files("decoder.output").joinpath("data/basemap.npz").open("rb") as file:
+        packed = np.load(file)
+        for name in (*_FILLED, "borders", "rivers", "places"):
+            corners = np.cumsum(packed[name], axis=0) * float(packed["unit"])
+            starts = np.cumsum(packed[f"{name}_counts"])[:-1]
+            edges = np.append(0, starts)
+            found[name] = _Lines(
+                np.split(corners, starts),
+                np.minimum.reduceat(corners, edges),
+                np.maximum.reduceat(corners, edges),
+            )
+        found |= {"source": str(packed["source"]), "names": str(packed["names"]).split("\n")}
+    (found["places"],) = found["places"].lines
+    return found
 
 
-def _near(name: str, view: View, turn: float) -> Iterator[Floats]:
-    for line in _bundled()[name]:
-        (west, south), (east, north) = line.min(axis=0), line.max(axis=0)
-        apart = west + turn > view.east or east + turn < view.west
-        if not (apart or south > view.north or north < view.south):
-            yield line + np.array([turn, 0.0])
+@lru_cache(maxsize=1)
+def _place_tree() -> cKDTree:
+    return cKDTree(_directions(_bundled()["places"]))
+
+
+def _directions(places: Floats) -> Floats:
+    """Unit vectors (n, 3) of (longitude, latitude): the nearest is the nearest on the sphere."""
+    x, y = np.radians(places).T
+    return np.column_stack([np.cos(y) * np.cos(x), np.cos(y) * np.sin(x), np.sin(y)])
+
+
+def nearest_place(point: Point, within_km: float) -> tuple[float, str, float, float]:
+    """The packaged place of most people within a distance, else the nearest one.
+
+    Returns:
+        Its distance in km, its name, longitude and latitude.
+    """
+    known, tree, (at,) = _bundled(), _place_tree(), _directions(np.array([point[::-1]]))
+    index = min(tree.query_ball_point(at, within_km / _EARTH_KM), default=-1)
+    if index < 0:
+        index = int(tree.query(at)[1])
+    x, y = known["places"][index].tolist()
+    return distance_km(point, (y, x)), known["names"][index], x, y
 
 
 def _passing(line: Floats, view: View) -> list[Line]:
@@ -116,7 +165,8 @@ def _clipped(ring: Floats, view: View) -> Line:
     part: list[Sequence[float]] = ring.tolist()
     for axis, sign, edge in ((0, 1, view.west), (0, -1, view.east),
                              (1, 1, view.south), (1, -1, view.north)):  # fmt: skip
-        part = one_side(part, axis, sign, edge)
+        if (sign * (ring[:, axis] - edge)).min() < 0:
+            part = one_side(part, axis, sign, edge)
     return [[round(x, _PLACES), round(y, _PLACES)] for x, y in part]
 
 
@@ -141,7 +191,7 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     (lat_a, lon_a), (lat_b, lon_b) = (tuple(map(math.radians, point)) for point in (a, b))
     half = math.sin((lat_b - lat_a) / 2) ** 2
     half += math.cos(lat_a) * math.cos(lat_b) * math.sin((lon_b - lon_a) / 2) ** 2
-    return 2 * 6371.0 * math.asin(min(1.0, math.sqrt(half)))
+    return 2 * _EARTH_KM * math.asin(min(1.0, math.sqrt(half)))
 
 
 MAX_CORNERS = 300_000  # about 5 MB of page
@@ -191,11 +241,11 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
     """The name of the area, point or city nearest to a cell's center (latitude, longitude); ""
     if none is near.
 
-    finely: whether distance and direction from a city are told to 100 meters and a sixteenth of
-    the compass.
+    finely: whether the nearest place of any size is named, its distance to 100 meters and its
+    direction to a sixteenth of the compass.
 
     The user's own names come first: the area around the point, then the nearest point within a
-    cell's width, then the nearest city of the package.
+    cell's width, then the largest place of the package within half of it, then the nearest one.
     """
     for name, rings in base.areas:
         if name and sum(_inside(ring, point) for ring in rings) % 2:
@@ -203,7 +253,7 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
     own = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
     if own and min(own)[0] <= cell_km:
         return min(own)[1]
-    away, name, x, y = min((distance_km(point, (y, x)), name, x, y) for name, x, y in cities())
+    away, name, x, y = nearest_place(point, 0.0 if finely else cell_km / 2)
     if away > FAR:
         return ""
     if away <= max(cell_km, 2.0):

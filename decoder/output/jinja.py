@@ -40,6 +40,7 @@ def page_environment(assets: str | None = None, *packages: str) -> Environment:
     environment.globals |= {name: getattr(texts, name) for name in _FUNCTIONS}
     environment.globals |= {
         "assets": assets,
+        "tiles": None,
         "script": script,
         "stylesheet": stylesheet,
         "map_stylesheet": map_stylesheet,
@@ -58,7 +59,11 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
     return environment.get_template(name)
 
 
-SCRIPTS = {"leaflet.js": "leaflet/leaflet.js", "map.js": "map.js"}  # files by name
+SCRIPTS = {
+    "leaflet.js": "leaflet/leaflet.js",
+    "protomaps-leaflet.js": "protomaps/protomaps-leaflet.js",
+    "map.js": "map.js",
+}  # files by name
 SCALES = ("stops", "turn")  # lists of colors, each one variable
 LINES = "lines"  # a list of colors, each a variable of its own
 

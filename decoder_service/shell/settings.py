@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from decoder.output.tiles import Tiles
 from decoder_service.shell.database import parse_url
 from decoder_service.shell.environment import PARENT_VARIABLE, PREFIX
 from rappor_server.logs import LEVELS
@@ -87,6 +88,8 @@ class ServiceSettings(ServerSettings):
 
     tick_seconds: float = Field(default=60.0, ge=0)  # between looks at schedules; 0: not here
     alarm_urls: dict[str, SecretStr] = Field(default={})  # Apprise URLs by the names shown
+    tiles: str | None = None  # behind maps: https://HOST/{z}/{x}/{y}.png, or a .pmtiles file
+    tiles_credit: str = ""  # whom a map names for them
     protect_metrics: bool = False  # /telemetry for admins only
 
     database_connections: int = Field(default=5, ge=2)
@@ -99,11 +102,17 @@ class ServiceSettings(ServerSettings):
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
         self._check_sign_in()
+        self.map_tiles  # noqa: B018 (raises for an address that no tiles come from)
         for name in ("collector", "public_url"):
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):
                 raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
         return self
+
+    @property
+    def map_tiles(self) -> Tiles | None:
+        """The tiles behind maps, if there are any."""
+        return None if self.tiles is None else Tiles(self.tiles, self.tiles_credit)
 
     def _check_sign_in(self) -> None:
         """Refuse half of a provider or of a trusted proxy."""

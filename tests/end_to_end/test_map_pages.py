@@ -191,8 +191,8 @@ def test_a_place_that_is_found_selects_its_cell(
     page = show(browser, tmp_path, data)
     page.fill("#find", "new york")
     page.keyboard.press("Enter")
-    assert page.inner_text("#found") == "New York"
-    x, y = next([x, y] for name, x, y in data["around"]["cities"] if name == "New York")
+    assert page.inner_text("#found") == "New York City"
+    x, y = next([x, y] for name, x, y in data["around"]["cities"] if name == "New York City")
     (cell,) = [
         i for i, ring in enumerate(data["cells"])
         if min(x for x, _ in ring) < x < max(x for x, _ in ring)

@@ -1,9 +1,10 @@
 // Maps of a page: cells, changes or flows on Leaflet, a slider over windows, a table of the largest.
-// The data is in the page (#data) or at its data-src. Nothing comes from a network.
+// The data is in the page (#data) or at its data-src. Nothing comes from a network but the tiles of
+// data-tiles, which an operator names.
 "use strict";
 (async () => {
 const $ = id => document.getElementById(id);
-const source = $("data").dataset.src;
+const { src: source, tiles, attribution } = $("data").dataset;
 const data = source ? await (await fetch(source)).json() : JSON.parse($("data").textContent);
 for (const map of data.maps) {
   for (const name of ["share", "low", "high", "estimate"]) map[name] = map[name].map(count => count * data.unit);
@@ -130,6 +131,7 @@ function makePanel(slot, number) {
   }).fitBounds(box);
   const panel = { slot, number, caption, frame, map, at: -1, shown: undefined };
   addLayers(panel);
+  if (tiles) addTiles(map, frame);
   L.control.scale({ imperial: false, maxWidth: 150 }).addTo(map);
   panel.nothing = make("p", NONE_DETECTED, "nothing");
   frame.append(panel.nothing);
@@ -149,11 +151,22 @@ function makePanel(slot, number) {
   }, { capture: true });
   return panel;
 }
+// Tiles lie over the packaged ground, which stays where their server does not answer.
+function addTiles(map, frame) {
+  const options = { attribution, maxNativeZoom: 19, maxZoom: 24 };
+  const flavor = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const layer = tiles.split(/[?#]/)[0].endsWith(".pmtiles") ? protomapsL.leafletLayer({ url: tiles, flavor, lang: "en", ...options })
+    : L.tileLayer(tiles, options);
+  layer.addTo(map);
+  if (attribution) L.control.attribution({ prefix: false }).addTo(map);
+  frame.classList.add("tiled");
+}
 // Ground, cells, lines and marks lie in panes over each other. All but cells and flows are SVG, which
 // takes its colors from the style sheet.
 function addLayers(panel) {
   const { map } = panel;
   ["ground", "cells", "lines", "flows"].forEach((name, i) => { map.createPane(name).style.zIndex = 400 + i; });
+  if (tiles) map.getPane("ground").style.zIndex = 100;
   const drawn = Object.fromEntries(["ground", "lines"].map(pane => [pane, L.svg({ pane, padding: .3 })]));
   const add = (layer, pane, className, more) => {
     const options = { renderer: drawn[pane], className, interactive: false, opacity: 1, fillOpacity: 1, weight: 1, ...more };
@@ -162,7 +175,7 @@ function addLayers(panel) {
   add(L.Polygon, "ground", "land").setLatLngs(around.land.map(latLngs));
   add(L.Polygon, "ground", "water").setLatLngs(around.lakes.map(latLngs));
   const lines = { river: around.rivers, coast: around.coast, border: around.borders, street: base.lines };
-  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, "lines", name).setLatLngs(parts.map(latLngs));
+  for (const [name, parts] of Object.entries(lines)) add(L.Polyline, tiles && parts !== base.lines ? "ground" : "lines", name).setLatLngs(parts.map(latLngs));
   add(L.Polygon, "lines", "area").setLatLngs(userAreas.flatMap(([, parts]) => parts.map(part => [part])));
   add(L.Polygon, "lines", "district").setLatLngs(districts.flat().map(part => [part]));
   add(L.Polygon, "lines", "box").setLatLngs([box.getNorthWest(), box.getNorthEast(), box.getSouthEast(), box.getSouthWest()]);
@@ -179,7 +192,7 @@ function addLayers(panel) {
   panel.mark = add(L.Polygon, "lines", "pointed", { smoothFactor: 0 });
   for (const [x, y] of data.points) L.circleMarker([y, x], { renderer: drawn.lines, className: "spot", radius: 3.5, interactive: false }).addTo(map);
   panel.changes = L.layerGroup().addTo(map);
-  panel.names = labels.map(([name, at, kind]) => textMarker(at, name, "place " + kind).addTo(map));
+  panel.names = labels.filter(([, , kind]) => !tiles || kind !== "city").map(([name, at, kind]) => textMarker(at, name, "place " + kind).addTo(map));
 }
 function textMarker(at, text, className) {
   const icon = L.divIcon({ className, html: make("span", text), iconSize: null });
