@@ -10,14 +10,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from decoder.tables.geo_files import write_geojson
 from disclosure.files import new_folder, page_template, write_csv
 from disclosure.release.build import Release
-from disclosure.release.plain import columns_of, dictionary, release_to_plain, rows_of
+from disclosure.release.plain import dictionary, release_to_plain, table_of
 from disclosure.release.tables import NUMBERS, ReleasedTable, decimals
 
 MAX_ROWS = 200  # of a table
@@ -126,12 +125,11 @@ def write_release(
 
 
 def _write_tables(release: Release, folder: Path) -> None:
-    header = [column.name for column in columns_of(release)]
-    write_csv(folder / "release.csv", header, rows_of(release), guarded=True)
+    table = table_of(release)
+    write_csv(folder / "release.csv", table.data, table.rows(), guarded=True)
     _write_text(folder / "datapackage.json", _json(datapackage(release)))
     _write_text(folder / "index.html", render_page(release))
-    if find_spec("pyarrow") is not None:
-        _write_parquet(release, folder / "release.parquet")
+    table.write_parquet(folder / "release.parquet")
     if any(table.shapes for table in release.tables):
         write_geojson(features(release), folder / "release.geojson")
 
@@ -170,11 +168,10 @@ def features(release: Release) -> Iterator[tuple[Mapping[str, Any], dict[str, An
 
     A merged cell is one feature with the outline of its cells together.
     """
-    columns = [column.name for column in columns_of(release)]
-    rows = rows_of(release)
+    rows = iter(table_of(release).records())
     for table in release.tables:
         for _ in range(1 if table.reports is None else len(table.cells)):
-            properties = dict(zip(columns, next(rows), strict=True))
+            properties = next(rows)
             cell = properties["value"] or ""
             if cell in table.members:
                 properties["members"] = list(table.members[cell])
@@ -208,29 +205,6 @@ def digest_file(path: Path) -> str:
         while block := file.read(1 << 20):
             found.update(block)
     return found.hexdigest()
-
-
-def _write_parquet(release: Release, path: Path) -> None:
-    """The rows with their types; the data dictionary is in the metadata of the fields."""
-    import pyarrow as pa  # an optional library
-    from pyarrow import parquet
-
-    kinds = {
-        "string": pa.string(),
-        "date": pa.date32(),
-        "integer": pa.int64(),
-        "number": pa.float64(),
-    }
-    columns = columns_of(release)
-    fields = [
-        pa.field(one.name, kinds[one.kind], metadata={"description": one.meaning})
-        for one in columns
-    ]
-    values = list(zip(*rows_of(release), strict=True)) or [()] * len(columns)
-    arrays = [
-        pa.array(list(column), field.type) for column, field in zip(values, fields, strict=True)
-    ]
-    parquet.write_table(pa.table(arrays, schema=pa.schema(fields)), path)
 
 
 def _json(content: Any, indent: int | None = 2) -> str:

@@ -3,51 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from disclosure.errors import ReleaseError
 from disclosure.files import parse, to_plain
 from disclosure.release.build import Release
 from disclosure.release.tables import NUMBERS, ReleasedTable, numbers_or_none
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of release.csv: name, type (of Table Schema: string, date, integer, number),
-    meaning."""
-
-    name: str
-    kind: str
-    meaning: str
+_TEXT, _DAY, _INTEGER, _NUMBER = (
+    ColumnType.TEXT, ColumnType.DAY, ColumnType.INTEGER, ColumnType.NUMBER
+)  # fmt: skip
+_OF_TABLE_SCHEMA = {_TEXT: "string", _DAY: "date", _INTEGER: "integer", _NUMBER: "number"}
 
 
-def columns_of(release: Release) -> list[Column]:
-    """The columns of release.csv in their order; one for each stratum of the policy."""
+def table_of(release: Release) -> Table:
+    """The table of release.csv and release.parquet; a column for each stratum of the policy."""
     step = release.policy.rounding
-    return [
-        Column("metric", "string", "name of the metric"),
-        *(Column(f"stratum_{one}", "string", f"stratum {one}") for one in release.policy.strata),
-        Column("first_day", "date", "first day of the window (UTC)"),
-        Column("last_day", "date", "last day of the window (UTC), in it"),
-        Column("reports", "integer", "reports of the table, rounded down to a multiple of "
+    columns = [
+        Column("metric", _TEXT, "name of the metric"),
+        *(Column(f"stratum_{one}", _TEXT, f"stratum {one}") for one in release.policy.strata),
+        Column("first_day", _DAY, "first day of the window (UTC)"),
+        Column("last_day", _DAY, "last day of the window (UTC), in it"),
+        Column("reports", _INTEGER, "reports of the table, rounded down to a multiple of "
                f"{release.policy.reports_rounding}; empty where the table is withheld"),
-        Column("kind", "string", "cell; merged: several cells, see members in release.json; "
+        Column("kind", _TEXT, "cell; merged: several cells, see members in release.json; "
                "total: sum of the cells of the table; withheld: nothing of the table is shown"),
-        Column("value", "string", "value or cell"),
-        Column("estimate", "number", f"share of the reports, rounded to {step}; empty where a "
+        Column("value", _TEXT, "value or cell"),
+        Column("estimate", _NUMBER, f"share of the reports, rounded to {step}; empty where a "
                "symbol stands"),
-        Column("std_error", "number", f"standard error of the share, rounded up to {step}"),
-        Column("low", "number", f"lower end of the interval, rounded down to {step}"),
-        Column("high", "number", f"upper end of the interval, rounded up to {step}"),
-        Column("level", "number", "level of the interval, before rounding widened it"),
-        Column("symbol", "string", "empty, or why no number is shown"),
+        Column("std_error", _NUMBER, f"standard error of the share, rounded up to {step}"),
+        Column("low", _NUMBER, f"lower end of the interval, rounded down to {step}"),
+        Column("high", _NUMBER, f"upper end of the interval, rounded up to {step}"),
+        Column("level", _NUMBER, "level of the interval, before rounding widened it"),
+        Column("symbol", _TEXT, "empty, or why no number is shown"),
     ]  # fmt: skip
+    schema = TableSchema("release", f"Release of {release.issued}", tuple(columns))
+    return schema.of_rows(list(rows_of(release)))
 
 
 def rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
-    """The rows of release.csv, one for each cell, in the order of `columns_of`; None for a
-    missing number."""
+    """The rows of `table_of`, one for each cell; None for a missing number."""
     for table in release.tables:
         yield from _rows(table, release.policy.strata)
 
@@ -80,8 +77,8 @@ def release_to_plain(release: Release) -> dict[str, Any]:
 def dictionary(release: Release) -> list[dict[str, str]]:
     """The columns of release.csv as the fields of a Table Schema."""
     return [
-        {"name": one.name, "type": one.kind, "description": one.meaning}
-        for one in columns_of(release)
+        {"name": one.name, "type": _OF_TABLE_SCHEMA[one.type], "description": one.meaning}
+        for one in table_of(release).columns
     ]
 
 

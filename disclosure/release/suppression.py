@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from disclosure.release.build import Release
 
 
-@dataclass(frozen=True)
-class Suppressed:
-    """The result of complementary suppression. tables: with their complements suppressed.
-    findings: what earlier releases give away.
+class Suppressed(NamedTuple):
+    """Tables with their complements suppressed, and what was found with them.
 
-    widened: numbers that contradicted others beyond rounding.
+    findings: what earlier releases give away.  widened: numbers that contradicted others beyond
+    rounding.
     """
 
     tables: tuple[ReleasedTable, ...]
