@@ -13,7 +13,7 @@ from client_sdk.storage.damage import reading
 from client_sdk.storage.interface import PAUSED, RETIRED, STOP, VISITS, Line
 from client_sdk.storage.sqlite import SqliteState
 from rappor_core.metrics.metric import Metric
-from rappor_core.risk import THOUGHT, belief_text
+from rappor_core.risk import CERTAIN, belief_text
 
 SAID = {
     RETIRED: "collects it no more; nothing of it is recorded",
@@ -31,7 +31,7 @@ FIXED = {
     "ahead": "the time of the fix lies more than a day ahead of this device's clock",
     "elsewhere": "it is declared for other platforms than this one (see `platforms`)",
     "stopped": "the collector collects it no more, or not today: see `inspect`",
-    "nothing_left": "what the ledger allows on this device is used up, for good",
+    "nothing_left": "what the ledger allows on this device is used up permanently",
     "busy": "another process or thread held the state for longer than 50 ms",
     "state_changed": "another process replaced or wiped the secret; the state was read again",
 }
@@ -113,7 +113,7 @@ def _line(state: SqliteState, line: Line) -> dict[str, Any]:
         "sentence": (
             f"{line.name}: reports made: {reports}; different answers: {answers} of at most "
             f"{promise.max_memoized_values:.0f}. {_risk(so_far)}, and at most "
-            f"{belief_text(promise.lifetime_epsilon)} after all that your device ever sends "
+            f"{belief_text(promise.lifetime_epsilon)} sure after everything your device ever sends "
             "about it."
         ),
     }
@@ -180,7 +180,7 @@ def _total(lines: list[dict[str, Any]], name: str) -> float:
 
 def _risk(epsilon: float) -> str:
     """What all reports so far mean for a person."""
-    return f"{THOUGHT} at most {belief_text(epsilon)} after what was sent so far"
+    return f"{CERTAIN} {belief_text(epsilon)} sure after what was sent so far"
 
 
 def _number(value: float) -> float | None:

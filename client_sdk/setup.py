@@ -67,7 +67,7 @@ class Setup(Frozen):
 def check_consent(consent: object) -> None:
     """Refuse what is neither True nor False. Raises ParameterError."""
     if type(consent) is not bool:
-        raise ParameterError(f"consent = {consent!r}: say True or False, as the person did")
+        raise ParameterError(f"consent = {consent!r}: pass what the user chose, True or False")
 
 
 def delivery_by(relay: Relay | None, delivery: object) -> Delivery:

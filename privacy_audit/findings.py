@@ -253,8 +253,8 @@ def _found_by_life(metric: Metric, crowd: int, rng: np.random.Generator) -> Find
             "permanent response (mode = 'once' of numbers), under a new name"
         )
     message = (
-        f"in simulation, an observer who links a device's reports of {found.periods} {unit}s finds "
-        f"it at first guess among {found.crowd:,} of its cohort in {found.by_times:.0%} of cases "
+        f"in simulation, an observer who links a device's reports of {found.periods} {unit}s picks "
+        f"the right device out of {found.crowd:,} of its cohort in {found.by_times:.0%} of cases "
         f"{how}, and in {found.by_life:.0%} if everybody's life is known "
         f"({1 / found.crowd:.2%} by chance)"
     )
@@ -272,8 +272,8 @@ def _bounded(metric: Metric, crowd: int) -> str:
     steady, rarely = (bound_of_fresh(metric, world, periods, crowd) for world in WORLDS)
     return (
         f"an observer who has every answer of {periods} {metric.period}s and its date of arrival "
-        f"finds a device at first guess among {crowd:,} of its cohort in at most {steady:.2%} of "
-        "cases, whatever else is known of each. Of an app that runs only when there is data about "
+        f"picks the right device out of {crowd:,} of its cohort in at most {steady:.2%} of cases, "
+        "whatever else they know. Of an app that runs only when there is data about "
         f"{share_that_arrives(metric):.0%} of due answers come (accept_days = "
         f"{metric.accept_days}), and their dates raise that to at most {rarely:.2%}: a smaller "
         "accept_days reveals less and loses more answers"

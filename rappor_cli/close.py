@@ -1,4 +1,4 @@
-"""`rappor close DAY`: close a day and all earlier ones for good."""
+"""`rappor close DAY`: close a day and all earlier ones permanently."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _confirm(would: dict[str, Any]) -> None:
             "closing days cannot be undone; give --yes to close them, --dry-run to see which"
         )
     question = (
-        f"{_summary(would)} will be closed through {would['closed_through']}, for good. Close?"
+        f"{_summary(would)} will be closed through {would['closed_through']} permanently. Close?"
     )
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)

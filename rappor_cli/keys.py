@@ -65,7 +65,7 @@ def revoke(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Make a key worthless, for good."""
+    """Revoke a key permanently."""
     need_one(collector, database)
     if collector is not None:
         ask_json(collector, f"/v1/keys/{key_id}/revoke", "revoked", method="POST")

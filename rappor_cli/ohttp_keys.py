@@ -87,7 +87,7 @@ def retire(
         int | None, typer.Option(help="All that were made more than so many days ago.", min=1)
     ] = None,
 ) -> None:
-    """Delete the private part of a key, for good.
+    """Delete the private part of a key permanently.
 
     Releases that carry it can then send nothing more; what was recorded for it stays closed.
     """

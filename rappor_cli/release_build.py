@@ -134,7 +134,7 @@ def verify(
     folder: shared.Release,
     public_key: shared.PublicKeys = None,
     digests_only: Annotated[
-        bool, typer.Option(help="Without a key: tells of accidents, not of who made it.")
+        bool, typer.Option(help="Without a key: detects corruption, not tampering.")
     ] = False,
     latest: Annotated[
         Path | None,

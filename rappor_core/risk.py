@@ -47,14 +47,14 @@ class Risk(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The bounds in words, for somebody whose answer was thought `PRIOR` likely."""
+        """The bounds in words, for someone whose answer was thought `PRIOR` likely before."""
         once, ever = percent_up(believed(self.report)), percent_up(believed(self.life))
         lives = f", in a browser over {self.lives:,} lives of its storage" if self.lives else ""
         if self.web:
             lives = f"; {percent_up(believed(self.web))}{lives.removeprefix(',')}"
         return (
-            f"{THOUGHT} at most {once} after one report, and at most {ever} after all that your "
-            f"device ever sends about it{lives}."
+            f"{CERTAIN} {once} sure after one report, and at most {ever} sure after everything "
+            f"your device ever sends about it{lives}."
         )
 
 
@@ -84,7 +84,7 @@ def risk_of(*metrics: Metric) -> Risk:
 
 
 PRIOR = 0.01  # of the example: how likely somebody thought an answer before
-THOUGHT = f"Who thinks it {100 * PRIOR:g} % likely that an answer is yours believes it"
+CERTAIN = f"Someone who is {100 * PRIOR:g} % sure an answer is yours can be at most"
 
 
 def believed(epsilon: float, prior: float = PRIOR) -> float:

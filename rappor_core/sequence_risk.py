@@ -53,9 +53,11 @@ class SequenceRisk(NamedTuple):
         """The risk in one sentence, for the person who decides on a metric."""
         if not self.bounded:
             return (
-                "No bound holds for the whole sequence of answers: memoized answers hide which "
-                "value, not when it changed or whether there was one. Two lives differ by epsilon "
-                f"{self.epsilon:.0f} or more after {self.periods:,} {self.unit}s."
+                "No bound covers the whole sequence of answers: memoized answers hide which "
+                "value, not when it changed or whether there was one. After "
+                f"{self.periods:,} {self.unit}s of linked reports, two people whose "
+                "answers changed at different times can be told apart "
+                f"(epsilon {self.epsilon:.0f} or more)."
             )
         said = (
             f"Epsilon {self.epsilon:.2f} covers the whole sequence of answers: which value, "
@@ -128,18 +130,18 @@ def guess_sentence(metric: Metric, crowd: int) -> str:
     risk = sequence_risk(metric)
     if not risk.bounded:
         return (
-            f"Nothing bounds how often a device is found among {crowd:,} of its cohort by the "
-            "times at which its answers change."
+            "Nothing bounds how often an attacker who knows when someone's answers changed could "
+            f"single out their device among {crowd:,} of its cohort."
         )
     most = percent_up(first_guess(risk.epsilon, crowd))
-    else_known = "whatever else is known of all"
+    else_known = "whatever else they know"
     if risk.shown:
         else_known = "by what they say; when it reported may reveal more"
     elif metric.rules.takes_fixes:
         else_known += "; the date at which a late answer arrived may reveal more"
     return (
-        f"Who has every answer of a device (epsilon {risk.epsilon:.2f}) finds it among {crowd:,} "
-        f"of its cohort at first guess in {most} of cases at most, {else_known}."
+        f"Someone who has every answer of a device (epsilon {risk.epsilon:.2f}) picks it out of "
+        f"{crowd:,} of its cohort in {most} of cases at most, {else_known}."
     )
 
 

@@ -14,13 +14,13 @@ const believed = (nats: Bound): string => {
 };
 
 const risk = (nats: Bound): string =>
-  `Who thinks it ${100 * PRIOR} % likely that an answer is yours believes it at most ${believed(nats)} after what was sent so far`;
+  `Someone who is ${100 * PRIOR} % sure an answer is yours can be at most ${believed(nats)} sure after what was sent so far`;
 
 const lineText = (name: string, line: LineAccount | "damaged"): string =>
   line === "damaged"
     ? `${name}: what was told is not known any more, and nothing more will be.`
     : `${name}: reports made: ${line.reports}; different answers: ${line.answers} of at most ${line.maxValues}. ${risk(line.spent)}, ` +
-      `and at most ${believed(line.ever)} after all that this storage ever sends about it.`;
+      `and at most ${believed(line.ever)} sure after everything this storage ever sends about it.`;
 
 /** The account of `Client.inspect` or `inspectState` as text. */
 export const render = ({ consent, budget, waiting, batches, counters, metrics, stopped }: DeviceAccount): string => {

@@ -67,7 +67,7 @@ test("no fix is kept for a place that is not declared for the platform", async (
     collector: "http://127.0.0.1:1", doNotTrack: () => false });
   const name = places_.metrics[0].definition.name.split("/")[0];
   assert.equal(await client.recordLocation(name, 40.7, -74), false);
-  assert.match(client.lastRefusal, /not declared for the platform/);
+  assert.match(client.lastRefusal, /not declared for this platform/);
   assert.deepEqual((await client.inspect()).metrics, {});
   await client.close();
 });

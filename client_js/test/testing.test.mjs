@@ -98,7 +98,7 @@ test("a state is shown alongside the process that uses it, as text and as number
   assert.deepEqual([status.condition, lastError, lastRefusal, notRecorded], ["active", "", "", {}]);
   const text = render(account);
   assert.match(text, /^Consent: given\nReports waiting: 1; batches of them not yet acknowledged: 0\n/);
-  assert.match(text, /homepage: reports made: 1; different answers: 1 of at most 1000000\. .* at most \d+\.\d+ % \(epsilon \d\.\d\d\) after what was sent so far, and at most/);
+  assert.match(text, /homepage: reports made: 1; different answers: 1 of at most 1000000\. .* at most \d+\.\d+ % \(epsilon \d\.\d\d\) sure after what was sent so far, and at most/);
   assert.ok(!text.includes("a.example"));
   await client.setConsent(false);
   assert.match(render(inspectState(stateDir)), /^Consent: not given; nothing is recorded\nReports waiting: 0; batches of them not yet acknowledged: 0\n/);
@@ -113,7 +113,7 @@ test("a person reads the same figure of risk as of the Python client", () => {
     const line = { values: 1, maxValues: 2, reports: 1, spent: epsilon, committed: epsilon, ever: epsilon };
     const text = render({ consent: true, budget: 6, waiting: 0, batches: 0, counters: {}, metrics: { theme: line }, stopped: {} });
     const said = `${percent} (${epsilon === null ? "no bound" : `epsilon ${epsilon.toFixed(2)}`})`;
-    assert.ok(text.includes(`Who thinks it 1 % likely that an answer is yours believes it at most ${said} after what was sent so far, and at most ${said} after all`), text);
+    assert.ok(text.includes(`Someone who is 1 % sure an answer is yours can be at most ${said} sure after what was sent so far, and at most ${said} sure after everything`), text);
     assert.ok(text.endsWith("after what was sent so far (of 6 allowed)."), text);
   }
 });

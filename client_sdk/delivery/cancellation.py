@@ -19,7 +19,7 @@ class CancelledError(Exception):
 
 
 class Cancellation:
-    """A flag by which any thread can end the exchanges of the sending thread, for good."""
+    """A flag by which any thread can end the exchanges of the sending thread permanently."""
 
     def __init__(self) -> None:
         """Nothing is cancelled, and nothing under way."""

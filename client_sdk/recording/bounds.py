@@ -1,7 +1,7 @@
 """The budget that a person's device began with: nats over all metrics and for life.
 
 It is written into the state when a client first opens it, and holds from then on whatever later
-versions of the app declare. A smaller declaration lowers it, for good. Only a new consent, given
+versions of the app declare. A smaller declaration lowers it permanently. Only a new consent, given
 with the new number (`Client.set_consent(True, budget=...)`), replaces it by a larger one.
 """
 

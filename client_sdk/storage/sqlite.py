@@ -71,7 +71,7 @@ class SqliteState(StateFile):
         self._advance: dict[tuple[str, int], int] = {}
 
     def close(self) -> None:
-        """Close the connection for good; give back what was counted in advance."""
+        """Close the connection permanently; give back what was counted in advance."""
         with self.lock:
             if self._advance and self._open is not None:
                 give_back = (

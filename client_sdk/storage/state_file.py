@@ -88,7 +88,7 @@ class StateFile:
                 database.close()
 
     def close(self) -> None:
-        """Close the connection for good."""
+        """Close the connection permanently."""
         with self.lock:
             self._closed = True
             self.suspend()

@@ -336,7 +336,7 @@ def test_uniform_draws_cover_the_unit_interval() -> None:
     [
         {"timeout": "1"},
         {"pad_to": 1 << 20},
-        {"batch_reports": 50.0},  # the sending thread would fail at each of these, for good
+        {"batch_reports": 50.0},  # the sending thread would fail at each of these permanently
         {"proxy": "relay.example"},
     ],
 )

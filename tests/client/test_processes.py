@@ -218,7 +218,7 @@ def test_a_forked_child_counts_nothing_again(open_client: Any) -> None:
 def test_a_fork_while_the_sender_imports(
     tmp_path: Path, collector: MemoryCollector, metrics_path: Path, module: str, part: str
 ) -> None:
-    """A child must not inherit a module half loaded, ours or the app's: it stays so for good."""
+    """A child must not inherit a module half loaded, ours or the app's: it stays so permanently."""
     arguments = [str(tmp_path / "state"), collector.url, str(metrics_path), module, part]
     done = subprocess.run(
         [sys.executable, str(PROGRAM.with_name("forking_process.py")), *arguments],

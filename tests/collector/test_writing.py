@@ -139,7 +139,7 @@ def test_a_longer_accept_days_keeps_batches_for_longer(bench: Bench) -> None:
 
 @pytest.mark.parametrize("again", ["longer", "slow clock"])
 def test_no_batch_is_forgotten_before_its_closing(bench: Bench, again: str) -> None:
-    """A day is closed for good with the most patient version; until then it may open again."""
+    """A day is closed permanently with the most patient version; until then it may open again."""
     bench.collector.push_metrics([make_metric(accept_days=3)], "test")
     body = submission(bench.sender.body(bench.sender.reports(METRIC, 3)))
     bench.writer.write([body])

@@ -80,8 +80,9 @@ def test_a_year_of_memoized_places_has_no_bound() -> None:
     risk = sequence_risk(metric, 45)
     assert (risk.bounded, round(risk.epsilon)) == (False, 78)
     assert sequence_risk(metric).epsilon > 20 * metric.lifetime_epsilon
-    assert "No bound holds" in risk.sentence
-    assert "78 or more after 45 weeks" in risk.sentence
+    assert "No bound covers" in risk.sentence
+    assert "After 45 weeks of linked reports" in risk.sentence
+    assert "(epsilon 78 or more)" in risk.sentence
     assert "Nothing bounds how often" in risk_text(metric, 1_000)
 
 
@@ -98,9 +99,7 @@ def test_one_answer_a_window_bounds_by_answers(keys: dict[str, object], said: st
     assert risk.bounded
     assert risk.epsilon == metric.lifetime_epsilon
     assert said in risk.sentence
-    assert "finds it among 1,000 of its cohort at first guess in 5.19 % of" in risk_text(
-        metric, 1_000
-    )
+    assert "picks it out of 1,000 of its cohort in 5.19 % of" in risk_text(metric, 1_000)
 
 
 def test_memoized_answers_of_other_kinds_have_none_either() -> None:
@@ -129,7 +128,7 @@ def test_a_requested_report_shows_the_request() -> None:
         assert sequence_risk(metric).shown == use
         assert "whether there was one" not in risk_text(metric, 1_000)
         assert f"not {use}, which the reports show" in risk_text(metric, 1_000)
-        assert "whatever else is known" not in risk_text(metric, 1_000)
+        assert "whatever else they know" not in risk_text(metric, 1_000)
     filled = kinds["category"] | {"no_data": "none"}
     metric = parse_metrics(declaration("m", "category", **dials, **filled)).declared[0]
     assert sequence_risk(metric).shown == "when the app recorded the first one"

@@ -140,8 +140,8 @@ def test_five_places_say_the_same_of_a_metric(
     inspected, for_life = account_of_a_device(CASES[case], tmp_path / "state")
     bound = percent_up(believed(risk.life))
     one_life = metric.lifetime_epsilon  # a device knows of one life of its storage
-    assert f"at most {belief_text(one_life)} after all that your device" in inspected
-    assert f"at most {bound} after all that your device" in risk.sentence
+    assert f"at most {belief_text(one_life)} sure after everything your device" in inspected
+    assert f"at most {bound} sure after everything your device" in risk.sentence
     assert for_life == pytest.approx(one_life)
     told = json.loads(json.dumps(to_dict(audited, day, sdk)))["metrics"][0]
     budget = MetricsFile({metric.name: metric}).lifetime_epsilon

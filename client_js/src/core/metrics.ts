@@ -107,7 +107,7 @@ export interface RecorderOfParts {
   readonly metrics: Metrics;
   /** Queue a report of a value for a day, or say why not. */
   record(store: Transaction, name: string, value: unknown, day: number): string;
-  /** Whether a metric is declared for the platform that this is. */
+  /** Whether a metric is declared for this platform. */
   runsHere(metric: Metric): boolean;
   /** This device's part in a metric. secret: as stored, hexadecimal. */
   device(metric: Metric, secret: string | null | undefined): { readonly cohort: number };

@@ -58,7 +58,7 @@ export class Recorder {
     return outcome;
   }
 
-  /** Whether a metric is declared for the platform that this is. */
+  /** Whether a metric is declared for this platform. */
   runsHere(metric: Metric): boolean {
     return metric.platforms.includes(this.platform);
   }

@@ -5,7 +5,7 @@
  */
 export const TEXTS: Readonly<Record<string, string>> = {
   // mistakes of the app, when it opens the client
-  consent_unsaid: "consent: say true or false, as the person did",
+  consent_unsaid: "consent is required: pass what the user chose, true or false",
   privacy_level: "privacyLevel is none",
   option_unknown: "there is no option {0}; {1}",
   delivery_range: "delivery.{0} is not in its range: {1}",
@@ -53,11 +53,11 @@ export const TEXTS: Readonly<Record<string, string>> = {
   trouble: "nothing is recorded: {0}",
   full: "{0}: has all the reports that its period or its life may have",
   expired: "{0}: has expired",
-  elsewhere: "{0}: is not declared for the platform that this is (see `platforms`)",
+  elsewhere: "{0}: is not declared for this platform (see `platforms`)",
   stopped: "{0}: the collector collects it no more, or not today (see `inspect`)",
   late: "{0}: the time of the fix lies in a period that is over",
   ahead: "{0}: the time of the fix lies more than a day ahead of this device's clock",
-  nothing_left: "{0}: is closed: what the ledger allows on this device is used up, for good",
+  nothing_left: "{0}: is closed: what the ledger allows on this device is used up permanently",
   damaged: "{0}: is closed: what the ledger knew of it is damaged",
   weaker: "{0}: is closed: it first promised less than it does now ({1})",
   // trouble with the state
