@@ -22,8 +22,7 @@ from scipy.linalg import inv
 
 from decoder.comparison.differences import corrected, no_change
 from decoder.density.field_prior import Graph, Prior
-from decoder.density.space_time_modes import Deviations, modes_of
-from decoder.density.space_time_strengths import patterns
+from decoder.density.space_time_model import Deviations, modes_of, patterns
 from decoder.typing import Floats
 
 MAX_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
