@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from decoder.candidates.lists import Candidates
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
@@ -43,10 +44,11 @@ def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
     shared = Counter(pair for group in owners.values() for pair in combinations(group, 2))
     edges = np.array([pair for pair, corners in shared.items() if corners >= 2], dtype=np.intp)
     edges = edges.reshape(-1, 2)
-    both = np.concatenate([edges, edges[:, ::-1]])
-    size = len(cells)
-    adjacency = sparse.coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), (size, size))
-    return (sparse.diags_array(np.asarray(adjacency.sum(axis=1))) - adjacency.tocsr()).tocsr()
+    size, ones = len(cells), np.ones(2 * len(edges))
+    both = np.concatenate([edges, edges[:, ::-1]]).T
+    adjacency = sparse.coo_array((ones, (both[0], both[1])), (size, size)).tocsr()
+    found: Any = csgraph.laplacian(adjacency)
+    return found.tocsr()
 
 
 @dataclass(frozen=True)

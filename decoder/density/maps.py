@@ -20,7 +20,7 @@ from decoder.density.cell_changes import bases_of
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, in_order, missing_levels, slot_places, slot_readings
 from decoder.density.field_prior import Belief
-from decoder.density.map_check import MapCheck, check_map
+from decoder.density.linear_system import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
