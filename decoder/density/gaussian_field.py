@@ -225,7 +225,7 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
 
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
-) -> Iterator[Iterator[list[Field]]]:
+) -> Sequence[Iterator[list[Field]]]:
     """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed.
 
     For each strength one fit, or two where the way from a smoother leads to another summit.
@@ -240,8 +240,7 @@ def _walks(
             start = None if other is None else other.log_shares
             yield [fit, other] if other and abs(other.loss - fit.loss) > _SAME else [fit]
 
-    for fits in (annealed, iter(stronger)):
-        yield summits(fits, smoothed)
+    return [summits(fits, smoothed) for fits in (annealed, iter(stronger))]
 
 
 def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:
