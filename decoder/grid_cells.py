@@ -98,18 +98,14 @@ def listed_cells(grid: Grid, level: int, lines: Iterable[str]) -> tuple[str, ...
         if name in domain:
             seen[name] = None
         elif name and name not in RESERVED:
-            raise ParameterError(f"line {number}: {_why_not(grid, level, name)}")
+            try:
+                own = grid.system.parse(name)[1]
+            except ValueRefusedError as error:
+                raise ParameterError(f"line {number}: {error}") from error
+            why = "outside the box of the metric"
+            if own != level:
+                why = f"a cell of level {own}, not {level}"
+            raise ParameterError(f"line {number}: {name!r} is {why}")
     if not seen:
         raise ParameterError(f"no cells; give some of level {level}, as {min(domain)!r}")
     return tuple(seen)
-
-
-def _why_not(grid: Grid, level: int, name: str) -> str:
-    """What is wrong with a cell that is not among those of a level."""
-    try:
-        own = grid.system.parse(name)[1]
-    except ValueRefusedError as error:
-        return str(error)
-    if own != level:
-        return f"{name!r} is a cell of level {own}, not {level}"
-    return f"{name!r} is outside the box of the metric"

@@ -52,7 +52,7 @@ def write_maps(
     cohorts, bits = metric.params.num_cohorts, metric.params.num_bits
     counts = Aggregate(metric.name, metric.params, (0,) * cohorts, ((0,) * bits,) * cohorts,
                        definition=metric.to_dict())  # fmt: skip
-    result = map_result(Maps(list(maps), {}, areas=list(areas)), Question(), counts)
+    result = map_result(Maps(list(maps), areas=list(areas)), Question(), counts)
     return write_result(result, KIND, "decode", folder, silent)
 
 

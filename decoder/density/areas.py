@@ -92,7 +92,14 @@ def area_shares(aggregates: Sequence[Aggregate], density: Density, areas: Areas)
     ordered = in_order(aggregates)
     with one_thread():
         if len(ordered) == 1 and ordered[0].params.scheme.own_bits:
-            estimate, error = _of_own_bits(ordered[0], density, weights)
+            # the noise of bits is independent; who was sampled is in one cell or another
+            one, held = ordered[0], density.shares
+            repetition = location_repetition(one, *location_of(one), density.options.repeats)
+            noise = BitNoise.of(one.params.mechanism).mechanism_variance(held, repetition)
+            sampled = np.maximum(weights**2 @ held - (weights @ held) ** 2, 0)
+            variance = weights**2 @ noise + repetition * sampled
+            estimate = weights @ density.estimate
+            error = np.sqrt(variance / one.num_reports)
         else:
             estimate, error = _of_shared_bits(ordered, density, weights)
     options = density.options
@@ -121,21 +128,6 @@ def check_size(aggregates: Sequence[Aggregate], places: Places) -> None:
         )
 
 
-def _of_own_bits(aggregate: Aggregate, density: Density, weights: Floats) -> tuple[Floats, Floats]:
-    """Estimates and standard errors (G,) where each cell has a bit of its own.
-
-    The noise of bits is independent; who was sampled is in one cell or another.
-    """
-    repetition = location_repetition(aggregate, *location_of(aggregate), density.options.repeats)
-    reports = float(sum(aggregate.reports_per_cohort))
-    held = density.shares
-    noise = BitNoise.of(aggregate.params.mechanism).mechanism_variance(held, repetition)
-    inside = weights @ held
-    sampled = weights**2 @ held - inside**2
-    variance = weights**2 @ noise + repetition * np.maximum(sampled, 0)
-    return weights @ density.estimate, np.sqrt(variance / reports)
-
-
 def _of_shared_bits(
     aggregates: Sequence[Aggregate], density: Density, weights: Floats
 ) -> tuple[Floats, Floats]:
@@ -149,8 +141,12 @@ def _of_shared_bits(
     spread = sparse.csr_array((1 / members[blocks], (np.arange(size), blocks)))
     fitted = np.asarray(columns @ spread)
     data = target - design @ even
-    shares, covariance, rank = _least_squares(fitted, data)
-    left = freedom - rank
+    values, vectors = linalg.eigh(fitted.T @ fitted)
+    kept = values > _NEGLIGIBLE * values[-1]
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    covariance = root @ root.T  # of the shares, at noise of variance 1
+    shares = covariance @ (fitted.T @ data)
+    left = freedom - int(kept.sum())
     if left < 1:
         raise DecodeError(
             f"{len(weights)} areas of these outlines are not told apart by {freedom} numbers: give "
@@ -184,15 +180,6 @@ def _blocks(density: Density, weights: Floats, freedom: float) -> Indices:
         if blocks.max() < most or length >= size:
             return np.asarray(blocks, dtype=np.intp)
         length *= 2
-
-
-def _least_squares(columns: Floats, data: Floats) -> tuple[Floats, Floats, int]:
-    """Shares, their covariance at noise of variance 1, and how many directions were fitted."""
-    values, vectors = linalg.eigh(columns.T @ columns)
-    kept = values > _NEGLIGIBLE * values[-1]
-    half = vectors[:, kept] / np.sqrt(values[kept])
-    covariance = half @ half.T
-    return covariance @ (columns.T @ data), covariance, int(kept.sum())
 
 
 def _whitened(aggregates: Sequence[Aggregate], density: Density) -> tuple[Floats, Floats, int]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from decoder.density.linear_system import LevelEquations
 from decoder.typing import Floats, Indices
@@ -72,7 +73,11 @@ class Blocks:
 def _merged(shares: Floats, laplacian: Any | None, most: int) -> Indices:
     """The block of each cell, from 0, (n,). A cell without neighbors goes to the next lightest."""
     size = len(shares)
-    into, near = list(range(size)), _neighbors(laplacian, size)
+    into, near = list(range(size)), [set[int]() for _ in range(size)]
+    if laplacian is not None:
+        edges = laplacian[:size, :size].tocoo()
+        for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True):
+            near[one] |= {other} - {one}
     entries = list(zip(shares.tolist(), range(size), strict=True))
     queue = entries.copy()
     heapify(queue)
@@ -101,22 +106,11 @@ def _merged(shares: Floats, laplacian: Any | None, most: int) -> Indices:
     return np.asarray(np.unique(roots, return_inverse=True)[1], dtype=np.intp)
 
 
-def _neighbors(laplacian: Any | None, size: int) -> list[set[int]]:
-    near: list[set[int]] = [set() for _ in range(size)]
-    if laplacian is not None:
-        edges = laplacian[:size, :size].tocoo()
-        for one, other in zip(edges.row.tolist(), edges.col.tolist(), strict=True):
-            if one != other:
-                near[one].add(other)
-    return near
-
-
 def _touching(laplacian: Any, of_cell: Indices) -> Any:
     """Laplacian (b, b) of the graph of blocks with cells that are neighbors."""
     edges, size = laplacian.tocoo(), int(of_cell.max()) + 1
     one, other = of_cell[edges.row], of_cell[edges.col]
     apart = one != other
-    adjacency = sparse.coo_array((np.ones(int(apart.sum())), (one[apart], other[apart])),
-                                 (size, size)).tocsr()  # fmt: skip
-    adjacency.data[:] = 1.0
-    return (sparse.diags_array(np.asarray(adjacency.sum(axis=1))) - adjacency).tocsr()
+    adjacency = sparse.coo_array((apart[apart], (one[apart], other[apart])), (size, size)).tocsr()
+    found: Any = csgraph.laplacian(adjacency.astype(bool).astype(float))
+    return found.tocsr()

@@ -22,12 +22,15 @@ from scipy.linalg import inv
 
 from decoder.comparison.differences import corrected, no_change
 from decoder.density.field_prior import Graph, Prior
-from decoder.density.space_time_modes import Deviations, modes_of
-from decoder.density.space_time_strengths import patterns
+from decoder.density.space_time_model import Deviations, Modes, modes_of, patterns
 from decoder.typing import Floats
 
 MAX_PAIRED = 14  # windows of a series: 91 pairs; of a longer one each is compared with the first
 OWN = 2.0  # standard errors by which one of many windows itself must differ
+_STEPS = 80
+_LEAST, _MOST = 1e-4, 1e7  # of tau^2 times the mean information of a direction
+_NOISES = 12
+_AS_LIKELY = 0.2  # nats: of noises that the data hardly tell apart the largest is taken
 
 
 class WindowChanges(NamedTuple):
@@ -47,17 +50,30 @@ class WindowChanges(NamedTuple):
 def series_changes(
     deviations: Deviations, laplacian: Any | None, repeated: float
 ) -> list[WindowChanges]:
-    """Changes of each of two or more windows against the others. Arguments as in
-    `SeriesContrasts.of`."""
-    series = SeriesContrasts.of(deviations, laplacian, repeated)
-    sizes, errors, p_adjusted = series.from_others()
+    """Changes of each of two or more windows against the others.
+
+    Args:
+        deviations: of the fitted windows.
+        laplacian: of the neighbors of the cells (n, n), None for no graph.
+        repeated: the most of a row's variance that devices repeat in every window, in [0, 1).
+    """
+    graphs: tuple[Graph, ...] = ("alike",) if laplacian is None else ("alike", "neighbors")
+    models = [_model(deviations, graph, laplacian) for graph in graphs]
+    windows = len(deviations.scale)
+    one, tried = np.eye(windows), patterns(windows)
+    found = [_contrast_cells(models, _weights(pattern), repeated) for pattern in tried]
+    sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
+    p_adjusted = corrected_changes(tried, sizes, errors)
     return [
         WindowChanges(
             (sizes[t], errors[t]),
             p_adjusted[t],
-            tuple(series.between(base, t) for base in bases_of(t, series.windows)),
+            tuple(
+                _contrast_cells(models, one[t] - one[base], repeated)
+                for base in bases_of(t, windows)
+            ),
         )
-        for t in range(series.windows)
+        for t in range(windows)
     ]
 
 
@@ -66,93 +82,34 @@ def bases_of(number: int, windows: int) -> range:
     return range(number if windows <= MAX_PAIRED else min(number, 1))
 
 
-@dataclass(frozen=True)
-class SeriesContrasts:
-    """The fitted data for contrasts of T windows. repeated: see `contrast_cells`."""
-
-    models: tuple[RandomCells, ...]
-    repeated: float
-
-    @classmethod
-    def of(cls, deviations: Deviations, laplacian: Any | None, repeated: float) -> SeriesContrasts:
-        """Prepare the contrasts of fitted windows. laplacian: of the neighbors of the cells (n,
-        n), None for no graph."""
-        graphs: tuple[Graph, ...] = ("alike", "neighbors")
-        given = graphs if laplacian is not None else graphs[:1]
-        models = tuple(_model(deviations, graph, laplacian) for graph in given)
-        return cls(models, repeated)
-
-    @property
-    def windows(self) -> int:
-        """Number of windows, T."""
-        return len(self.models[0].scale)
-
-    def contrast(self, pattern: Floats) -> tuple[Floats, Floats]:
-        """Mean of the windows of a pattern (T,) of 0 and 1 less that of the others; errors."""
-        return contrast_cells(self.models, _contrast(pattern), self.repeated)
-
-    def between(self, first: int, second: int) -> tuple[Floats, Floats]:
-        """Differences between window `second` and window `first`, (n,), and standard errors."""
-        contrast = np.zeros(self.windows)
-        contrast[second] += 1
-        contrast[first] -= 1
-        return contrast_cells(self.models, contrast, self.repeated)
-
-    def from_others(self) -> tuple[Floats, Floats, Floats]:
-        """Differences of each window from the mean of the others: differences, errors and
-        p-values, (T, n) each, which are corrected for all cells and patterns (`_p_adjusted`).
-
-        Of three windows or more the window itself must differ by OWN standard errors: in a steady
-        change a window in the middle is near the mean of the others. Two windows have one contrast,
-        which tells the later one: it is that since the first, and is corrected as that.
-        """
-        tried = patterns(self.windows)
-        found = [self.contrast(one) for one in tried]
-        sizes, errors = (np.stack(part) for part in zip(*found, strict=True))
-        own = sizes[: self.windows], errors[: self.windows]
-        if self.windows == 2:
-            later = corrected(no_change(sizes[1], errors[1])).adjusted
-            return *own, np.stack([np.ones_like(later), later])
-        signs = np.where(np.abs(own[0]) > OWN * own[1], np.sign(own[0]), 0.0)
-        return *own, _p_adjusted(tried, sizes, errors, signs)
-
-
-def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
-    """Cells change by some part of their share, or of an even one: empty cells may fill."""
-    shares, size = deviations.shares, len(deviations.shares)
-    spread = (shares + 1 / size) / 2
-    structure = Prior.of(graph, laplacian, size).structure
-    modes = modes_of(replace(deviations, shares=spread), structure)
-    covariance = np.eye(size) if graph == "alike" else inv(structure.toarray())
-    return RandomCells(
-        data=modes.data,
-        scale=deviations.scale,
-        response=modes.response,
-        information=modes.information,
-        toward=(spread[:, None] * modes.basis * np.sqrt(modes.information)).T,
-        own=spread**2 * np.diag(covariance),
-        rows=spread * (covariance @ spread),
-        shares=shares,
-        rest=modes.rest,
-        rest_freedom=modes.rest_freedom,
-    )
-
-
-def _contrast(pattern: Floats) -> Floats:
+def _weights(pattern: Floats) -> Floats:
+    """The contrast (T,) of the mean of the windows of a pattern less that of the others."""
     return np.asarray(pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum())
 
 
-def _p_adjusted(tried: Floats, sizes: Floats, errors: Floats, signs: Floats) -> Floats:
+def corrected_changes(tried: Floats, sizes: Floats, errors: Floats) -> Floats:
     """Corrected p-values that a cell does not change in a window, (T, n).
 
     In each cell the pattern with the smallest p-value is taken out of the others, then the next. A
     p-value is times the number of all cells and patterns, and not below those taken before it. That
     of a window is of the first pattern that holds it and has its sign; 1 without one.
 
-    tried: patterns (K, T).  sizes, errors: of their contrasts, (K, n).  signs: of the windows' own
-    differences, (T, n), 0 where a window itself does not differ.
+    Of three windows or more the window itself must differ by OWN standard errors: in a steady
+    change a window in the middle is near the mean of the others. Two windows have one contrast,
+    which tells the later one: it is that since the first, and is corrected as that.
+
+    Args:
+        tried: patterns of windows, (K, T), the windows alone first.
+        sizes: of the patterns' contrasts, (K, n).
+        errors: their standard errors, (K, n).
     """
-    share = np.array([_contrast(one) for one in tried]) @ tried.T  # of pattern j in contrast i
+    windows = tried.shape[1]
+    if windows == 2:
+        later = corrected(no_change(sizes[1], errors[1])).adjusted
+        return np.stack([np.ones_like(later), later])
+    own = sizes[:windows]
+    signs = np.where(np.abs(own) > OWN * errors[:windows], np.sign(own), 0.0)
+    share = np.array([_weights(one) for one in tried]) @ tried.T  # of pattern j in contrast i
     left, cells = sizes.copy(), np.arange(sizes.shape[1])
     found, reached = np.ones(signs.shape), np.zeros(sizes.shape[1])
     for _ in range(len(tried)):
@@ -168,37 +125,46 @@ def _p_adjusted(tried: Floats, sizes: Floats, errors: Floats, signs: Floats) -> 
     return found
 
 
-_STEPS = 80
-_LEAST, _MOST = 1e-4, 1e7  # of tau^2 times the mean information of a direction
-_NOISES = 12
-_AS_LIKELY = 0.2  # nats: of noises that the data hardly tell apart the largest is taken
-
-
 @dataclass(frozen=True)
 class RandomCells:
     """The whitened data of T windows in r independent directions, and how cells vary together.
 
-    data: (r, T), with noise of variance 1 in each window.  scale: (T,), how much of a share the
-    rows of a window show.  response: Q'B, (r, n).  information: mu, (r,), variances of the data at
-    tau^2 = 1, that is Q'B K B'Q = diag(mu).  toward: Q'B K, (r, n).  own, rows: diagonal and row
-    sums of K, (n,).  shares: s, (n,), of sum 1.  rest, rest_freedom: sums of products (T, T) of the
-    rows in directions that hold noise alone, and how many those are.
+    modes: at tau^2 = 1 their data have variances `information`, that is Q'B K B'Q = diag(mu).
+    scale: (T,), how much of a share the rows of a window show.  toward: Q'B K, (r, n).
+    own, rows: diagonal and row sums of K, (n,).  shares: s, (n,), of sum 1.
     """
 
-    data: Floats
+    modes: Modes
     scale: Floats
-    response: Floats
-    information: Floats
     toward: Floats
     own: Floats
     rows: Floats
     shares: Floats
-    rest: Floats
-    rest_freedom: int
 
 
-@dataclass(frozen=True)
-class Fitted:
+def _model(deviations: Deviations, graph: Graph, laplacian: Any | None) -> RandomCells:
+    """Cells change by some part of their share, or of an even one: empty cells may fill."""
+    shares, size = deviations.shares, len(deviations.shares)
+    spread = (shares + 1 / size) / 2
+    structure = Prior.of(graph, laplacian, size).structure
+    modes = modes_of(replace(deviations, shares=spread), structure)
+    covariance = np.eye(size) if graph == "alike" else inv(structure.toarray())
+    toward = (spread[:, None] * modes.basis * np.sqrt(modes.information)).T
+    own, rows = spread**2 * np.diag(covariance), spread * (covariance @ spread)
+    return RandomCells(modes, deviations.scale, toward, own, rows, shares)
+
+
+def _contrast_cells(
+    models: Sequence[RandomCells], contrast: Floats, repeated: float
+) -> tuple[Floats, Floats]:
+    """Unbiased differences of a contrast (T,), of sum 0, of every cell, and their standard errors,
+    (n,) each, under the most likely of several models of the same rows."""
+    fits = [_fit_variances(model, contrast, repeated) for model in models]
+    best = max(range(len(fits)), key=lambda index: fits[index].height)
+    return _estimates(models[best], contrast, fits[best])
+
+
+class Fitted(NamedTuple):
     """The fitted variances of a contrast. noise: 1 if no device repeated any. variance: tau^2."""
 
     height: float
@@ -206,42 +172,24 @@ class Fitted:
     variance: float
 
 
-def contrast_cells(
-    models: Sequence[RandomCells], contrast: Floats, repeated: float
-) -> tuple[Floats, Floats]:
-    """Estimate a contrast of every cell under the most likely of several models.
-
-    Args:
-        models: ways in which cells may vary together, of the same rows.
-        contrast: (T,), of sum 0.
-        repeated: the most of a row's variance that devices repeat in every window, in [0, 1).
-
-    Returns:
-        Unbiased differences and their standard errors, (n,) each.
-    """
-    fits = [fit_variances(model, contrast, repeated) for model in models]
-    best = max(range(len(fits)), key=lambda index: fits[index].height)
-    return _estimates(models[best], contrast, fits[best])
-
-
-def fit_variances(model: RandomCells, contrast: Floats, repeated: float) -> Fitted:
+def _fit_variances(model: RandomCells, contrast: Floats, repeated: float) -> Fitted:
     """The most likely variances of a contrast (T,), on a grid.
 
     Devices that stay repeat noise in all windows, those that move only in some: the noise is at
     least as if all stayed, and at most as if all moved between the two sides of the contrast.
     """
-    weights = contrast / model.scale
+    modes, weights = model.modes, contrast / model.scale
     unit = float(weights @ weights)
-    squares = (model.data @ weights) ** 2 / unit
-    rest = float(weights @ model.rest @ weights) / unit
+    squares = (modes.data @ weights) ** 2 / unit
+    rest = float(weights @ modes.rest @ weights) / unit
     sides = [weights[weights * sign > 0] for sign in (1, -1)]
     loudest = 1 + repeated * sum(float(one.sum() ** 2 - one @ one) for one in sides) / unit
-    tried = np.append(0.0, np.geomspace(_LEAST, _MOST, _STEPS) / model.information.mean())
+    tried = np.append(0.0, np.geomspace(_LEAST, _MOST, _STEPS) / modes.information.mean())
     fits = []
     for noise in np.geomspace(1 - repeated, loudest, _NOISES) if repeated > 0 else (1.0,):
-        variances = noise + tried[:, None] * model.information
+        variances = noise + tried[:, None] * modes.information
         heights = np.log(variances).sum(axis=1) + (squares / variances).sum(axis=1)
-        heights = -0.5 * (heights + model.rest_freedom * np.log(noise) + rest / noise)
+        heights = -0.5 * (heights + modes.rest_freedom * np.log(noise) + rest / noise)
         top = int(np.argmax(heights))
         fits.append(Fitted(float(heights[top]), float(noise), float(tried[top])))
     highest = max(one.height for one in fits)
@@ -254,11 +202,11 @@ def _estimates(model: RandomCells, contrast: Floats, fit: Fitted) -> tuple[Float
     With V that of all cells, b = B e_c, a = s_c / (1 - s_c) and the others' share taken from cell c
     too, V_c = V + m b b' + b q' + q b', q = a B K 1 - (1 + a) B K e_c: an update of rank two.
     """
-    shares, response = model.shares, model.response
+    shares, response, modes = model.shares, model.modes.response, model.modes
     weights = contrast / model.scale
     unit = float(weights @ weights)
-    data, variance = model.data @ weights, fit.variance * unit
-    inverse = 1 / (fit.noise * unit + variance * model.information)
+    data, variance = modes.data @ weights, fit.variance * unit
+    inverse = 1 / (fit.noise * unit + variance * modes.information)
     a = shares / (1 - shares)
     q = variance * (a * model.toward.sum(axis=1, keepdims=True) - (1 + a) * model.toward)
     m = model.own + 2 * a * (model.own - model.rows)

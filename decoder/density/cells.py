@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from decoder.candidates.lists import Candidates
 from decoder.density.linear_system import LevelEquations, design_of, read_aggregate
@@ -43,10 +44,11 @@ def cell_laplacian(grid: Grid, cells: Sequence[str]) -> Any:
     shared = Counter(pair for group in owners.values() for pair in combinations(group, 2))
     edges = np.array([pair for pair, corners in shared.items() if corners >= 2], dtype=np.intp)
     edges = edges.reshape(-1, 2)
-    both = np.concatenate([edges, edges[:, ::-1]])
-    size = len(cells)
-    adjacency = sparse.coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), (size, size))
-    return (sparse.diags_array(np.asarray(adjacency.sum(axis=1))) - adjacency.tocsr()).tocsr()
+    size, ones = len(cells), np.ones(2 * len(edges))
+    both = np.concatenate([edges, edges[:, ::-1]]).T
+    adjacency = sparse.coo_array((ones, (both[0], both[1])), (size, size)).tocsr()
+    found: Any = csgraph.laplacian(adjacency)
+    return found.tocsr()
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,16 @@ class Places:
         return tuple(value for value in self.finest[-len(RESERVED) :] if value in RESERVED)
 
     @property
-    def shown_cells(self) -> tuple[str, ...]:
-        """The finest values that are to be shown, without the reserved ones."""
-        return self.shown[: len(self.shown) - len(self.reserved)]
-
-    @property
     def shown(self) -> tuple[str, ...]:
         """The finest values that are to be shown, the reserved ones last."""
         if self.listed is None:
             return self.finest
         return tuple(self.finest[index] for index in self.listed)
+
+    @property
+    def shown_cells(self) -> tuple[str, ...]:
+        """The finest values that are to be shown, without the reserved ones."""
+        return self.shown[: len(self.shown) - len(self.reserved)]
 
     def showing(self, cells: Collection[str]) -> Places:
         """The same places, of which only some finest cells (and the reserved values) are shown."""
@@ -116,22 +118,22 @@ class Places:
         return found
 
     def candidates(self, index: int, params: RapporParams) -> Candidates:
-        """The values of level `index` as candidates, with the bits that they set."""
-        return self._hashed(index, params)[0]
+        """The values of level `index` as candidates, with the bits that they set.
 
-    def design(self, index: int, params: RapporParams) -> Any:
-        """The equations' matrix for reports of level `index`, in shares of the finest cells."""
-        return self._hashed(index, params)[1]
-
-    def _hashed(self, index: int, params: RapporParams) -> tuple[Candidates, Any]:
-        """Hashed once: maps of many slots and windows share them."""
+        Hashed once: maps of many slots and windows share them.
+        """
         if (index, params) not in self._known:
             names = [normalize(value) for value in self.values[index]]
             listed = Candidates(names, complete=True, reserved=len(self.reserved))
             bits = listed.positions(params)
             design = design_of(bits, params, self.ancestors(index))
             self._known[index, params] = replace(listed, tensor=bits), design
-        return self._known[index, params]
+        return self._known[index, params][0]
+
+    def design(self, index: int, params: RapporParams) -> Any:
+        """The equations' matrix for reports of level `index`, in shares of the finest cells."""
+        self.candidates(index, params)
+        return self._known[index, params][1]
 
 
 def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,)) -> Places:
@@ -141,36 +143,27 @@ def places_of(locations: Sequence[Location], reserved: Sequence[str] = (OTHER,))
     Raises DecodeError where there are too many pairs to list.
     """
     grid, pairs = locations[0].grid, locations[0].pairs
-    levels = tuple(location.level for location in locations)
-    values = tuple((*_cells(grid, level, pairs), *reserved) for level in levels)
-    parents = tuple(
-        _parents(grid, below, above, level)
-        for above, below, level in zip(values, values[1:], levels, strict=False)
-    )
+    levels, values = tuple(location.level for location in locations), []
+    for level in levels:
+        cells = grid.cells(level)
+        if pairs and len(cells) ** 2 > MAX_PAIRS:
+            raise DecodeError(
+                f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MAX_PAIRS:,} can "
+                "be listed: declare pairs over a coarser level or a smaller box"
+            )
+        trips = (join_pair(origin, destination) for origin in cells for destination in cells)
+        values.append((*(trips if pairs else cells), *reserved))
+    parents = []
+    for above, below, level in zip(values, values[1:], levels, strict=False):
+        index = {value: position for position, value in enumerate(above)}
+
+        def parent(value: str, level: int = level) -> str:  # a reserved value is its own
+            ends = [] if value in RESERVED else value.split(PAIR_SEPARATOR)
+            return PAIR_SEPARATOR.join(parent_cell(grid, end, level) for end in ends) or value
+
+        parents.append(np.array([index[parent(value)] for value in below], dtype=np.intp))
     laplacian = None if pairs else cell_laplacian(grid, values[-1])
-    return Places(grid, levels, values, parents, laplacian)
-
-
-def _cells(grid: Grid, level: int, pairs: bool) -> Sequence[str]:
-    cells = grid.cells(level)
-    if not pairs:
-        return cells
-    if len(cells) ** 2 > MAX_PAIRS:
-        raise DecodeError(
-            f"{len(cells):,} cells make {len(cells) ** 2:,} pairs; at most {MAX_PAIRS:,} can be "
-            "listed: declare pairs over a coarser level or a smaller box"
-        )
-    return [join_pair(origin, destination) for origin in cells for destination in cells]
-
-
-def _parents(grid: Grid, below: Sequence[str], above: Sequence[str], level: int) -> Indices:
-    """The index of each value's parent; a reserved value is its own."""
-    index, found = {value: position for position, value in enumerate(above)}, []
-    for value in below:
-        ends = [] if value in RESERVED else value.split(PAIR_SEPARATOR)
-        parents = [parent_cell(grid, cell, level) for cell in ends]
-        found.append(index[PAIR_SEPARATOR.join(parents) or value])
-    return np.array(found, dtype=np.intp)
+    return Places(grid, levels, tuple(values), tuple(parents), laplacian)
 
 
 def in_order(aggregates: Sequence[Aggregate]) -> list[Aggregate]:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
-from scipy.sparse import diags_array
 from scipy.sparse.linalg import splu
 
 from decoder.numerics.bit_tensor import compiled
@@ -149,11 +149,11 @@ def log_evidence(
     height = 0.5 * float(np.log(factor(prior).U.diagonal()).sum()) - loss
     mean = information @ shares
     bend = slope - float(shares @ slope)
-    curved = _Curvature(information, shares, float(shares @ mean), prior)
-    evidence = height - 0.5 * curved.log_determinant(mean + bend, shares * bend)
+    of = partial(_log_determinant, information, shares, float(shares @ mean), prior)
+    evidence = height - 0.5 * of(mean + bend, shares * bend)
     if evidence < to_beat:
         return -np.inf
-    return min(evidence, height - 0.5 * curved.log_determinant(mean, np.zeros_like(mean)))
+    return min(evidence, height - 0.5 * of(mean, np.zeros_like(mean)))
 
 
 @compiled
@@ -165,33 +165,26 @@ def _fill(information: Any, around: Any, weight: Any, matrix: Any) -> None:
             matrix[a, b] = weight[a] * middle * weight[b]
 
 
-class _Curvature(NamedTuple):
-    """X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), for some m and d, (n,) each."""
+def _log_determinant(
+    information: Floats, shares: Floats, middle: float, prior: Any, means: Floats, added: Floats
+) -> float:
+    """Of X (I - m 1' - 1 m' + c) X + P + diag(d), X = diag(shares), for some m and d, (n,) each;
+    inf if it is not positive definite.
 
-    information: Floats
-    shares: Floats
-    middle: float
-    prior: Any
-
-    def log_determinant(self, means: Floats, added: Floats) -> float:
-        """Of the matrix (n, n); inf if it is not positive definite.
-
-        Scaled to a diagonal of 1, and with its means taken off first, single precision leaves an
-        error of a thousandth.
-        """
-        own = np.diag(self.information) - 2 * means + self.middle
-        scale = self.shares**2 * own + self.prior.diagonal() + added
-        if scale.min() <= 0:
-            return np.inf
-        root = 1 / np.sqrt(scale)
-        matrix = np.empty(self.information.shape, dtype=np.float32)
-        _fill(self.information, means - self.middle / 2, self.shares * root, matrix)
-        prior = (self.prior + diags_array(added)).tocoo()
-        below = prior.row >= prior.col
-        rows, columns = prior.row[below], prior.col[below]
-        matrix[rows, columns] += prior.data[below] * root[rows] * root[columns]
-        upper, failed = lapack.spotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-        if failed:
-            return np.inf
-        diagonal = np.diag(upper).astype(np.float64)
-        return float(np.log(scale).sum() + 2 * np.log(diagonal).sum())
+    Scaled to a diagonal of 1, and with its means taken off first, single precision leaves an
+    error of a thousandth.
+    """
+    own = np.diag(information) - 2 * means + middle
+    scale = shares**2 * own + prior.diagonal() + added
+    if scale.min() <= 0:
+        return np.inf
+    root = 1 / np.sqrt(scale)
+    matrix = np.empty(information.shape, dtype=np.float32)
+    _fill(information, means - middle / 2, shares * root, matrix)
+    below = sparse.tril(prior + sparse.diags_array(added)).tocoo()
+    matrix[below.row, below.col] += below.data * root[below.row] * root[below.col]
+    upper, failed = lapack.spotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    if failed:
+        return np.inf
+    diagonal = np.diag(upper).astype(np.float64)
+    return float(np.log(scale).sum() + 2 * np.log(diagonal).sum())

@@ -57,6 +57,11 @@ _STEPS = 40  # before the metric of the descent is taken afresh
 _ROUNDS = 25
 
 
+def _lucky(size: int) -> float:
+    """What the best of so many cells gains by noise alone: z^2 / 2 at p = 1 / size, nats."""
+    return float(np.log(size))
+
+
 @dataclass(frozen=True)
 class Field:
     """A map fitted by method `field`. shares: (n,), positive, sum 1. log_shares: up to a
@@ -82,11 +87,6 @@ class Field:
             "nats of evidence): where the crowd is may be noise. Take more reports, a longer "
             "window, coarser cells or a larger epsilon.",
         )
-
-
-def _lucky(size: int) -> float:
-    """What the best of so many cells gains by noise alone: z^2 / 2 at p = 1 / size, nats."""
-    return float(np.log(size))
 
 
 def fit_field(
@@ -129,24 +129,21 @@ def _highest(
 
     From `near`; from a flat map, as the prior is weakened; from a smoother of the shares.
     """
+
+    def starts() -> Iterator[Floats]:  # each is found only when it is asked for
+        if near is not None:
+            yield np.log(own_reserved(misfit, near, prior.reserved))
+        *_, annealed = _anneal(misfit, belief, prior, even)
+        yield annealed.log_shares
+        if belief.graph == "neighbors":
+            yield _smoothed(misfit, prior, even)
+
     fits = []
-    for start in _starts(misfit, prior, belief, even, near):
+    for start in starts():
         fits.append(_fit(misfit, belief, prior, start))
         if misfit.explains(fits[-1].shares):
             break
     return min(fits, key=lambda one: one.loss)
-
-
-def _starts(
-    misfit: Misfit, prior: Prior, belief: Belief, even: Floats, near: Floats | None
-) -> Iterator[Floats]:
-    """Log shares (n,) to start from; each is found only when it is asked for."""
-    if near is not None:
-        yield np.log(own_reserved(misfit, near, prior.reserved))
-    *_, annealed = _anneal(misfit, belief, prior, even)
-    yield annealed.log_shares
-    if belief.graph == "neighbors":
-        yield _smoothed(misfit, prior, even)
 
 
 def _graphs(laplacian: Any | None) -> tuple[Graph, ...]:
@@ -161,13 +158,20 @@ def _most_predictive(
     Gain: of the log likelihood of rows that were left out, over that of even cells, nats. From
     strong priors to weak, until two in a row are worse.
     """
-    halves = [Misfit(_half(readings, side), even) for side in (0, 1)]
-    nothing = sum(half.at(even)[0] for half in halves)
+    halves = []
+    for side in (0, 1):  # every other row; of symbols, every other cohort
+        half = []
+        for one in readings:
+            rows = np.arange(len(one.target)) // max(one.symbols, 1) % 2 == side
+            parts = {"target": one.target[rows], "reports": one.reports[rows]}
+            half.append(replace(one, design=one.design[rows], **parts))
+        halves.append(Misfit(half, even))
+    nothing = sum(one.at(even)[0] for one in halves)
     best, gain = Belief(_graphs(laplacian)[0], STRENGTHS[0]), -np.inf
     for graph in _graphs(laplacian):
         prior, worse = Prior.of(graph, laplacian, len(even), reserved), 0
         last = Belief(graph, STRENGTHS[-1])
-        for fits in zip(*(_anneal(half, last, prior, even) for half in halves), strict=True):
+        for fits in zip(*(_anneal(one, last, prior, even) for one in halves), strict=True):
             pairs = zip(fits, reversed(halves), strict=True)
             found = nothing - sum(other.at(fit.shares)[0] for fit, other in pairs)
             worse += 1
@@ -176,16 +180,6 @@ def _most_predictive(
             if worse == _ENOUGH:
                 break
     return best, gain
-
-
-def _half(readings: Sequence[LevelEquations], side: int) -> list[LevelEquations]:
-    """Every other row; of symbols, every other cohort."""
-    halves = []
-    for one in readings:
-        rows = np.arange(len(one.target)) // max(one.symbols, 1) % 2 == side
-        parts = {"target": one.target[rows], "reports": one.reports[rows]}
-        halves.append(replace(one, design=one.design[rows], **parts))
-    return halves
 
 
 def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved: int) -> Field:
@@ -207,14 +201,11 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
                     precision, least = prior.precision(fit.belief.strength), to_beat + nothing
                     _, slope = misfit.at(fit.shares)
                     found = log_evidence(fit.shares, fit.loss, slope, information, precision, least)
+                    gain = found - nothing
                     if np.isfinite(found):
-                        weighed.append((found - nothing, fit.shares))
-                    if found - nothing > to_beat:
-                        best, to_beat, worse = (
-                            replace(fit, gain=found - nothing),
-                            found - nothing,
-                            0,
-                        )
+                        weighed.append((gain, fit.shares))
+                    if gain > to_beat:
+                        best, to_beat, worse = replace(fit, gain=gain), gain, 0
                 if worse == _ENOUGH:
                     break
         to_beat += _lucky(misfit.size)
@@ -223,15 +214,10 @@ def _most_probable(misfit: Misfit, laplacian: Any | None, even: Floats, reserved
             f"no strength of {STRENGTHS[-1]} to {STRENGTHS[0]} gives the map a maximum; "
             "give a belief, or use method 'simplex'"
         )
-    return best if best.doubts == () else _averaged(best, weighed)
-
-
-def _averaged(best: Field, weighed: Sequence[tuple[float, Floats]]) -> Field:
-    """The mean of maps, each weighed by its evidence: where that is weak, no one of them is right.
-
-    weighed: evidence over an even map, nats, and shares (n,) of each; the even map is among them,
-        as `_EVEN_FIRST`, so that a map that gains next to nothing is next to even.
-    """
+    if not best.doubts:
+        return best
+    # the evidence is weak: no one map is right, so their mean, each weighed by its evidence, the
+    # even map among them, so that one that gains next to nothing is next to even
     weights = np.exp([gain - (best.gain or 0.0) for gain, _ in weighed])
     shares = weights @ np.array([one for _, one in weighed]) / weights.sum()
     return replace(best, shares=shares, log_shares=np.log(shares))
@@ -240,25 +226,21 @@ def _averaged(best: Field, weighed: Sequence[tuple[float, Floats]]) -> Field:
 def _walks(
     misfit: Misfit, graph: Graph, prior: Prior, even: Floats
 ) -> Sequence[Iterator[list[Field]]]:
-    """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed."""
+    """From the middle strength to weaker ones, and to stronger ones; fitted as far as followed.
+
+    For each strength one fit, or two where the way from a smoother leads to another summit.
+    """
     annealed = _anneal(misfit, Belief(graph, STRENGTHS[-1]), prior, even)
     stronger = list(islice(annealed, _MIDDLE))[::-1]
-    start = None if graph == "alike" else _smoothed(misfit, prior, even)
-    return [_summits(misfit, fits, prior, start) for fits in (annealed, iter(stronger))]
+    smoothed = None if graph == "alike" else _smoothed(misfit, prior, even)
 
+    def summits(fits: Iterator[Field], start: Floats | None) -> Iterator[list[Field]]:
+        for fit in fits:
+            other = None if start is None else _fit(misfit, fit.belief, prior, start)
+            start = None if other is None else other.log_shares
+            yield [fit, other] if other and abs(other.loss - fit.loss) > _SAME else [fit]
 
-def _summits(
-    misfit: Misfit, annealed: Iterator[Field], prior: Prior, start: Floats | None
-) -> Iterator[list[Field]]:
-    """For each strength one fit, or two where the way from `start` leads to another summit."""
-    for fit in annealed:
-        fits = [fit]
-        if start is not None:
-            other = _fit(misfit, fit.belief, prior, start)
-            start = other.log_shares
-            if abs(other.loss - fit.loss) > _SAME:
-                fits.append(other)
-        yield fits
+    return [summits(fits, smoothed) for fits in (annealed, iter(stronger))]
 
 
 def _smoothed(misfit: Misfit, prior: Prior, even: Floats) -> Floats:

@@ -1,5 +1,5 @@
-"""Linear equations between an aggregate and the cells of a map, target = design @ shares, and how
-well a map fits them.
+"""Linear equations between an aggregate and the cells of a map, target = design @ shares, how well
+a map fits them, and whether it agrees with them, as a whole and in coarse sums.
 
 One equation for each bit of each cohort (or one for each cell, where every cell has its own bit).
 """
@@ -7,11 +7,12 @@ One equation for each bit of each cohort (or one for each cell, where every cell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtri
+from scipy import sparse
+from scipy.special import chdtrc, chdtri
 
 from decoder.density.field_prior import RESERVED_PRECISION
 from decoder.errors import DecodeError
@@ -22,6 +23,11 @@ from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.params import RapporParams
+
+BLOCKS = 15
+MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
+_UNLIKELY = 1e-6  # of a chi-square
+_NO_INFORMATION = 1e-9  # of the largest eigenvalue
 
 
 @dataclass(frozen=True)
@@ -105,10 +111,6 @@ def design_of(positions: Positions, params: RapporParams, cells: Indices) -> Any
     return design_matrix(positions, params.num_bits)[:, cells].tocsr()
 
 
-UNLIKELY = 1e-6  # of a chi-square
-MIN_RESERVED = 1e-6  # a share of 0 has no logarithm
-
-
 class Misfit:
     """The weighted equations of a window, whose precisions are those at the map `held` (n,)."""
 
@@ -130,7 +132,7 @@ class Misfit:
     def explains(self, shares: Floats) -> bool:
         """Whether the residuals of a map are no larger than noise makes them, but for one in a
         million."""
-        return 2 * self.at(shares)[0] <= float(chdtri(self.freedom, UNLIKELY))
+        return 2 * self.at(shares)[0] <= float(chdtri(self.freedom, _UNLIKELY))
 
     def own_information(self) -> Floats:
         """The diagonal of the information about the shares, (n,); designs hold 0 and 1."""
@@ -217,3 +219,62 @@ def even_evidence(misfit: Misfit, even: Floats, reserved: int) -> float:
     height = 0.5 * np.log(RESERVED_PRECISION / curvatures).sum()
     square = sum(float(one) ** 2 for one in away)
     return float(height - value - 0.5 * RESERVED_PRECISION * square)
+
+
+@dataclass(frozen=True)
+class MapCheck:
+    """A chi-square test of a map against unbiased estimates of its coarse sums.
+
+    The sums are of each reserved value and of 15 blocks of cells that follow each other in the
+    grid's list, estimated by weighted least squares. The map was fitted to the same reports, so
+    p_value is rather too large than too small.  misfit: the same for all rows of the reports,
+    misfit_freedom its degrees of freedom.  dispersion: variance of the rows over what was declared.
+    """
+
+    chi_square: float
+    freedom: int
+    misfit: float
+    misfit_freedom: int
+    dispersion: float = 1.0
+
+    @property
+    def p_value(self) -> float:
+        """P-value of the test of the coarse sums, in [0, 1]."""
+        return float(chdtrc(self.freedom, self.chi_square / self.dispersion))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether neither test rejects the map at one in a million."""
+        rows = chdtrc(self.misfit_freedom, self.misfit / self.dispersion)
+        return self.p_value > _UNLIKELY and float(rows) > _UNLIKELY
+
+
+def check_map(readings: Sequence[LevelEquations], shares: Floats, reserved: int) -> MapCheck:
+    """Test a map (n,) against the equations of its window.
+
+    Where it does not agree, and there are more rows than cells, the noise is measured by a fit
+    without a prior: reports that vary more than was declared are not the map's fault.
+    """
+    roots = [np.sqrt(one.precision(shares)) for one in readings]
+    pairs = list(zip(roots, readings, strict=True))
+    residual = np.concatenate([root * (one.target - one.design @ shares) for root, one in pairs])
+    design = sparse.vstack([sparse.diags_array(root) @ one.design for root, one in pairs]).tocsr()
+    # moves (n, blocks + reserved) of mass from all cells alike to all of a block alike: none
+    # follows the map, whose shape was fitted to these very reports; what a prior kept it from
+    # following would look like a disagreement, however small
+    cells = len(shares) - reserved
+    blocks = min(BLOCKS, cells)
+    block = np.append(np.arange(cells) * blocks // max(cells, 1), blocks + np.arange(reserved))
+    inside = (block[:, None] == np.arange(block[-1] + 1)).astype(np.float64)
+    even = np.append(np.full(cells, 1 / max(cells, 1)), np.zeros(reserved))
+    profiles = design @ (inside / inside.sum(axis=0) - even[:, None])
+    values, vectors = np.linalg.eigh(profiles.T @ profiles)
+    kept = values > _NO_INFORMATION * values[-1]
+    scores = (vectors[:, kept].T @ (profiles.T @ residual)) / np.sqrt(values[kept])
+    rows = sum(one.freedom for one in readings)
+    found = MapCheck(float(scores @ scores), int(kept.sum()), float(residual @ residual), rows)
+    free = rows - len(shares)
+    if found.agrees or free <= 0:
+        return found
+    left = residual - design @ np.linalg.lstsq(design.toarray(), residual, rcond=None)[0]
+    return replace(found, dispersion=max(1.0, float(left @ left) / free))

@@ -2,7 +2,7 @@
 it does not.
 
 Each window's map is a field over space and time (`space_time_field`), of many cells over blocks of
-them (`blocks`). A map that disagrees with its own reports (`map_check`) is replaced by that of all
+them (`blocks`). A map that disagrees with its own reports (`check_map`) is replaced by that of all
 windows, if that does not; else by a fit of the window alone, from several starts, with a weaker
 prior if need be; if that disagrees too, `estimate_density` shows the projection of the plain
 estimates, and says so.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import reduce
+from functools import partial, reduce
 from typing import Literal
 
 import numpy as np
@@ -25,12 +25,13 @@ from decoder.density.field_prior import Belief, Prior
 from decoder.density.gaussian_field import STRENGTHS, Field, fit_field
 from decoder.density.linear_system import (
     LevelEquations,
+    MapCheck,
     Misfit,
     WindowReadings,
+    check_map,
     even_map,
     own_reserved,
 )
-from decoder.density.map_check import MapCheck, check_map
 from decoder.density.space_time_field import SpaceTimeField, fit_space_time, most_repeated_noise
 from decoder.grid_cells import location_of
 from decoder.typing import Floats
@@ -110,24 +111,24 @@ def _pooled(
     Of more cells than can be pooled the map of all is shown where deviations predict no better:
     what fits and its freedom say, summed over the windows.
     """
-    metric, _ = location_of(windows[0][-1])
-    memo = metric.params.mechanism.has_permanent_round
+    params = location_of(windows[0][-1])[0].params
+    memo = params.mechanism.has_permanent_round
     most = most_repeated_noise(readings, whole.shares) if memo else 0.0
-    capped = memo and not metric.params.scheme.symbols
+    capped = memo and not params.scheme.symbols
     field, maps, changes = _deviating(readings, places, whole, most, independent=capped)
     reserved = len(places.reserved)
     gains = _gains(readings, maps, reserved) - (field.shared_freedom + field.own_freedom)
-    found = [
-        WindowMap(
-            shares,
-            "series",
-            whole.belief,
-            check_map(window, shares, reserved),
-            whole.doubts or _own_doubts(float(gains[index]), len(shares)),
-            None if changes is None else changes[index],
-        )
-        for index, (shares, window) in enumerate(zip(maps, readings, strict=True))
-    ]
+    found = []
+    for index, (shares, window) in enumerate(zip(maps, readings, strict=True)):
+        doubts, gain = whole.doubts, float(gains[index])
+        if not doubts and gain <= np.log(len(shares)):
+            doubts = (
+                "The reports of this window alone hardly tell its map from one on which all cells "
+                f"are alike ({gain:.1f} nats): what it shows is the average of all windows of the "
+                "series. Take more reports, longer windows, coarser cells or a larger epsilon.",
+            )
+        check, changed = check_map(window, shares, reserved), changes[index] if changes else None
+        found.append(WindowMap(shares, "series", whole.belief, check, doubts, changed))
     if changes is not None:
         return found
     plain = [_of_whole(whole, window, reserved) for window in readings]
@@ -156,21 +157,19 @@ def _deviating(
     most, independent: as in `fit_space_time`.
     """
     shares, laplacian, reserved = whole.shares, places.laplacian, len(places.reserved)
-    size, rows = len(shares), sum(len(one.target) for one in readings[0])
-    precision = Prior.of(whole.belief.graph, laplacian, size, reserved).precision(
-        whole.belief.strength
-    )
-    cells, few = size - reserved, int(MAX_NUMBERS_POOLED / rows) - reserved
-    few = max(1, min(MAX_CELLS_POOLED, few))
+    rows, cells = sum(len(one.target) for one in readings[0]), len(shares) - reserved
+    prior = Prior.of(whole.belief.graph, laplacian, len(shares), reserved)
+    precision = prior.precision(whole.belief.strength)
+    fit = partial(fit_space_time, most_repeated=most, reserved=reserved, independent=independent)
+    few = max(1, min(MAX_CELLS_POOLED, int(MAX_NUMBERS_POOLED / rows) - reserved))
     if cells <= few:
-        field = fit_space_time(readings, shares, precision, laplacian, most, reserved=reserved,
-                               independent=independent)  # fmt: skip
+        field = fit(readings, shares, precision, laplacian)
         near = None if laplacian is None else laplacian[:cells, :cells]
         return field, field.shares, series_changes(field.deviations, near, most)
     blocks = Blocks.of(shares, laplacian, few, reserved)
-    field = fit_space_time(
+    field = fit(
         blocks.reduced(readings), blocks.summed(shares), blocks.precision(precision),
-        blocks.laplacian, most, reserved=reserved, independent=independent
+        blocks.laplacian
     )  # fmt: skip
     return field, field.shares @ blocks.within.T, None
 
@@ -183,17 +182,6 @@ def _gains(windows: WindowReadings, shares: Floats, reserved: int) -> Floats:
         misfit = Misfit(readings, even)
         gains.append(misfit.at(even)[0] - misfit.at(one)[0])
     return np.array(gains)
-
-
-def _own_doubts(gain: float, size: int) -> tuple[str, ...]:
-    """A warning where a window's own reports do not speak for its map."""
-    if gain > np.log(size):
-        return ()
-    return (
-        f"The reports of this window alone hardly tell its map from one on which all cells are "
-        f"alike ({gain:.1f} nats): what it shows is the average of all windows of the series. "
-        "Take more reports, longer windows, coarser cells or a larger epsilon.",
-    )
 
 
 def _instead(

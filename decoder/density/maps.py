@@ -20,7 +20,7 @@ from decoder.density.cell_changes import bases_of
 from decoder.density.cell_estimates import cell_estimates
 from decoder.density.cells import Places, in_order, missing_levels, slot_places, slot_readings
 from decoder.density.field_prior import Belief
-from decoder.density.map_check import MapCheck, check_map
+from decoder.density.linear_system import MapCheck, check_map
 from decoder.density.map_series import Source, WindowMap, window_maps
 from decoder.estimation.leave_one_out import WarmStarts
 from decoder.files import to_frame
@@ -209,9 +209,17 @@ def estimate_density_series(
             decoding = _decode_finest(aggregates, places, options, warm_starts)
             made = _window_map(field, decoding, aggregates, places, options)
         found = _assemble(aggregates, places, options, decoding, made)
-        bases = bases_of(len(earlier), len(ordered))
-        since = tuple(_since(earlier[base], base, found, made) for base in bases)
-        yield replace(found, since=since)
+        bases, size, since = bases_of(len(earlier), len(ordered)), found.num_cells, []
+        apart = np.arange(len(found.cells)) >= size
+        for base in bases:
+            change, error = independent(*((one.estimate, one.std_error)
+                                          for one in (earlier[base], found)))  # fmt: skip
+            if made.changes is not None:
+                change[:size], error[:size] = made.changes.since[base]
+            since.append(
+                differences(change, error, level=options.level, alpha=options.alpha, apart=apart)
+            )
+        yield replace(found, since=tuple(since))
         earlier.append(found)
 
 
@@ -271,6 +279,16 @@ def _assemble(
     listed = places.candidates(len(places.values) - 1, finest.params)
     cells = cell_estimates(finest, listed, decoding)
     warnings = (*missing_levels(aggregates), *made.doubts, *cells.warnings)
+    changes = None
+    if made.changes is not None:  # corrected as the series says
+        unknown = np.full(len(places.reserved), np.nan)
+        difference, error = (np.append(part, unknown) for part in made.changes.from_others)
+        p_adjusted = np.append(made.changes.p_adjusted, np.ones_like(unknown))
+        changes = replace(
+            differences(difference, error, level=options.level),
+            p_adjusted=p_adjusted,
+            detected=p_adjusted <= options.alpha,
+        )
     return Density(
         metric=location_of(finest)[0],
         first_day=finest.first_day,
@@ -285,29 +303,6 @@ def _assemble(
         belief=made.belief,
         source=made.source,
         check=made.check,
-        changes=_changes(made, options, len(places.reserved)),
+        changes=changes,
         fitted=made.changes is not None,
     )
-
-
-def _changes(made: WindowMap, options: DensityOptions, reserved: int) -> Differences | None:
-    """Changes from the other windows, corrected as the series says."""
-    if made.changes is None:
-        return None
-    unknown = np.full(reserved, np.nan)
-    difference, error = (np.append(part, unknown) for part in made.changes.from_others)
-    p_adjusted = np.append(made.changes.p_adjusted, np.ones(reserved))
-    found = differences(difference, error, level=options.level)
-    return replace(found, p_adjusted=p_adjusted, detected=p_adjusted <= options.alpha)
-
-
-def _since(before: Density, base: int, last: Density, made: WindowMap) -> Differences:
-    """The change from a window of a series, of number `base`, to a later one."""
-    change, error = independent(
-        (before.estimate, before.std_error), (last.estimate, last.std_error)
-    )
-    if made.changes is not None:
-        change[: last.num_cells], error[: last.num_cells] = made.changes.since[base]
-    apart = np.arange(len(change)) >= last.num_cells
-    options = last.options
-    return differences(change, error, level=options.level, alpha=options.alpha, apart=apart)

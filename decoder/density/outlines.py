@@ -90,22 +90,20 @@ def valid_area(geometry: Any) -> Any:
                 raise ParameterError("a ring crosses the antimeridian; cut it there (RFC 7946)")
     if shapely.is_valid(geometry):
         return geometry
-    united = shapely.union_all([_valid_polygon(part) for part in shapely.get_parts(geometry)])
+    polygons = []
+    for part in shapely.get_parts(geometry):
+        shell, *holes = (_valid_ring(ring) for ring in shapely.get_rings(part))
+        inside = shapely.union_all(holes)
+        beyond = shapely.difference(inside, shell)
+        if shapely.area(beyond) > _AMBIGUOUS * shapely.area(inside):
+            place = _place(shapely.point_on_surface(beyond))
+            raise ParameterError(f"a hole is not inside its polygon near {place}")
+        polygons.append(shapely.difference(shell, inside))
+    united = shapely.union_all(polygons)
     if shapely.is_empty(united):
         point = shapely.points(shapely.get_coordinates(geometry)[0])
         raise ParameterError(f"it has no surface near {_place(point)}")
     return united
-
-
-def _valid_polygon(polygon: Any) -> Any:
-    """Return the shell less its holes."""
-    shell, *holes = (_valid_ring(ring) for ring in shapely.get_rings(polygon))
-    inside = shapely.union_all(holes)
-    beyond = shapely.difference(inside, shell)
-    if shapely.area(beyond) > _AMBIGUOUS * shapely.area(inside):
-        point = shapely.point_on_surface(beyond)
-        raise ParameterError(f"a hole is not inside its polygon near {_place(point)}")
-    return shapely.difference(shell, inside)
 
 
 def _valid_ring(ring: Any) -> Any:
@@ -155,10 +153,15 @@ def areas_of(
         )
     kept = [outlines[i] for i in met]
     names, weights = tuple(one.name for one in kept), weights[met]
-    whole = surface(np.array([one.geometry for one in kept]))
-    covered = np.minimum(weights @ surfaces / whole, 1.0)
+    covered = np.minimum(weights @ surfaces / surface(np.array([one.geometry for one in kept])), 1)
+    shared = (weights @ weights.T).tocoo()
+    overlapping = tuple(
+        (names[i], names[j])
+        for i, j in sorted(zip(shared.row.tolist(), shared.col.tolist(), strict=True))
+        if i < j and float((weights[[i]] + weights[[j]]).max()) > 1 + 1e-6  # of a cell
+    )
     geometries = tuple(mapping(one.geometry) for one in kept)
-    areas = Areas(names, weights, covered, _overlapping(names, weights), geometries)
+    areas = Areas(names, weights, covered, overlapping, geometries)
     repaired = [one.name for one in kept if one.repaired]
     return areas, _notes(areas, len(outlines) - len(met), repaired)
 
@@ -174,11 +177,11 @@ def surface(polygons: Any) -> Floats:
 
     Exact on the sphere for edges that are straight in longitude and sine of the latitude.
     """
-    return np.asarray(shapely.area(shapely.transform(polygons, _equal_area)))
 
+    def equal_area(corners: Floats) -> Floats:
+        return np.column_stack([corners[:, 0], np.sin(np.radians(corners[:, 1]))])
 
-def _equal_area(corners: Floats) -> Floats:
-    return np.column_stack([corners[:, 0], np.sin(np.radians(corners[:, 1]))])
+    return np.asarray(shapely.area(shapely.transform(polygons, equal_area)))
 
 
 def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
@@ -196,43 +199,22 @@ def _parts(geometry: Any, polygons: Any, tree: Any, surfaces: Floats) -> Floats:
     return np.minimum(inside, 1.0)
 
 
-def _overlapping(names: Sequence[str], weights: Any) -> tuple[tuple[str, str], ...]:
-    """Pairs of areas that hold more of a cell together than there is."""
-    shared = (weights @ weights.T).tocoo()
-    pairs = zip(shared.row.tolist(), shared.col.tolist(), strict=True)
-    return tuple(
-        (names[i], names[j])
-        for i, j in sorted(pairs)
-        if i < j and float((weights[[i]] + weights[[j]]).max()) > 1 + 1e-6
-    )
-
-
 def _notes(areas: Areas, outside: int, repaired: Sequence[str]) -> tuple[str, ...]:
     """What a reader of the areas' shares has to know."""
-    texts = [
-        "People are taken to be even within a cell: an area that holds a part of a cell gets that "
-        "part of its share."
-    ]
-    if areas.overlapping:
-        first, second = areas.overlapping[0]
-        texts.append(
-            f"Pairs of areas that overlap: {len(areas.overlapping)} (as {first} and {second}). "
-            "People in both are counted in both, and shares do not add up."
-        )
-    if repaired:
-        texts.append(
-            f"Outlines that were not valid, whose parts were united: {len(repaired)} (as "
-            f"{repaired[0]})."
-        )
+    first, second = areas.overlapping[0] if areas.overlapping else ("", "")
     partly = int(np.sum(areas.covered < 0.999))
-    if partly:
-        texts.append(
-            f"Areas that lie partly outside of the map's box: {partly}. Their shares are of the "
-            "part inside."
-        )
-    if outside:
-        texts.append(f"Areas without a part in the map's box, left out: {outside}.")
-    return tuple(texts)
+    texts = {
+        "People are taken to be even within a cell: an area that holds a part of a cell gets that "
+        "part of its share.": True,
+        f"Pairs of areas that overlap: {len(areas.overlapping)} (as {first} and {second}). "
+        "People in both are counted in both, and shares do not add up.": areas.overlapping,
+        f"Outlines that were not valid, whose parts were united: {len(repaired)} (as "
+        f"{', '.join(repaired[:1])}).": repaired,
+        f"Areas that lie partly outside of the map's box: {partly}. Their shares are of the "
+        "part inside.": partly,
+        f"Areas without a part in the map's box, left out: {outside}.": outside,
+    }
+    return tuple(text for text, applies in texts.items() if applies)
 
 
 def region_cells(grid: Grid, level: int, region: Any) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ The error at a given tau^2 is that of the decoder's own prior on a reference map
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -25,14 +25,33 @@ from scipy.special import ndtri
 from decoder.density.field_prior import field_weights
 from decoder.errors import DecodeError
 from decoder.typing import Floats
-from rappor_core.errors import ParameterError
-from rappor_core.mechanism import TwoRoundMechanism
+from rappor_core.errors import MetricsFileError
+from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.location import mode_named
 from rappor_core.params import RapporParams
 
 REFERENCE_STRENGTH = 0.2  # of the prior that the reference map is drawn from
 _MAX_SIDE = 64  # of the lattice on which the prior's precisions are listed
 _LEVELS = 48  # information of a cell at which variances are tabulated
+SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
+BITS = 32  # of a filter
+CAPS = 2, 3, 4
+HOLD = 4  # periods
+_MEMO = f'mode = "memo"\nhold = {HOLD}\n'
+SYMBOLS = 2, 3
+_DECLARED = """
+[metrics.map]
+kind = "location"
+description = "a mode"
+owner = "plan"
+expires = 9999-12-31
+grid = "square"
+box = [0, 0, 1, 1]
+rows = 1
+columns = 1
+levels = [0]
+period = "month"
+"""
 
 
 @dataclass(frozen=True)
@@ -142,14 +161,6 @@ def effective_noise(reference: Reference, own: float, free: float) -> float:
     return math.exp(brentq(gap, math.log(own), math.log(2 * most)))
 
 
-SECOND_DIAL = 0.9  # epsilon_one over epsilon_infinity
-BITS = 32  # of a filter
-CAPS = 2, 3, 4
-HOLD = 4  # periods
-_MEMO = f'mode = "memo"\nhold = {HOLD}\n'
-SYMBOLS = 2, 3
-
-
 @dataclass(frozen=True)
 class Mode:
     """A way to spend a budget for life on the maps of some periods.
@@ -191,21 +202,35 @@ def modes(budget: float, periods: int, cohorts: int, no_data: bool = False) -> l
     if not budget > 0 or periods < 1:
         raise DecodeError(f"budget {budget:g} for {periods} periods: both must be above 0")
     reserved = 2 if no_data else 1
-    caps = [cap for cap in CAPS if cap > reserved and periods > 1]
-    makers = [partial(_filter, cap, cap - reserved, budget, cohorts) for cap in caps]
-    makers += [partial(_symbols, number, budget, cohorts) for number in SYMBOLS]
+    bits = f"num_bits = {BITS}\nnum_cohorts = {cohorts}\n"
+    options: list[tuple[str, str, int, int | None]] = [
+        (f"memo, filter, cap {cap}", f'{_MEMO}mechanism = "l-osue"\nmax_memoized_values = {cap}\n'
+         f"{bits}{_epsilons(budget / cap)}", 1, cap - reserved)
+        for cap in CAPS if cap > reserved and periods > 1
+    ]  # fmt: skip
+    options += [
+        (f"memo, {number} symbols", f'{_MEMO}encoding = "symbol"\nnum_symbols = {number}\n'
+         f"num_cohorts = {cohorts}\n{_epsilons(budget / number)}", 1, None)
+        for number in SYMBOLS
+    ]  # fmt: skip
     least, most = mode_named("window").windows
     if least <= periods <= most:
-        makers.append(partial(_window, budget, periods, cohorts))
+        hold = min(HOLD, periods - 1)
+        window = f'mode = "window"\nwindow = {periods}\nturn = "fresh"\nhold = {hold}\n'
+        keys = f"{window}max_reports = 1\n{bits}epsilon = {budget}\n"
+        options.append(("window", keys, periods, None))
     if periods == 1:
-        makers.append(partial(_once, budget, cohorts))
-    return list(_possible(makers))
+        options.append(("once", f'mode = "once"\n{bits}epsilon = {budget}\n', 1, None))
+    found = []
+    for name, keys, turns, places in options:
+        with suppress(MetricsFileError):  # probabilities over 2^16 do not reach every epsilon
+            (metric,) = parse_metrics(_DECLARED + keys).parts("map")
+            found.append(Mode(name, keys, metric.params, turns, places))
+    return found
 
 
-def _possible(makers: Sequence[Callable[[], Mode]]) -> Iterator[Mode]:
-    for make in makers:
-        with suppress(ParameterError):  # probabilities over 2^16 do not reach every epsilon
-            yield make()
+def _epsilons(epsilon: float) -> str:
+    return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"
 
 
 def predict(
@@ -218,47 +243,7 @@ def predict(
     """
     found = []
     for mode in choices:
-        if mode.places is not None and mode.places < places:
-            continue
-        reports = devices / (mode.turns * (1 if mode.memoizes else slots))
-        found.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
+        if mode.places is None or mode.places >= places:
+            reports = devices / (mode.turns * (1 if mode.memoizes else slots))
+            found.append(Predicted(mode, reports, predicted_error(mode.params, reports, cells)))
     return sorted(found, key=lambda one: one.error.total_variation)
-
-
-def _filter(cap: int, places: int, budget: float, cohorts: int) -> Mode:
-    keys = f'{_MEMO}mechanism = "l-osue"\nmax_memoized_values = {cap}\n{_bits(cohorts)}'
-    mechanism = TwoRoundMechanism.optimized(*_dials(budget / cap))
-    return Mode(f"memo, filter, cap {cap}", keys + _epsilon_keys(budget / cap),
-                RapporParams(BITS, 1, cohorts, mechanism), places=places)  # fmt: skip
-
-
-def _symbols(number: int, budget: float, cohorts: int) -> Mode:
-    keys = f'{_MEMO}encoding = "symbol"\nnum_symbols = {number}\nnum_cohorts = {cohorts}\n'
-    mechanism = TwoRoundMechanism.symbols(number, *_dials(budget / number))
-    return Mode(f"memo, {number} symbols", keys + _epsilon_keys(budget / number),
-                RapporParams(number, 1, cohorts, mechanism, "symbol"))  # fmt: skip
-
-
-def _window(budget: float, periods: int, cohorts: int) -> Mode:
-    hold = min(HOLD, periods - 1)
-    keys = f'mode = "window"\nwindow = {periods}\nturn = "fresh"\nhold = {hold}\nmax_reports = 1\n'
-    keys += _bits(cohorts)
-    params = RapporParams(BITS, 1, cohorts, TwoRoundMechanism.one_shot(budget))
-    return Mode("window", f"{keys}epsilon = {budget}\n", params, turns=periods)
-
-
-def _once(budget: float, cohorts: int) -> Mode:
-    params = RapporParams(BITS, 1, cohorts, TwoRoundMechanism.one_shot(budget))
-    return Mode("once", f'mode = "once"\n{_bits(cohorts)}epsilon = {budget}\n', params)
-
-
-def _bits(cohorts: int) -> str:
-    return f"num_bits = {BITS}\nnum_cohorts = {cohorts}\n"
-
-
-def _dials(epsilon: float) -> tuple[float, float]:
-    return epsilon, SECOND_DIAL * epsilon
-
-
-def _epsilon_keys(epsilon: float) -> str:
-    return f"epsilon_infinity = {epsilon}\nepsilon_one = {SECOND_DIAL * epsilon}\n"

@@ -4,7 +4,7 @@ The windows share one map; each has its own shares of reserved values, free, and
 d_t of the log shares, cov(d_s, d_t) = tau^2 R_st S^-1, R_st = phi^|s - t|. The deviations are
 posterior means of the model that is linear at the shared map (a best linear unbiased prediction),
 so there is one answer and no other summit; their strength is learnt from contrasts between windows
-(`space_time_strengths`). Changes of single cells are found apart from it (`space_time_changes`).
+(`space_time_model`). What is said of changes of single cells is found apart (`cell_changes`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from scipy.linalg import cho_factor, cho_solve
 
 from decoder.density.field_prior import Graph, Prior, factor
 from decoder.density.linear_system import Misfit, WindowReadings, even_map, with_reserved
-from decoder.density.space_time_modes import Deviations, Modes, deviations_of, modes_of
-from decoder.density.space_time_strengths import (
-    ChangeTest,
-    Contrasts,
+from decoder.density.space_time_model import (
+    Deviations,
+    Modes,
     Released,
     Strengths,
     Windows,
     contrasts_of,
+    deviations_of,
     learn_strengths,
+    modes_of,
+    patterns,
+    released_changes,
 )
 from decoder.typing import Floats
 
@@ -83,11 +86,12 @@ def fit_space_time(
     contrasts = contrasts_of(series, strengths)
     variances = 1 + strengths.variance * np.outer(modes.information, contrasts.ratios)
     data = (modes.data / deviations.scale) @ contrasts.turn.T
-    test = ChangeTest(modes, contrasts, data, variances)
-    changes = test.released()
-    means = _means(modes, contrasts, strengths, test.rest(changes) / variances)
-    weights = _weights(windows, apart)
-    maps = _maps(cells, means - (means @ weights)[:, None], changes, test.patterns, weights)
+    changes = released_changes(modes, contrasts, data, variances)
+    amounts = np.sqrt(modes.information)[:, None] * (changes.rest / variances @ contrasts.back.T)
+    means = strengths.variance * (modes.basis @ amounts)  # up to a map that all windows share
+    reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
+    weights = reports * series.inside / (reports @ series.inside)
+    maps = _maps(cells, means - (means @ weights)[:, None], changes, weights)
     pairs = zip(maps, _reserved(windows, maps, reserved), strict=True)
     shares = np.stack([with_reserved(np.append(one, own), own) for one, own in pairs])
     each = strengths.variance * (modes.information @ (1 / variances))
@@ -133,28 +137,17 @@ def _reserved(windows: WindowReadings, cells: Floats, reserved: int) -> Floats:
     return np.array(found)
 
 
-def _weights(windows: WindowReadings, reserved: Floats) -> Floats:
-    """What each window adds to the cells of the shared map, (T,), of sum 1."""
-    reports = np.array([sum(float(one.reports.sum()) for one in window) for window in windows])
-    weights = reports * (1 - reserved.sum(axis=1))
-    return np.asarray(weights / weights.sum())
+def _maps(cells: Floats, deviations: Floats, changes: Released, weights: Floats) -> Floats:
+    """Shares of the cells (T, n) of each window, positive, each of sum 1.
 
-
-def _means(modes: Modes, contrasts: Contrasts, strengths: Strengths, weighted: Floats) -> Floats:
-    """Posterior means of the deviations (n, T), up to a map that all windows share."""
-    amounts = np.sqrt(modes.information)[:, None] * (weighted @ contrasts.back.T)
-    return np.asarray(strengths.variance * (modes.basis @ amounts))
-
-
-def _maps(
-    cells: Floats, deviations: Floats, changes: Released, patterns: Floats, weights: Floats
-) -> Floats:
-    """Shares of the cells (T, n) of each window, positive, each of sum 1."""
+    weights: what each window adds to the cells of the shared map, (T,), of sum 1.
+    """
+    tried = patterns(len(weights))
     field = np.log(cells)[:, None] + deviations
     maps = np.exp(field - field.max(axis=0))
     maps /= maps.sum(axis=0)
     for cell, pattern, size in zip(changes.cells, changes.patterns, changes.shrunk, strict=True):
-        amount = size * (patterns[pattern] - patterns[pattern] @ weights)
+        amount = size * (tried[pattern] - tried[pattern] @ weights)
         maps *= 1 - amount  # what goes to a cell comes from all in proportion
         maps[cell] += amount
     maps = np.maximum(maps, _LEAST * cells[:, None])

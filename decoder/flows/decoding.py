@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from decoder.errors import DecodeError
 from decoder.flows.detection import limit, reach
 from decoder.flows.fit import FlowData, FlowFit, fit_flows, no_departures
 from decoder.flows.gravity import KNOWN_SIDE_PRECISION, SIDE_PRECISION, Gravity
-from decoder.flows.moments import FlowMoments, Moments, ratios
+from decoder.flows.moments import FlowMoments, ratios
 from decoder.flows.space import (
     RESERVED,
     Answers,
@@ -37,7 +38,7 @@ from rappor_core.metrics.metric import Metric
 
 ROUNDS = 3  # of taking out collisions: what the first two predict, the third subtracts
 MAX_ROUNDS = 6  # while more flows turn out to be far from gravity
-FORGED = 0.01
+FORGED = 0.01  # of all reports
 REJECTED = 0.001  # p-value of a question whose answers do not fit
 WIDE = 30.0  # size of departures that a second climb begins at
 MAX_OF_PEOPLE = 0.5
@@ -76,21 +77,19 @@ def decode_flows(
         space = FlowSpace.of(flow)
         counts = symbol_counts(aggregate, flow)
         best, dropped = _best_fit(space, counts, repetition, known, progress)
-        moments, answers, checks = best
-        fit = moments.fit
-        found = summarized(moments, answers, options.level, options.alpha)
-        evidence = no_departures(fit)
+        found = _tables(best.moments, best.answers, options.level, options.alpha)
+        evidence = no_departures(best.moments.fit)
     return FlowDecoding(
         **window_fields(aggregate),
         flow=flow,
         level=options.level,
         alpha=options.alpha,
         repetition=repetition,
-        tau=fit.tau,
+        tau=best.moments.fit.tau,
         departure_evidence=evidence,
-        forged_shift=forged_shift(counts, FORGED),
-        checks=checks,
-        warnings=tuple(_warnings(found, checks, dropped)),
+        forged_shift=_forged_shift(counts),
+        checks=best.checks,
+        warnings=tuple(_warnings(found, best.checks, dropped)),
         **found,
     )
 
@@ -115,25 +114,23 @@ def _best_fit(
     known: Floats | None,
     progress: Progress,
 ) -> tuple[FittedAnswers, float]:
-    """Fit the model, and again where the answers to a question do not fit.
+    """Fit the model, and again where the answers to a question do not fit; also return how many
+    nats more likely they are without the known matrix, 0 where it is kept.
 
     A known matrix without which the answers are more likely is dropped. Before answers are called
     forged, the climb is started over with wide departures, and the summit of more evidence is kept.
-
-    Returns:
-        The fit, and how many nats more likely the answers are without the known matrix, 0 where it
-        is kept.
     """
-    found, dropped = fit_answers(space, counts, repetition, known, progress), 0.0
+    fit_answers, dropped = partial(_fit_answers, space, counts, repetition, progress), 0.0
+    found = fit_answers(known)
     if known is not None:
-        without = fit_answers(space, counts, repetition, None, progress)
+        without = fit_answers(None)
         given = _fit_to(without.moments.fit.data, found.moments.fit)
         dropped = max(without.moments.fit.log_evidence - given.log_evidence, 0.0)
         if dropped:
             found, known = without, None
     if not found.is_rejected:
         return found, dropped
-    other = fit_answers(space, counts, repetition, known, progress, WIDE)
+    other = fit_answers(known, WIDE)
     again = _fit_to(other.moments.fit.data, found.moments.fit)
     if again.log_evidence > other.moments.fit.log_evidence:
         moments = FlowMoments(again)
@@ -160,36 +157,27 @@ def flow_of(aggregate: Aggregate) -> Flow:
     return details
 
 
-def fit_answers(
+def _fit_answers(
     space: FlowSpace,
     counts: Mapping[str, SymbolCounts],
-    repetition: float = 1.0,
-    known: Floats | None = None,
-    progress: Progress = silent,
+    repetition: float,
+    progress: Progress,
+    known: Floats | None,
     tau: float | None = None,
 ) -> FittedAnswers:
     """Fit the model; each round takes out the collisions that the one before predicts.
 
-    Args:
-        space: of the pairs.
-        counts: by question.
-        repetition: rho of the reports.
-        known: (P,) a known matrix.
-        progress: called with (stage, done, total).
-        tau: size of the departures to begin at; None: the least.
+    They are predicted from gravity and surprising flows. Other departures are left out: they are
+    small each, and where one flow is far from gravity they share what its own symbols say, which
+    would be subtracted from it.
 
-    Returns:
-        The fit of the last round that no question rejects; of the last where each is rejected.
-
-    Raises:
-        DecodeError: a known matrix of another shape, negative, or empty.
-        ConvergenceError: no finite fit.
+    Returns the fit of the last round that no question rejects; of the last where each is rejected.
+    tau: size of the departures to begin at; None: the least.
     """
     gravity = _gravity(space, known)
     surprising = np.zeros(space.num_pairs, dtype=bool)
-    expected = gravity.shares(np.zeros(gravity.size))
-    doubts: dict[str, float] = {}
-    start: Floats | None = None
+    start = np.zeros(gravity.size)
+    expected, doubts = gravity.shares(start), dict[str, float]()
     fitting: FittedAnswers | None = None  # what rounds go to and fro between may be rejected
     for number in range(MAX_ROUNDS):
         progress(STAGE, number, MAX_ROUNDS)
@@ -199,10 +187,10 @@ def fit_answers(
             )
             for name, one in counts.items()
         }
-        if start is None:
-            start = _start(gravity, answers)
-        data = FlowData.of(gravity, answers)
-        fit = fit_flows(gravity, data, start, tau, search=number > 0)
+        if number == 0 and known is None:
+            home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
+            start = gravity.start(home[:, 0], work[:, 0], (home[:, 1] + work[:, 1]) / 2)
+        fit = fit_flows(gravity, FlowData.of(gravity, answers), start, tau, search=number > 0)
         start, tau = fit.parameters, fit.tau if number else tau
         moments = FlowMoments(fit)
         estimate, error = moments.pairs.cavity()
@@ -214,13 +202,17 @@ def fit_answers(
             fitting = found
         if number + 1 >= ROUNDS and not np.any(surprising & ~before):
             break
-        expected = _expected(moments, surprising)
+        expected = project_simplex(np.where(surprising, estimate, fit.shares))
         doubts = _doubts(moments, expected)
     progress(STAGE, MAX_ROUNDS, MAX_ROUNDS)
     return fitting or found
 
 
 def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
+    """The gravity model, about a known matrix if there is one.
+
+    One that has nobody of `other` or `no_data` did not ask for that side.
+    """
     if known is None:
         return Gravity(space, np.zeros(space.num_pairs), SIDE_PRECISION)
     total = float(known.sum()) if known.shape == (space.num_pairs,) else 0.0
@@ -229,35 +221,12 @@ def _gravity(space: FlowSpace, known: Floats | None) -> Gravity:
             f"a known matrix needs {space.num_pairs:,} shares of 0 or more, not all 0: one for "
             f"each pair of {space.num_cells} cells, other and no data"
         )
-    floor = np.where(_uncounted(space, known), 1.0, KNOWN_FLOOR) / space.num_pairs
-    return Gravity(space, np.log(known / total + floor), KNOWN_SIDE_PRECISION)
-
-
-def _uncounted(space: FlowSpace, known: Floats) -> Flags:
-    """(P,) pairs with `other` or `no_data` where a known matrix has nobody of that side: it was
-    not asked."""
     sides = space.num_sides
     counted = np.bincount(space.origin, known, sides) + np.bincount(space.destination, known, sides)
-    empty = (counted == 0) & (np.arange(sides) >= space.num_cells)
-    return np.asarray(empty[space.origin] | empty[space.destination])
-
-
-def _start(gravity: Gravity, answers: Mapping[str, Answers]) -> Floats:
-    """Parameters at which margins and own cells are as answered."""
-    if gravity.offset.any():
-        return np.zeros(gravity.size)
-    home, work = (answers[name].shares.reshape(-1, 2) for name in (HOME, WORK))
-    return gravity.start(home[:, 0], work[:, 0], (home[:, 1] + work[:, 1]) / 2)
-
-
-def _expected(moments: FlowMoments, surprising: Flags) -> Floats:
-    """(P,) shares of pairs that collisions are predicted from: gravity, and surprising flows.
-
-    Other departures are left out: they are small each, and where one flow is far from gravity they
-    share what its own symbols say, which would be subtracted from it.
-    """
-    estimate, _ = moments.pairs.cavity()
-    return project_simplex(np.where(surprising, estimate, moments.fit.shares))
+    unasked = (counted == 0) & (np.arange(sides) >= space.num_cells)
+    is_open = unasked[space.origin] | unasked[space.destination]
+    floor = np.where(is_open, 1.0, KNOWN_FLOOR) / space.num_pairs
+    return Gravity(space, np.log(known / total + floor), KNOWN_SIDE_PRECISION)
 
 
 def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
@@ -271,36 +240,48 @@ def _doubts(moments: FlowMoments, expected: Floats) -> dict[str, float]:
     return found
 
 
-def summarized(
+def _tables(
     moments: FlowMoments, answers: Mapping[str, Answers], level: float, alpha: float
 ) -> dict[str, Any]:
     """The tables of a decoding, by the names of their fields in `FlowDecoding`."""
     fit, space = moments.fit, moments.fit.gravity.space
     quantile = -float(ndtri((1 - level) / 2))
-    flows = _table(moments.pairs, quantile)
+    flows = _shares(*moments.pairs.cavity(), quantile)
     asked = answers[PAIR].num_reports > 0  # margins alone take a wrong gravity shape for evidence
     detected = _detected(flows, limit(alpha, space.num_cells), space.between_cells & asked)
-    zones = _table(moments.of(space.sums(ZONES)), quantile)
-    flow_share = project_simplex(fit.mean)
-    flows = _hull(flows, moments.pairs, detected, quantile)
-    sides = space.num_sides
-    of_origin = indicator(space.origin, sides)
-    of_destination = indicator(space.destination, sides)
+    # these flows were picked for being large: their intervals reach to the posterior's, too
+    mean, error = moments.pairs.posterior()
+    low = np.where(detected, np.minimum(flows.low, mean - quantile * error), flows.low)
+    high = np.where(detected, np.maximum(flows.high, mean + quantile * error), flows.high)
+    zones = _shares(*moments.of(space.sums(ZONES)).cavity(), quantile)
+    zones_asked = max(answers[ZONES].num_reports, answers[PAIR].num_reports) > 0
+    sides = np.arange(space.num_zones + RESERVED)
+    inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
+    of_origin = indicator(space.origin, space.num_sides)
+    of_destination = indicator(space.destination, space.num_sides)
+    origins = moments.of(of_origin)
+    ratio, ratio_low, ratio_high = ratios(
+        moments.pairs,
+        origins.at(space.origin),
+        moments.with_origins(of_origin, space.origin),
+        quantile,
+    )
+    ratio_error = (ratio_high - ratio_low) / (2 * quantile)
     net = moments.of((of_destination - of_origin)[: space.num_cells])
     own, moved = _own_and_moved(space, answers, quantile)
-    errors = flows.std_error[space.between_cells]
-    small = float(np.median(errors))
+    flow_share = project_simplex(fit.mean)
+    small = float(np.median(flows.std_error[space.between_cells]))
     return {
-        "flows": flows,
+        "flows": ShareTable(flows.estimate, flows.std_error, low, high),
         "detected": detected,
         "flow_share": flow_share,
         "gravity": fit.shares,
-        "of_origin": _of_origin(moments, of_origin, space, quantile),
+        "of_origin": ShareTable(ratio, ratio_error, ratio_low, ratio_high),
         "zones": zones,
-        "zones_detected": _detected_zones(zones, space, answers, alpha),
+        "zones_detected": _detected(zones, limit(alpha, space.num_zones), inside & zones_asked),
         "zone_share": space.sums(ZONES) @ flow_share,
-        "origins": _table(moments.of(of_origin), quantile),
-        "destinations": _table(moments.of(of_destination), quantile),
+        "origins": _shares(*origins.cavity(), quantile),
+        "destinations": _shares(*moments.of(of_destination).cavity(), quantile),
         "net": _shares(*net.cavity(), quantile, least=-1.0),
         "bands": _answered(answers[DISTANCE], np.eye(space.num_bands), quantile),
         "own_cell": own,
@@ -309,29 +290,19 @@ def summarized(
     }
 
 
-def forged_shift(counts: Mapping[str, SymbolCounts], fraction: float) -> float:
-    """The largest rise of a flow by forged reports that name its pair in the question about pairs.
+def _forged_shift(counts: Mapping[str, SymbolCounts]) -> float:
+    """The largest rise of a flow by forged reports that name its pair in the question about pairs:
+    a share of people, 1 at most, and without reports of that question.
 
     A forged report shows the pair's own symbol for certain. Forged answers to other questions move
     a flow only as far as its estimate rests on their sums, and are not counted here.
-
-    Args:
-        counts: by question.
-        fraction: of all reports that are forged, in [0, 1].
-
-    Returns:
-        A share of people, 1 at most, and without reports of that question.
     """
     pair = counts[PAIR]
     total = sum(one.num_reports for one in counts.values())
     if not pair.num_reports:
         return 1.0
-    forged = min(1.0, fraction * total / pair.num_reports)
+    forged = min(1.0, FORGED * total / pair.num_reports)
     return min(1.0, forged * (1 - pair.hit) / (pair.kept - pair.hit))
-
-
-def _table(moments: Moments, quantile: float) -> ShareTable:
-    return _shares(*moments.cavity(), quantile)
 
 
 def _shares(estimate: Floats, error: Floats, quantile: float, least: float = 0.0) -> ShareTable:
@@ -344,35 +315,8 @@ def _shares(estimate: Floats, error: Floats, quantile: float, least: float = 0.0
     return ShareTable(estimate, error, low, high)
 
 
-def _detected(flows: ShareTable, quantile: float, between: Flags) -> Flags:
-    return np.asarray(between & (flows.estimate - quantile * flows.std_error > 0))
-
-
-def _detected_zones(
-    zones: ShareTable, space: FlowSpace, answers: Mapping[str, Answers], alpha: float
-) -> Flags:
-    """Whether a pair of zones is detected, at `alpha` over their number."""
-    asked = max(answers[ZONES].num_reports, answers[PAIR].num_reports) > 0
-    sides = np.arange(space.num_zones + RESERVED)
-    inside = np.maximum.outer(sides, sides).ravel() < space.num_zones
-    return _detected(zones, limit(alpha, space.num_zones), inside & asked)
-
-
-def _hull(flows: ShareTable, moments: Moments, detected: Flags, quantile: float) -> ShareTable:
-    """Told flows are picked for being large: their intervals reach to the posterior's, too."""
-    mean, error = moments.posterior()
-    low = np.where(detected, np.minimum(flows.low, mean - quantile * error), flows.low)
-    high = np.where(detected, np.maximum(flows.high, mean + quantile * error), flows.high)
-    return ShareTable(flows.estimate, flows.std_error, low, high)
-
-
-def _of_origin(moments: FlowMoments, sums: Any, space: FlowSpace, quantile: float) -> ShareTable:
-    """Of the people of each origin, the share of each pair."""
-    part, whole = moments.pairs, moments.of(sums)
-    both = moments.with_origins(sums, space.origin)
-    whole = whole.at(space.origin)
-    ratio, low, high = ratios(part, whole, both, quantile)
-    return ShareTable(ratio, (high - low) / (2 * quantile), low, high)
+def _detected(flows: ShareTable, quantile: float, among: Flags) -> Flags:
+    return np.asarray(among & (flows.estimate - quantile * flows.std_error > 0))
 
 
 def _answered(answers: Answers, classes: Any, quantile: float) -> ShareTable:
@@ -386,9 +330,9 @@ def _own_and_moved(
     space: FlowSpace, answers: Mapping[str, Answers], quantile: float
 ) -> tuple[ShareTable, ShareTable]:
     """The share whose two cells are one, and the share with two cells that are not."""
-    cells = np.arange(space.num_cells)
+    own_classes = 2 * np.arange(space.num_cells) + 1
     each = []
-    for name, classes in ((HOME, 2 * cells + 1), (WORK, 2 * cells + 1), (DISTANCE, [0])):
+    for name, classes in ((HOME, own_classes), (WORK, own_classes), (DISTANCE, [0])):
         weights = np.zeros((1, space.num_classes(name)))
         weights[0, classes] = 1
         each.append(_answered(answers[name], weights, quantile))
@@ -398,12 +342,9 @@ def _own_and_moved(
         total = precisions.sum(axis=0)
         estimate = (precisions * [one.estimate for one in each]).sum(axis=0) / total
         own = _shares(estimate, total**-0.5, quantile)
-    apart = np.zeros((1, space.num_bands))
-    apart[0, -1] = 1
-    others = _answered(answers[DISTANCE], apart, quantile)
-    moved = 1 - own.estimate - others.estimate
-    both = np.sqrt(own.std_error**2 + others.std_error**2)
-    return own, _shares(moved, both, quantile)
+    others = _answered(answers[DISTANCE], np.eye(space.num_bands)[-1:], quantile)
+    both = np.hypot(own.std_error, others.std_error)
+    return own, _shares(1 - own.estimate - others.estimate, both, quantile)
 
 
 def question_checks(
@@ -428,21 +369,18 @@ def question_checks(
         expected = np.clip(fit.gravity.space.sums(name) @ fit.mean, 0, None)
         expected /= expected.sum()
         widened = 1 + one.reports * (one.kept - one.lied) ** 2 * doubts[name]
-        each = [_misfit(one, cohort, expected) / widened[cohort] for cohort in one.used]
-        statistic = float(sum(each))
+        statistic = 0.0
+        for cohort in one.used:
+            classes = np.arange(len(expected)) if one.symbols is None else one.symbols[cohort]
+            shares = np.bincount(classes, expected, one.num_symbols)
+            predicted = one.lied + (one.kept - one.lied) * shares
+            predicted *= one.reports[cohort] / predicted.sum()
+            squares = np.sum((one.counts[cohort] - predicted) ** 2 / predicted)
+            statistic += float(squares) / widened[cohort]
         freedom = len(one.used) * (one.num_symbols - 1)
         p_value = float(chdtrc(freedom, statistic))
         found.append(QuestionCheck(name, round(one.num_reports), statistic, freedom, p_value))
     return tuple(found)
-
-
-def _misfit(counts: SymbolCounts, cohort: int, expected: Floats) -> float:
-    """Pearson's statistic of one cohort."""
-    classes = np.arange(len(expected)) if counts.symbols is None else counts.symbols[cohort]
-    shares = np.bincount(classes, expected, counts.num_symbols)
-    predicted = counts.lied + (counts.kept - counts.lied) * shares
-    predicted *= counts.reports[cohort] / predicted.sum()
-    return float(np.sum((counts.counts[cohort] - predicted) ** 2 / predicted))
 
 
 def _warnings(

@@ -41,21 +41,17 @@ def read_cells(path: Path, places: Places) -> tuple[str, ...]:
     """The cells of a list."""
     if places.pairs:
         raise DecodeError(f"--cells {path}: the values are trips, not cells; leave the option out")
+    is_table = bool({".csv", ".parquet"} & {suffix.lower() for suffix in path.suffixes})
     way_out = f"give a cell a line, or a table with a column {CELL_COLUMN!r}"
     with naming(path, CandidatesError, way_out):
-        return listed_cells(places.grid, places.levels[-1], _entries(path))
-
-
-def _entries(path: Path) -> list[str]:
-    """One a line; in place of a header a blank one."""
-    suffixes = {suffix.lower() for suffix in path.suffixes}
-    is_table = bool({".csv", ".parquet"} & suffixes)
-    try:
-        entries = read_values(path, CELL_COLUMN if is_table else None)
-        texts = [one.decode(errors="replace") if isinstance(one, bytes) else one for one in entries]
-        return ["", *texts] if is_table else texts
-    except MissingColumnError:  # without a header: each line must begin with a cell
-        return [row.text(1) for row in read_rows(path)]
+        try:
+            entries = read_values(path, CELL_COLUMN if is_table else None)
+            lines = [one if isinstance(one, str) else one.decode(errors="replace")
+                     for one in entries]  # fmt: skip
+            lines = ["", *lines] if is_table else lines  # in place of a header a blank one
+        except MissingColumnError:  # without a header: each line must begin with a cell
+            lines = [row.text(1) for row in read_rows(path)]
+        return listed_cells(places.grid, places.levels[-1], lines)
 
 
 def read_region(path: Path, places: Places) -> tuple[str, ...]:
@@ -146,17 +142,16 @@ def read_known_flows(path: Path, flow: Flow, note: Note = quiet) -> Floats:
     Raises:
         CountsError: no such columns, a count that is no number of 0 or more, or no cell is named.
     """
-    counts = np.zeros((flow.num_sides, flow.num_sides))
-    unknown: set[str] = set()
+    counts, unknown = np.zeros((flow.num_sides, flow.num_sides)), set[str]()
     for pair, count in read_flow_counts(path).items():
-        origin, destination = (_side(name, flow, unknown) for name in pair)
+        unknown |= {name for name in pair if name not in flow.side_index}
+        origin, destination = (flow.side_index.get(name, flow.side_index[OTHER]) for name in pair)
         counts[origin, destination] += count
-    with naming(path, CountsError, _WAY_OUT):
-        if not counts[: len(flow.cells), : len(flow.cells)].any():
-            raise CountsError(
-                f"no count of a pair of this metric's cells, such as {flow.cells[0]!r}: name cells "
-                "as flows.csv does"
-            )
+    if not counts[: len(flow.cells), : len(flow.cells)].any():
+        raise CountsError(
+            f"{path}: no count of a pair of this metric's cells, such as {flow.cells[0]!r}: name "
+            "cells as flows.csv does"
+        )
     if unknown:
         note(
             f"{path}: names that are no cells of this metric ({len(unknown):,}, such as "
@@ -188,10 +183,3 @@ def flow_counts_csv(counts: Mapping[tuple[str, str], float]) -> str:
     writer.writerow(COLUMNS)
     writer.writerows((*pair, repr(count)) for pair, count in sorted(counts.items()))
     return file.getvalue()
-
-
-def _side(text: str, flow: Flow, unknown: set[str]) -> int:
-    if text not in flow.side_index:
-        unknown.add(text)
-        text = OTHER
-    return flow.side_index[text]

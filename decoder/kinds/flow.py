@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from decoder.flows.decoding import decode_flows, flow_of
-from decoder.flows.tables import FlowDecoding, band_changes, band_shares
+from decoder.flows.tables import band_changes, band_shares
 from decoder.formats.density_inputs import read_known_flows
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.over_time import SeriesFound, series_result
 from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.output.basemap import BaseLayer, read_base
 from decoder.output.flows_tables import (
-    Columns,
     FlowPlaces,
     band_columns,
     band_texts,
@@ -41,7 +40,6 @@ from decoder.tables.geo_files import (
 from decoder.tables.paging import TableQuery
 from decoder.tables.table import Column, ColumnType, Table, TableSchema
 from rappor_core.aggregate import Aggregate
-from rappor_core.grid.box import Point
 from rappor_core.text import counted
 
 _TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
@@ -148,23 +146,30 @@ class Flows(KindDecoder):
         known = read_known_flows(asked.known, flow, notes.append) if asked.known else None
         for text in notes:
             question.note(text)
-        places = FlowPlaces(flow, read_base(asked.base) if asked.base else BaseLayer())
+        places = FlowPlaces.of(flow, read_base(asked.base) if asked.base else BaseLayer())
         found = decode_flows(window, question.options, known, question.progress)
         content = flows_content(found, places, asked, tuple(notes))
-        whole = np.arange(flow.num_sides**2)
-        flows = FLOWS.table(_unless_moves(found, flow_columns(found, places, whole)))
-        tables = (
-            replace(flows, geometries=_lines(flows.data, places.points["flows"])),
-            ZONES.table(_unless_moves(found, zone_columns(found, places))),
-            CELLS.table(_unless_moves(found, cell_columns(found, places))),
-            BANDS.table(band_columns(found)),
-        )
-        manifest = manifest_of(found, question.options, repeats=found.repetition)
+        flows = flow_columns(found, places, np.arange(flow.num_sides**2))
+        zones, cells = zone_columns(found, places), cell_columns(found, places)
+        if flow.lag:  # the matrix of moves is not readable
+            flows, zones, cells = ({name: [] for name in one} for one in (flows, zones, cells))
+        ends = zip(flows["origin"], flows["destination"], strict=True)
+        lines = [
+            flow_line(places.cells[start], places.cells[end])
+            if {start, end} <= places.cells.keys()
+            else None
+            for start, end in ends
+        ]
         return Result(
             content,
             _summary(content),
-            tables,
-            manifest=manifest,
+            (
+                replace(FLOWS.table(flows), geometries=lines),
+                ZONES.table(zones),
+                CELLS.table(cells),
+                BANDS.table(band_columns(found)),
+            ),
+            manifest=manifest_of(found, question.options, repeats=found.repetition),
             notes=(*content["warnings"], *([] if has_geopackage() else [NO_GEOPACKAGE])),
             files=_map_files(content, places, str(found.last_day)),
             printed=_printed(content),
@@ -226,26 +231,13 @@ def _printed(content: dict[str, Any]) -> tuple[Table, ...]:
     return flows, BANDS.table({name: [row[name] for row in bands] for name in names})
 
 
-def _unless_moves(found: FlowDecoding, columns: Columns) -> Columns:
-    """The columns; without rows for moves, whose matrix is not readable."""
-    return {name: [] for name in columns} if found.flow.lag else columns
-
-
-def _lines(flows: Mapping[str, Any], centers: Mapping[str, Point]) -> list[dict[str, Any] | None]:
-    """The line of each pair; None where a side has no place."""
-    return [
-        flow_line(centers[start], centers[end]) if {start, end} <= centers.keys() else None
-        for start, end in zip(flows["origin"], flows["destination"], strict=True)
-    ]
-
-
 def _map_files(
     content: dict[str, Any], places: FlowPlaces, day: str
 ) -> dict[str, Callable[[Path], object]]:
     """Flows and zones as lines, for GIS programs."""
     files: dict[str, Callable[[Path], object]] = {}
     layers = {}
-    for name, places_of in places.points.items():
+    for name, places_of in {"flows": places.cells, "zones": places.zones}.items():
         features = list(placed_flows(content[name], places_of, content["metric"]))
         files[f"{name}.geojson"] = partial(write_geojson, features)
         if features:

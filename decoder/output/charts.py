@@ -128,12 +128,16 @@ def share_plot(windows: Sequence[Shares | None]) -> Plot:
     axis, ticks = share_axis(max([*ends, 1e-6]), TIME.bottom, TIME.top, most=4)
     found, bands = line_with_bands(windows, TIME.columns(len(windows)), axis)
     points = tuple(mark for run in found for mark in run)
-    return Plot(TIME, ticks, points=points, lines=corners_of(found), bands=bands)
+    return Plot(TIME, ticks, points=points, lines=_corners(found), bands=bands)
 
 
 def count_plot(counts: Sequence[float]) -> Plot:
     """Lay out bars of counts, one a window."""
-    axis, ticks = share_axis(max(*counts, 4), TIME.bottom, TIME.top, 4, _count_text)
+
+    def text(number: float, _: float) -> str:  # at most seven letters: 250, 12,500, 1.5 M
+        return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
+
+    axis, ticks = share_axis(max(*counts, 4), TIME.bottom, TIME.top, 4, text)
     columns = TIME.columns(len(counts))
     bars = [Mark(i, x, axis.at(counts[i])) for i, x in enumerate(columns)]
     return Plot(TIME, ticks, bars=tuple(bars), bar_width=0.9 * TIME.step(len(counts)))
@@ -148,37 +152,35 @@ def estimate_plots(
         estimates: One for each column.
         band: Low and high end of each column. With it the guesses are a line, otherwise bars.
     """
-    return tuple(_estimate_plot(estimates, band, frame) for frame in (WIDE, NARROW))
-
-
-def _estimate_plot(
-    estimates: Sequence[Estimate], band: Sequence[tuple[float, float]], frame: Frame
-) -> Plot:
-    columns = frame.columns(len(estimates))
     largest = 1.0 if band else max([0.01, *(max(one.guess, one.high) for one in estimates)])
-    axis, ticks = share_axis(largest, frame.bottom, frame.top, most=5 if band else 8)
-    points, bars, labels = [], [], []
-    for i, (x, one) in enumerate(zip(columns, estimates, strict=True)):
-        points.append(Mark(i, x, axis.at(one.share), axis.at(one.low), axis.at(one.high)))
-        bars.append(Mark(i, x, axis.at(one.guess)))
-        labels.append(Tick(x, one.label))
-    every = -(-len(labels) * _LABEL_WIDTH // (frame.right - frame.left))
-    plot = Plot(
-        frame,
-        ticks,
-        across=tuple(labels[:: max(every, 1)]),
-        points=tuple(points),
-        titles=tuple(one.title for one in estimates),
-    )
-    if not band:
-        return replace(plot, bars=tuple(bars), bar_width=0.9 * frame.step(len(estimates)))
-    shares = [(one.guess, *ends) for one, ends in zip(estimates, band, strict=True)]
-    runs_of_guess, bands = line_with_bands(shares, columns, axis)
-    return replace(plot, lines=corners_of(runs_of_guess), bands=bands)
+    plots = []
+    for frame in (WIDE, NARROW):
+        columns = frame.columns(len(estimates))
+        axis, ticks = share_axis(largest, frame.bottom, frame.top, most=5 if band else 8)
+        placed = list(enumerate(zip(columns, estimates, strict=True)))
+        every = -(-len(placed) * _LABEL_WIDTH // (frame.right - frame.left))
+        plot = Plot(
+            frame,
+            ticks,
+            across=tuple(Tick(x, one.label) for _, (x, one) in placed[:: max(every, 1)]),
+            points=tuple(
+                Mark(i, x, axis.at(one.share), axis.at(one.low), axis.at(one.high))
+                for i, (x, one) in placed
+            ),
+            titles=tuple(one.title for one in estimates),
+        )
+        if band:
+            shares = [(one.guess, *ends) for one, ends in zip(estimates, band, strict=True)]
+            found, bands = line_with_bands(shares, columns, axis)
+            plots.append(replace(plot, lines=_corners(found), bands=bands))
+        else:
+            bars = tuple(Mark(i, x, axis.at(one.guess)) for i, (x, one) in placed)
+            plots.append(replace(plot, bars=bars, bar_width=0.9 * frame.step(len(estimates))))
+    return tuple(plots)
 
 
-def corners_of(found: Iterable[Iterable[Mark]]) -> tuple[Corners, ...]:
-    """Return the places of the marks of each run."""
+def _corners(found: Iterable[Iterable[Mark]]) -> tuple[Corners, ...]:
+    """The places of the marks of each run."""
     return tuple(tuple((mark.x, mark.y) for mark in run) for run in found)
 
 
@@ -191,15 +193,14 @@ def line_with_bands(
         The marks of each run of columns with a share, and the corners of each run's band.
     """
     found, bands = [], []
-    for run in runs(shares):
+    for run in _runs(shares):
         found.append(tuple(Mark(i, columns[i], axis.at(one[0])) for i, one in run))
-        upper = [(columns[i], axis.at(one[2])) for i, one in run]
-        lower = [(columns[i], axis.at(one[1])) for i, one in run]
+        lower, upper = ([(columns[i], axis.at(one[end])) for i, one in run] for end in (1, 2))
         bands.append((*upper, *reversed(lower)))
     return tuple(found), tuple(bands)
 
 
-def runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
+def _runs(values: Iterable[Value | None]) -> list[list[tuple[int, Value]]]:
     """Split values into runs of neighbors that are known, each with its number."""
     groups = groupby(enumerate(values), key=lambda one: one[1] is None)
     found = [[(i, one) for i, one in group if one is not None] for _, group in groups]
@@ -240,11 +241,10 @@ class Sparkline:
 def sparkline(shares: Sequence[float | None]) -> Sparkline:
     """Lay out shares over windows, None for a gap, on an axis that starts at 0."""
     width, height, margin = Sparkline.width, Sparkline.height, 3
-    up = Axis(
-        0.0, max([1e-9, *(one for one in shares if one is not None)]), height - margin, margin
-    )
+    largest = max([1e-9, *(one for one in shares if one is not None)])
+    up = Axis(0.0, largest, height - margin, margin)
     across = Axis(0.0, max(1, len(shares) - 1), margin, width - margin)
-    lines = tuple(tuple((across.at(i), up.at(one)) for i, one in run) for run in runs(shares))
+    lines = tuple(tuple((across.at(i), up.at(one)) for i, one in run) for run in _runs(shares))
     has_end = bool(shares) and shares[-1] is not None
     return Sparkline(lines, lines[-1][-1] if has_end else None)
 
@@ -284,11 +284,6 @@ def tick_text(share: float, step: float) -> str:
     """Format a share on an axis as percent, with the decimals that its step needs."""
     decimals = max(0, -math.floor(math.log10(step * 100) + 1e-9))
     return f"{100 * share:.{decimals}f} %"
-
-
-def _count_text(number: float, _: float) -> str:
-    """At most seven letters: 250, 12,500, 1.5 M."""
-    return f"{number:,.0f}" if number < 1e6 else f"{number / 1e6:,g} M"
 
 
 def heat_square(

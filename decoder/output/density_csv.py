@@ -9,54 +9,110 @@ import numpy as np
 import pyarrow as pa
 
 from decoder.density.areas import AreaShares
-from decoder.density.cells import Places
 from decoder.density.maps import Density
 from decoder.errors import DecodeError
 from decoder.grid_cells import cell_center, cell_outline
 from decoder.output.basemap import one_side
-from decoder.output.density_text import row_notes
+from decoder.output.density_text import MAP_APART, NOT_APART, notes_of
+from decoder.tables.table import Column, ColumnType, TableSchema
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
 
 Feature = tuple[Mapping[str, Any], Mapping[str, Any]]  # geometry and properties, of GeoJSON
 
 DECIMALS = 6  # of a degree: a tenth of a meter
+UNLISTED = "unlisted"
+_NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
+_TEXT, _SHARE, _DAY = ColumnType.TEXT, ColumnType.SHARE, ColumnType.DAY
+_WHERE = (
+    Column("metric", _TEXT, "The declared name of the metric."),
+    Column("slot", _TEXT, "The slot of the day.", shown=True),
+    Column("first_day", _DAY, "First day of the window."),
+    Column("last_day", _DAY, "Last day of the window.", "to", shown=True),
+)
+MAP_SHARE = Column("map_share", _SHARE, "One guess at the whole map, which sums to 1.", "map",
+                   shown=True)  # fmt: skip
+ESTIMATES = (
+    Column("estimate", _SHARE, "Unbiased share of all answers.", shown=True),
+    Column("std_error", _SHARE, "Standard error of `estimate`."),
+    Column("low", _SHARE, "Lower end of the interval.", shown=True),
+    Column("high", _SHARE, "Upper end of the interval.", shown=True),
+    Column("detected", ColumnType.FLAG, "Whether the share is distinguishable from zero.", "≠ 0",
+           shown=True),
+)  # fmt: skip
+CELL = Column("cell", _TEXT, "The cell, or `other`, `no_data` and `unlisted`.", shown=True)
+_REPORTS = Column("reports", ColumnType.INTEGER, "Reports of the slot and window.")
+
+
+def change_columns(prefix: str, of: str, *, shown: bool = False) -> tuple[Column, ...]:
+    """The columns of a change and its interval."""
+    about = {"": f"Change of the share {of}.", "_low": "Lower end of its interval.",
+             "_high": "Upper end of its interval."}  # fmt: skip
+    return tuple(
+        Column(prefix + end, ColumnType.POINTS, meaning, shown=shown)
+        for end, meaning in about.items()
+    )
+
+
+DENSITY = TableSchema(
+    "density",
+    "Shares of cells",
+    (
+        *_WHERE,
+        CELL,
+        Column("latitude", ColumnType.NUMBER, "Of the cell's center.", unit="degrees"),
+        Column("longitude", ColumnType.NUMBER, "Of the cell's center.", unit="degrees"),
+        MAP_SHARE,
+        *ESTIMATES,
+        Column("note", _TEXT, "What a reader should know of the row."),
+        Column("detectable_share", _SHARE, "Smallest share that is detected 8 times in 10."),
+        _REPORTS,
+        Column("map_source", _TEXT, "How the map was made."),
+        Column("check_p", ColumnType.P_VALUE, "P-value of the test that the map fits its reports."),
+        *change_columns("change", "from its mean in the other windows"),
+        Column("changed", ColumnType.FLAG, "Whether that change is detected."),
+        *change_columns("since_first", "since the first window"),
+        Column("changed_since_first", ColumnType.FLAG, "Whether that change is detected."),
+    ),
+)
+AREAS = TableSchema(
+    "areas",
+    "Shares of areas",
+    (
+        Column("name", _TEXT, "The name of the area.", "area", shown=True),
+        *_WHERE,
+        Column("cells", ColumnType.NUMBER, "Cells that the area covers, parts among them."),
+        Column("covered", _SHARE, "Part of the area that lies in the box."),
+        MAP_SHARE,
+        *ESTIMATES,
+        _REPORTS,
+    ),
+)
 
 
 def geometry(outline: Sequence[Point]) -> dict[str, Any]:
     """The GeoJSON geometry of an outline: a Polygon, or a MultiPolygon where it crosses the
     antimeridian.
 
-    outline: latitude and longitude, counter-clockwise; longitudes may pass 180.
+    outline: convex, latitude and longitude, counter-clockwise; longitudes may pass 180.
     """
-    ring = [(longitude, latitude) for latitude, longitude in outline]
-    parts = [_closed(part) for turn in (-360, 0, 360) if (part := _on_the_map(ring, turn))]
+    parts = []
+    for turn in (-360, 0, 360):
+        ring: list[Sequence[float]] = [(x + turn, y) for y, x in outline]
+        ring = one_side(one_side(ring, 0, 1, -180.0), 0, -1, 180.0)
+        across = [x for x, _ in ring]
+        if ring and min(across) < max(across):
+            corners = [[round(x, DECIMALS), round(y, DECIMALS)] for x, y in ring]
+            parts.append([[*corners, corners[0]]])
     if len(parts) == 1:
         return {"type": "Polygon", "coordinates": parts[0]}
     return {"type": "MultiPolygon", "coordinates": parts}
 
 
-def _on_the_map(ring: Sequence[Point], turn: int) -> list[Sequence[float]]:
-    """The part of a convex ring, turned, between the longitudes -180 and 180; empty if none."""
-    part: list[Sequence[float]] = [(x + turn, y) for x, y in ring]
-    part = one_side(one_side(part, 0, 1, -180.0), 0, -1, 180.0)
-    across = [x for x, _ in part]
-    return part if part and min(across) < max(across) else []
-
-
-def _closed(ring: Sequence[Sequence[float]]) -> list[list[list[float]]]:
-    corners = [[round(x, DECIMALS), round(y, DECIMALS)] for x, y in ring]
-    return [[*corners, corners[0]]]
-
-
-UNLISTED = "unlisted"
-_AREA_NUMBERS = ("map_share", "estimate", "std_error", "low", "high")
-
-
 def cell_geometries(maps: Sequence[Density]) -> list[dict[str, Any] | None]:
     """The outline of each row of `density_table`; None for what is no cell."""
-    grid, places = maps[0].places.grid, maps[0].places
-    shapes = [geometry(cell_outline(grid, cell)) for cell in places.shown_cells]
+    places = maps[0].places
+    shapes = [geometry(cell_outline(places.grid, cell)) for cell in places.shown_cells]
     nowhere = [None] * (len(places.shown) - len(shapes) + (places.listed is not None))
     return [*shapes, *nowhere] * len(maps)
 
@@ -66,9 +122,53 @@ def density_table(maps: Sequence[Density]) -> Any:
 
     Where only some cells are shown, a last row of each map holds what it gives to the others.
     """
-    cells = _cell_columns(maps[0].places)
-    tables = [_rows(one, cells) for one in maps]
-    return pa.concat_tables(tables)
+    places = maps[0].places
+    centers: list[tuple[float | None, float | None]] = [(None, None)] * len(places.shown)
+    if not places.pairs:
+        cells = places.shown_cells
+        centers[: len(cells)] = [cell_center(places.grid, cell) for cell in cells]
+    latitudes, longitudes = (
+        pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
+        for axis in zip(*centers, strict=True)
+    )
+    cells_alone = {"cell": pa.array(places.shown), "latitude": latitudes, "longitude": longitudes}
+    return pa.concat_tables([_rows(one, cells_alone) for one in maps])
+
+
+def _rows(one: Density, cells: dict[str, Any]) -> Any:
+    """The rows of a map. cells: the columns that all maps share."""
+    size = len(one.cells)
+    of_map = {
+        "metric": pa.scalar(one.metric.base_name),
+        "slot": pa.scalar(one.location.slot),
+        "first_day": pa.scalar(one.first_day, pa.date32()),
+        "last_day": pa.scalar(one.last_day, pa.date32()),
+        "detectable_share": pa.scalar(one.detectable_share),
+        "reports": pa.scalar(one.num_reports),
+        "map_source": pa.scalar(one.source),
+        "check_p": pa.scalar(one.check and one.check.p_value, pa.float64()),
+    }
+    outside = (one.shares < one.low) | (one.shares > one.high)
+    notes = notes_of(one.detected, outside, (NOT_APART, MAP_APART))
+    columns = cells | {name: pa.repeat(value, size) for name, value in of_map.items()}
+    columns |= {"map_share": one.shares, "note": pa.array(notes, pa.string())}
+    columns |= {name: getattr(one, name) for name in (*_NUMBERS[1:], "detected")}
+    for name, flag, found in (
+        ("change", "changed", one.changes),
+        ("since_first", "changed_since_first", one.since_first),
+    ):
+        none = np.full(size, np.nan)
+        parts = (none,) * 3 if found is None else (found.difference, found.low, found.high)
+        missing = np.isnan(parts[0])
+        for end, part in zip(("", "_low", "_high"), parts, strict=True):
+            columns[name + end] = pa.array(part, mask=missing)
+        columns[flag] = pa.array(missing if found is None else found.detected, mask=missing)
+    table = pa.table({name: columns[name] for name in DENSITY.names})
+    if one.places.listed is None:
+        return table
+    rest = {name: value.as_py() for name, value in of_map.items()}
+    rest |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
+    return pa.concat_tables([table, pa.Table.from_pylist([rest], schema=table.schema)])
 
 
 def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
@@ -78,16 +178,16 @@ def density_features(maps: Sequence[Density]) -> Iterator[Feature]:
     """
     shapes = [shape for shape in cell_geometries(maps[:1]) if shape is not None]
     names = ("slot", "first_day", "last_day", "detectable_share", "reports", "cell",
-             *_AREA_NUMBERS, "detected", "note")  # fmt: skip
+             *_NUMBERS, "detected", "note")  # fmt: skip
     for one in maps:
         table = density_table([one]).select(names).slice(0, len(shapes))
-        for name in _AREA_NUMBERS:
-            rounded = pa.array(six_digits(table[name].to_numpy()))
+        for name in _NUMBERS:
+            rounded = pa.array(_six_digits(table[name].to_numpy()))
             table = table.set_column(names.index(name), name, rounded)
         yield from zip(shapes, table.to_pylist(), strict=True)
 
 
-def six_digits(values: Floats) -> list[float]:
+def _six_digits(values: Floats) -> list[float]:
     """Rounded shares; JSON has no word for one that is not finite."""
     if not np.isfinite(values).all():
         raise DecodeError("a share of the map is not finite; check the counts and parameters")
@@ -96,102 +196,28 @@ def six_digits(values: Floats) -> list[float]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def _rows(one: Density, cells: dict[str, Any]) -> Any:
-    """The columns of a map; `cells`: those that all maps share."""
-    size = len(one.cells)
-
-    def all_alike(value: object, kind: Any = None) -> Any:
-        return pa.repeat(pa.scalar(value, kind), size)
-
-    table = pa.table(
-        {
-            "metric": all_alike(one.metric.base_name),
-            "slot": all_alike(one.location.slot),
-            "first_day": all_alike(one.first_day, pa.date32()),
-            "last_day": all_alike(one.last_day, pa.date32()),
-            **cells,
-            "map_share": one.shares,
-            "estimate": one.estimate,
-            "std_error": one.std_error,
-            "low": one.low,
-            "high": one.high,
-            "detected": one.detected,
-            "note": pa.array(row_notes(one), pa.string()),
-            "detectable_share": all_alike(one.detectable_share),
-            "reports": all_alike(one.num_reports),
-            "map_source": all_alike(one.source),
-            "check_p": all_alike(one.check and one.check.p_value, pa.float64()),
-            **_change_columns(one),
-        }
-    )
-    return table if one.places.listed is None else pa.concat_tables([table, _rest(one, table)])
-
-
-def _change_columns(one: Density) -> dict[str, Any]:
-    """Changes from the other windows of a series, and since its first; null without any."""
-    size, columns = len(one.cells), dict[str, Any]()
-    for name, flag, found in (
-        ("change", "changed", one.changes),
-        ("since_first", "changed_since_first", one.since_first),
-    ):
-        none = np.full(size, np.nan)
-        parts = (none,) * 3 if found is None else (found.difference, found.low, found.high)
-        missing, ends = np.isnan(parts[0]), ("", "_low", "_high")
-        columns |= {name + end: pa.array(part, mask=missing)
-                    for end, part in zip(ends, parts, strict=True)}  # fmt: skip
-        detected = missing if found is None else found.detected
-        columns[flag] = pa.array(detected, mask=missing)
-    return columns
-
-
-def _rest(one: Density, table: Any) -> Any:
-    """One row for the cells that are not shown: a share of the map, and no estimate."""
-    known = table.slice(0, 1).to_pylist()[0]
-    of_map = ("metric", "slot", "first_day", "last_day", "detectable_share", "reports",
-              "map_source", "check_p")  # fmt: skip
-    row = {name: known[name] for name in of_map}
-    row |= {"cell": UNLISTED, "map_share": one.unlisted, "note": "cells that are not shown"}
-    return pa.Table.from_pylist([row], schema=table.schema)
-
-
-def _cell_columns(places: Places) -> dict[str, Any]:
-    """Names, latitudes and longitudes of the cells; no center for pairs and reserved values."""
-    names = places.shown
-    known: list[tuple[float | None, float | None]] = [(None, None)] * len(names)
-    if not places.pairs:
-        cells = places.shown_cells
-        known[: len(cells)] = [cell_center(places.grid, cell) for cell in cells]
-    latitudes, longitudes = (
-        pa.array([None if x is None else round(x, DECIMALS) for x in axis], pa.float64())
-        for axis in zip(*known, strict=True)
-    )
-    return {"cell": pa.array(names), "latitude": latitudes, "longitude": longitudes}
-
-
-def area_geometries(shares: Sequence[AreaShares]) -> list[Mapping[str, Any]]:
-    """The outline of each row of `area_rows`, as it was given."""
-    return [shape for found in shares for shape in found.areas.geometries]
-
-
 def area_rows(maps: Sequence[Density], shares: Sequence[AreaShares]) -> list[dict[str, Any]]:
     """The rows of areas.csv, of all answers: each area in each map, as plain values."""
-    rows = []
-    for one, found in zip(maps, shares, strict=True):
-        areas = found.areas
-        cells = areas.weights.sum(axis=1)
-        columns = [six_digits(getattr(found, name)) for name in _AREA_NUMBERS]
-        for i, name in enumerate(areas.names):
-            numbers = zip(_AREA_NUMBERS, columns, strict=True)
-            rows.append({
-                "name": name,
-                "metric": one.metric.base_name,
-                "slot": one.location.slot,
-                "first_day": one.first_day,
-                "last_day": one.last_day,
-                "cells": round(float(cells[i]), 4),
-                "covered": round(float(areas.covered[i]), 6),
-                **{number: column[i] for number, column in numbers},
-                "detected": bool(found.detected[i]),
-                "reports": one.num_reports,
-            })  # fmt: skip
-    return rows
+    return [
+        {
+            "name": name,
+            "metric": one.metric.base_name,
+            "slot": one.location.slot,
+            "first_day": one.first_day,
+            "last_day": one.last_day,
+            "cells": round(float(cells), 4),
+            "covered": round(float(covered), 6),
+            **dict(zip(_NUMBERS, numbers, strict=True)),
+            "detected": bool(detected),
+            "reports": one.num_reports,
+        }
+        for one, found in zip(maps, shares, strict=True)
+        for name, cells, covered, detected, *numbers in zip(
+            found.areas.names,
+            found.areas.weights.sum(axis=1),
+            found.areas.covered,
+            found.detected,
+            *(_six_digits(getattr(found, number)) for number in _NUMBERS),
+            strict=True,
+        )
+    ]

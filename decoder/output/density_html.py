@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from decoder.output.basemap import (
     place_name,
 )
 from decoder.output.density_text import (
-    cell_km,
+    cell_size,
     grid_text,
     grouped_warnings,
     held_text,
@@ -39,17 +39,16 @@ from decoder.output.palette import (
     change_positions,
     drawn_shares,
     positions,
-    top_share,
 )
+from decoder.typing import Floats
 from rappor_core.grid.box import RESERVED, Point
 
 BUSIEST = 10  # cells of a map that are named, those of the page's table
+MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
+_DIGITS = 4  # of relative changes: hundredths of a per cent
+_MIN_TOP = 1e-9  # share of the darkest color, also where every cell is empty
 
-
-def view_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of `map_view.html.j2`. data: content of map.json."""
-    has_no_data = any("no_data" in one for one in data["maps"])
-    return {"has_areas": bool(data["areas"]), "no_data": has_no_data, "texts": data["texts"]}
+Pair = tuple[Density, Density, Differences]
 
 
 def map_data(
@@ -69,22 +68,27 @@ def map_data(
         areas: shares of named areas in each of the maps, or none.
     """
     one, base = maps[0], base or BaseLayer()
-    grid = one.places.grid
+    moved = partial(unrolled, one.places.grid)
     # first the latest with half as many answers in the box as the most: the last window is often
     # one that most devices have not answered for yet
     inside = [each.num_reports * each.in_box for each in maps]
     latest = max(i for i, number in enumerate(inside) if 2 * number >= max(inside))
     first = window_text(maps[latest])
-    top = top_share([drawn_shares(each) for each in maps])
+    top = _largest(drawn_shares(each) for each in maps)
     drawn = [_map(each, top) for each in maps]
     for each, found in zip(drawn, areas, strict=False):
-        each["areas"] = _area_rows(found)
+        columns = (found.areas.names, found.estimate, found.low, found.high, found.detected)
+        each["areas"] = [
+            {"name": name, "estimate": round(float(estimate), 6), "low": round(float(low), 6),
+             "high": round(float(high), 6), "detected": bool(detected)}
+            for name, estimate, low, high, detected in zip(*columns, strict=True)
+        ]  # fmt: skip
     return {
-        **map_ground(one.places.outlines(), base, partial(unrolled, grid)),
+        **map_ground(one.places.outlines(), base, moved),
         "names": list(one.places.shown_cells),
-        "points": [[round(unrolled(grid, lon), PLACES), round(lat, PLACES)] for lat, lon in points],
+        "points": [[round(moved(lon), PLACES), round(lat, PLACES)] for lat, lon in points],
         "maps": drawn,
-        "areas": area_outlines(areas[0].areas, partial(unrolled, grid)) if areas else [],
+        "areas": area_outlines(areas[0].areas, moved) if areas else [],
         "called": _called(maps, base),
         "first": first,
         "level": one.options.level,
@@ -111,8 +115,15 @@ def map_data(
 
 
 def _map(one: Density, top: float) -> dict[str, Any]:
-    """What is drawn of a map; `no_data` only where the metric declares it."""
-    size = one.num_cells
+    """What is drawn of a map; `no_data` only where the metric declares it.
+
+    changed: of the cells that differ from the other windows the change and its interval's ends.
+    """
+    size, changed = one.num_cells, dict[int, list[float]]()
+    if one.changes is not None:
+        found = one.changes
+        edges = np.stack([found.difference, found.low, found.high], axis=1).round(6)
+        changed = {int(i): edges[i].tolist() for i in np.flatnonzero(found.detected[:size])}
     return {
         "slot": one.slot_text,
         "window": window_text(one),
@@ -124,32 +135,16 @@ def _map(one: Density, top: float) -> dict[str, Any]:
         "low": counted(one.low[:size]),
         "high": counted(one.high[:size]),
         "estimate": counted(one.estimate[:size]),
-        "shade": np.rint(255 * positions(one, top)).astype(int).tolist(),
+        "shade": _shades(positions(one, top)),
         "detected": np.flatnonzero(one.detected[:size]).tolist(),
         "source": source_text(one),
-        "changed": _changed(one),
+        "changed": changed,
     }
 
 
-def _area_rows(found: AreaShares) -> list[dict[str, Any]]:
-    """Of each area, what the table of the page shows."""
-    columns = (found.areas.names, found.estimate, found.low, found.high, found.detected)
-    return [
-        {"name": name, "estimate": round(float(estimate), 6), "low": round(float(low), 6),
-         "high": round(float(high), 6), "detected": bool(detected)}
-        for name, estimate, low, high, detected in zip(*columns, strict=True)
-    ]  # fmt: skip
-
-
-def _changed(one: Density) -> dict[int, list[float]]:
-    """Cells that differ from the other windows of a series: change, and its interval's ends."""
-    if one.changes is None:
-        return {}
-    found = one.changes
-    edges = np.stack([found.difference, found.low, found.high], axis=1).round(6)
-    return {
-        int(i): edges[i].tolist() for i in np.flatnonzero(one.changes.detected[: one.num_cells])
-    }
+def _shades(places: Floats) -> list[int]:
+    shades: list[int] = np.rint(255 * places).astype(int).tolist()
+    return shades
 
 
 def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
@@ -157,23 +152,17 @@ def _called(maps: Sequence[Density], base: BaseLayer) -> dict[int, str]:
     alike more finely."""
     one = maps[0]
     busiest = {int(i) for each in maps for i in np.argsort(-each.shares[: one.num_cells])[:BUSIEST]}
-    grid, wide = one.places.grid, cell_km(one)
-    centers = {i: cell_center(grid, one.cells[i]) for i in sorted(busiest)}
+    wide = max(cell_size(one))
+    centers = {i: cell_center(one.places.grid, one.cells[i]) for i in sorted(busiest)}
     named = {i: place_name(center, base, wide) for i, center in centers.items()}
-    alike = {name for name, times in Counter(named.values()).items() if times > 1}
+    times = Counter(named.values())
     named |= {i: place_name(centers[i], base, wide, finely=True)
-              for i, name in named.items() if name in alike}  # fmt: skip
+              for i, name in named.items() if times[name] > 1}  # fmt: skip
     return {i: name for i, name in named.items() if name}
 
 
-MAX_NUMBERS = 1_000_000  # cells times pairs of windows: some 20 MB; of more, the first as base
-_DIGITS = 4  # of relative changes: hundredths of a per cent
-
-Pair = tuple[Density, Density, Differences]
-
-
 def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
-    """What map.js draws in place of the maps, alongside `density_html.map_data` of the same maps.
+    """What map.js draws in place of the maps, alongside `map_data` of the same maps.
 
     A map for each slot and pair of windows, an earlier one as the base; None where no slot has two
     windows. Where those are too many, each window against the first.
@@ -201,7 +190,7 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
     }
 
 
-def _pairs(maps: Sequence[Density]) -> Iterable[Pair]:
+def _pairs(maps: Sequence[Density]) -> Iterator[Pair]:
     """Base, later window and change, by bases and then windows in their order."""
     slots: dict[str, list[Density]] = defaultdict(list)
     for one in maps:
@@ -214,8 +203,10 @@ def _pairs(maps: Sequence[Density]) -> Iterable[Pair]:
                     yield windows[base], windows[number], windows[number].since[base]
 
 
-def _largest(parts: Iterable[Any]) -> float:
-    return max((float(np.abs(part).max()) for part in parts if len(part)), default=0.0) or 1e-9
+def _largest(parts: Iterable[Floats]) -> float:
+    """The largest size of any number, above 0."""
+    most = max((float(np.abs(part).max()) for part in parts if part.size), default=0.0)
+    return max(most, _MIN_TOP)
 
 
 def _relative(old: Density, new: Density, found: Differences) -> RelativeChanges:
@@ -253,11 +244,9 @@ def _change_map(
         "low": counted(found.low[:size]),
         "high": counted(found.high[:size]),
         "estimate": counted(change),
-        "shade": np.rint(255 * change_positions(change, detected, top)).astype(int).tolist(),
+        "shade": _shades(change_positions(change, detected, top)),
         "relative": {int(i): ends[i].tolist() for i in np.flatnonzero(~np.isnan(relative.change))},
-        "relative_shade": np.rint(255 * change_positions(part, detected, most))
-        .astype(int)
-        .tolist(),
+        "relative_shade": _shades(change_positions(part, detected, most)),
         "detected": np.flatnonzero(detected).tolist(),
         "source": "",
         "changed": {},

@@ -36,13 +36,6 @@ def window_text(one: Density) -> str:
     return f"{period} to {days[0]}" if len(days) == 1 else f"{period}s that end {' to '.join(days)}"
 
 
-def row_notes(one: Density) -> list[str]:
-    """A note for each row: whether it differs from zero, and whether the map lies outside its
-    interval."""
-    outside = (one.shares < one.low) | (one.shares > one.high)
-    return notes_of(one.detected, outside, (NOT_APART, MAP_APART))
-
-
 def notes_of(detected: Flags, outside: Flags, words: tuple[str, str]) -> list[str]:
     """A note for each row: what is said where it is not detected, and where a guess is outside."""
     return [
@@ -68,10 +61,12 @@ def visible_text(one: Density) -> str:
 
 def visible_notes(maps: Sequence[Density], window: str) -> list[str]:
     """`visible_text` for each slot of a window, with the slot's name if there are several."""
-    shown = [one for one in maps if window_text(one) == window]
-    if len({one.slot_text for one in maps}) == 1:
-        return [visible_text(one) for one in shown]
-    return [f"{one.slot_text}: {visible_text(one)}" for one in shown]
+    has_slots = len({one.slot_text for one in maps}) > 1
+    return [
+        f"{one.slot_text}: {visible_text(one)}" if has_slots else visible_text(one)
+        for one in maps
+        if window_text(one) == window
+    ]
 
 
 def grouped_warnings(maps: Sequence[Density]) -> list[str]:
@@ -84,23 +79,17 @@ def grouped_warnings(maps: Sequence[Density]) -> list[str]:
         where = ", ".join(filter(None, (one.slot_text, window_text(one))))
         for warning in one.warnings:
             found.setdefault(re.sub(r"[0-9][0-9.,e-]*", "#", warning), {})[where] = warning
-    return [_with_windows(said, len(maps)) for said in found.values()]
-
-
-def _with_windows(said: dict[str, str], num_maps: int) -> str:
-    text = list(said.values())[-1]
-    if num_maps == 1:
-        return text
-    if len(said) == num_maps:
-        return f"In all {num_maps} maps: {text}"
-    names, more = list(said), len(said) - _MAX_NAMED
-    listed = "; ".join(names[-_MAX_NAMED:]) + (f" and {more} more" if more > 0 else "")
-    return f"{listed}: {text}"
-
-
-def cell_km(one: Density) -> float:
-    """Width or height of a cell in the middle of the box, the larger of both, in km."""
-    return max(_cell_size(one))
+    texts = []
+    for said in found.values():
+        *names, text = *said, list(said.values())[-1]
+        if len(maps) > 1 and len(names) == len(maps):
+            text = f"In all {len(maps)} maps: {text}"
+        elif len(maps) > 1:
+            more = len(names) - _MAX_NAMED
+            listed = "; ".join(names[-_MAX_NAMED:]) + (f" and {more} more" if more > 0 else "")
+            text = f"{listed}: {text}"
+        texts.append(text)
+    return texts
 
 
 def source_text(one: Density) -> str:
@@ -118,15 +107,15 @@ def source_text(one: Density) -> str:
 def grid_text(one: Density) -> str:
     """A sentence on the kind and size of the map's cells."""
     grid, level = one.places.grid, one.places.levels[-1]
-    wide, high = _cell_size(one)
+    wide, high = cell_size(one)
     return (
         f"{one.num_cells:,} cells of grid {grid.kind!r}, level {level}, "
         f"each about {wide:.2g} by {high:.2g} km."
     )
 
 
-def _cell_size(one: Density) -> tuple[float, float]:
-    """Kilometers from west to east and from south to north of a cell in the middle."""
+def cell_size(one: Density) -> tuple[float, float]:
+    """Kilometers from west to east and from south to north of a cell in the middle of the box."""
     middle = one.places.outlines()[one.num_cells // 2]
     latitudes, longitudes = zip(*middle, strict=True)
     high = (max(latitudes) - min(latitudes)) * KM_A_DEGREE

@@ -22,6 +22,9 @@ MIN_TEXT = 0.0005  # a share below that is no number in the matrix
 THINNEST, WIDEST = 1.0, 12.0  # pixels
 MAX_RING = 17.0  # pixels
 MIN_RING = 1.5
+_LEAST = 1e-9  # share of the widest line, also where nobody moves
+
+Row = Mapping[str, Any]
 
 
 def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
@@ -33,17 +36,17 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
     """
     flow = Flow.from_dict(found["flow"])
     named = [
-        row | {"way": f"{side_text(row, 'origin')} > {side_text(row, 'destination')}"}
+        row | {"way": f"{_side_text(row, 'origin')} > {_side_text(row, 'destination')}"}
         for row in found["flows"]
     ]
     return {
-        "data": map_json(flow_map_data(found, flow)) if found["flows"] else None,
+        "data": map_json(_map_data(found, flow)) if found["flows"] else None,
         "data_url": None,
         "found": found,
         "moves": bool(flow.lag),
         "slots": (flow.origin.name, flow.destination.name),
         "lag": flow.lag,
-        "heat": zone_heat(found["zones"], found["level"]),
+        "heat": _zone_heat(found["zones"], found["level"]),
         "questions": dict(zip(QUESTIONS, (flow.origin.name, flow.destination.name, "the distance",
                                           "the pair of zones", "the pair of cells"), strict=True)),
         "bands": forest([(_plain(row["band"]), row["estimate"], row["low"], row["high"], None)
@@ -54,7 +57,7 @@ def flows_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any] | None:
+def _zone_heat(rows: Sequence[Row], level: float) -> dict[str, Any] | None:
     """The matrix of the largest zones as a table that is colored, in per cent of people.
 
     rows: pairs of zones, as zones.csv has them; None without any.
@@ -65,16 +68,22 @@ def zone_heat(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]
     sizes: dict[str, float] = {}
     for (origin, destination), row in at.items():
         for side in {origin, destination}:
-            sizes[side] = sizes.get(side, 0.0) + drawn_share(row)
+            sizes[side] = sizes.get(side, 0.0) + _drawn_share(row)
     kept = sorted(sizes, key=lambda side: (side not in RESERVED, -sizes[side]))[:MAX_SIDE]
     sides = [side for side in sizes if side in kept]
-    top = max(drawn_share(row) for row in rows) or 1.0
+    top = max(_drawn_share(row) for row in rows) or 1.0
     numbers = {side: f"{number}" for number, side in enumerate(sizes, start=1)}
-    made = tuple(
-        (_zone_name(at[origin, origin], numbers[origin]),
-         tuple(_square(at[origin, destination], top, level) for destination in sides))
-        for origin in sides
-    )  # fmt: skip
+
+    def named(side: str) -> str:
+        name = str(at[side, side]["origin_name"] or side)
+        return _plain(name) if side in RESERVED else f"{numbers[side]} {name}"
+
+    def square(row: Row) -> dict[str, Any]:
+        share = _drawn_share(row)
+        text = percent(share).removesuffix(" %") if share >= MIN_TEXT else "·"
+        return heat_square(share, top, text, _title(row, level), detected=row["detected"])
+
+    made = tuple((named(side), tuple(square(at[side, other]) for other in sides)) for side in sides)
     columns = tuple(_plain(side) if side in RESERVED else numbers[side] for side in sides)
     return {"rows": made, "columns": columns, "hidden": len(sides) < len(sizes)}
 
@@ -84,18 +93,7 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _square(row: Mapping[str, Any], top: float, level: float) -> dict[str, Any]:
-    share = drawn_share(row)
-    text = percent(share).removesuffix(" %") if share >= MIN_TEXT else "·"
-    return heat_square(share, top, text, flow_title(row, level), detected=row["detected"])
-
-
-def _zone_name(row: Mapping[str, Any], number: str) -> str:
-    name = str(row["origin_name"] or row["origin"])
-    return _plain(name) if row["origin"] in RESERVED else f"{number} {name}"
-
-
-def drawn_share(row: Mapping[str, Any]) -> float:
+def _drawn_share(row: Row) -> float:
     """The share that the width of a flow represents: `flow_share`, moved into its interval where
     the flow is detected."""
     share = row["flow_share"]
@@ -104,19 +102,19 @@ def drawn_share(row: Mapping[str, Any]) -> float:
     return float(max(share, 0.0))
 
 
-def top_drawn(rows: Sequence[Mapping[str, Any]]) -> float:
-    """The largest share that is drawn as a line, above 0."""
-    apart = (drawn_share(row) for row in rows if row["origin"] != row["destination"])
-    return max(1e-9, *apart, 0.0)
+def _largest(rows: Sequence[Row], *, own: bool) -> float:
+    """The largest share that is drawn, above 0: of flows, or of who stay in their own cell."""
+    shares = (_drawn_share(row) for row in rows if (row["origin"] == row["destination"]) == own)
+    return max(_LEAST, *shares, 0.0)
 
 
-def line_width(share: float, top: float) -> float:
+def _line_width(share: float, top: float) -> float:
     """Pixels of a line, which grow with the share. top: the share of the widest."""
     return THINNEST + (WIDEST - THINNEST) * min(share / top, 1.0)
 
 
 def placed_flows(
-    rows: Sequence[Mapping[str, Any]], centers: Mapping[str, Point], metric: str
+    rows: Sequence[Row], centers: Mapping[str, Point], metric: str
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield geometry and properties of each flow.
 
@@ -130,112 +128,98 @@ def placed_flows(
         the row with its width in pixels.
     """
     placed = [row for row in rows if {row["origin"], row["destination"]} <= centers.keys()]
-    top = top_drawn(placed)
+    top = _largest(placed, own=False)
     for row in placed:
         shape = flow_line(centers[row["origin"]], centers[row["destination"]])
-        width = round(line_width(drawn_share(row), top), 2)
+        width = round(_line_width(_drawn_share(row), top), 2)
         yield shape, {"metric": metric, **row, "width": width}
 
 
 def flow_line(start: Point, end: Point) -> dict[str, Any]:
     """A line the short way round the earth, in two parts where it crosses 180 degrees."""
+
+    def position(longitude: float, latitude: float) -> list[float]:
+        return [round(longitude, DECIMALS), round(latitude, DECIMALS)]
+
     (south, west), (north, east) = start, end
     if start == end:
-        return {"type": "Point", "coordinates": _position(west, south)}
+        return {"type": "Point", "coordinates": position(west, south)}
     turn = 360 * round((west - east) / 360)
     east += turn
     if not turn:
-        return {"type": "LineString", "coordinates": [_position(west, south),
-                                                      _position(east, north)]}  # fmt: skip
+        line = [position(west, south), position(east, north)]
+        return {"type": "LineString", "coordinates": line}
     edge = 180.0 if east > west else -180.0
     across = south + (edge - west) / (east - west) * (north - south)
     parts = [
-        [_position(west, south), _position(edge, across)],
-        [_position(-edge, across), _position(east - turn, north)],
+        [position(west, south), position(edge, across)],
+        [position(-edge, across), position(east - turn, north)],
     ]
     return {"type": "MultiLineString", "coordinates": parts}
 
 
-def _position(longitude: float, latitude: float) -> list[float]:
-    return [round(longitude, DECIMALS), round(latitude, DECIMALS)]
-
-
-def flow_map_data(found: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
-    """The data that map.js draws, as plain values: one map, whose marks are flows.
-
-    Args:
-        found: content of results.json, with flows.
-        flow: the settings in it.
-    """
-    rows = found["flows"]
-    named = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
+def _map_data(found: Row, flow: Flow) -> dict[str, Any]:
+    """The data that map.js draws, as plain values: one map, whose marks are flows; shares are of
+    people."""
+    rows: Sequence[Row] = found["flows"]
+    called = {row[side]: row[f"{side}_name"] for row in rows for side in ("origin", "destination")}
+    number = {name: place for place, name in enumerate(flow.cells)}
     outlines = [cell_outline(flow.grid, name) for name in flow.cells]
     window = days(found["first_day"], found["last_day"]) if found["first_day"] else "all days"
-    return {
-        "flows": True,
-        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
-        "names": list(flow.cells),
-        "called": {i: named[name] for i, name in enumerate(flow.cells) if named.get(name)},
-        "points": [],
-        "areas": [],
-        "maps": [_drawn(found, flow, window)],
-        "first": window,
-        "level": found["level"],
-        "unit": UNIT,
-        "top": top_drawn(rows),
-    }
-
-
-def _drawn(found: Mapping[str, Any], flow: Flow, window: str) -> dict[str, Any]:
-    """What is drawn of the flows; shares are of people."""
-    rows: Sequence[Mapping[str, Any]] = found["flows"]
-    number = {name: place for place, name in enumerate(flow.cells)}
     drawn = [row for row in rows if {row["origin"], row["destination"]} <= number.keys()]
-
-    def column(name: str) -> list[int]:
-        return counted(np.array([row[name] for row in drawn], dtype=np.float64))
-
-    return {
+    columns = {"share": [_drawn_share(row) for row in drawn]}
+    columns |= {name: [row[name] for row in drawn] for name in ("low", "high", "estimate")}
+    one = {
         "slot": f"{flow.origin.name} to {flow.destination.name}",
         "window": window,
         "reports": found["num_reports"],
         "detectable_share": found["detectable_share"],
         "ends": [[number[row["origin"]], number[row["destination"]]] for row in drawn],
         "size": _sizes(drawn),
-        "share": counted(np.array([drawn_share(row) for row in drawn])),
-        **{name: column(name) for name in ("low", "high", "estimate")},
+        **{name: counted(np.array(column, dtype=np.float64)) for name, column in columns.items()},
         "detected": [place for place, row in enumerate(drawn) if row["detected"]],
-        "titles": [flow_title(row, found["level"]) for row in drawn],
-        "ways": [way_text(row) for row in drawn],
+        "titles": [_title(row, found["level"]) for row in drawn],
+        "ways": [_way_text(row) for row in drawn],
         "changed": {},
+    }
+    return {
+        "flows": True,
+        **map_ground(outlines, BaseLayer(**found["base"]), partial(unrolled, flow.grid)),
+        "names": list(flow.cells),
+        "called": {i: called[name] for i, name in enumerate(flow.cells) if called.get(name)},
+        "points": [],
+        "areas": [],
+        "maps": [one],
+        "first": window,
+        "level": found["level"],
+        "unit": UNIT,
+        "top": _largest(rows, own=False),
     }
 
 
-def _sizes(rows: Sequence[Mapping[str, Any]]) -> list[float]:
+def _sizes(rows: Sequence[Row]) -> list[float]:
     """Pixels of each flow: the width of its line, or the radius of its ring, whose area is the
     share of who stay."""
-    top = top_drawn(rows)
-    stays = [drawn_share(row) for row in rows if row["origin"] == row["destination"]]
-    largest = max(1e-9, *stays, 0.0)
+    top, stays = _largest(rows, own=False), _largest(rows, own=True)
 
-    def size(row: Mapping[str, Any]) -> float:
-        share = drawn_share(row)
+    def size(row: Row) -> float:
+        share = _drawn_share(row)
         if row["origin"] == row["destination"]:
-            return max(MIN_RING, MAX_RING * math.sqrt(share / largest))
-        return line_width(share, top) if row["detected"] else 1.0
+            return max(MIN_RING, MAX_RING * math.sqrt(share / stays))
+        return _line_width(share, top) if row["detected"] else 1.0
 
     return [round(size(row), 2) for row in rows]
 
 
-def way_text(row: Mapping[str, Any]) -> str:
+def _way_text(row: Row) -> str:
     """From where to where, in words."""
     start, end = (row[f"{side}_name"] or row[side] for side in ("origin", "destination"))
     return f"stay in {start}" if row["origin"] == row["destination"] else f"{start} → {end}"
 
 
-def flow_title(row: Mapping[str, Any], level: float) -> str:
+def _title(row: Row, level: float) -> str:
     """A flow in words: from where to where, its interval, whether it is detected."""
-    start, end = (side_text(row, side) for side in ("origin", "destination"))
+    start, end = (_side_text(row, side) for side in ("origin", "destination"))
     way = f"stay in {start}" if row["origin"] == row["destination"] else f"{start} to {end}"
     far = "" if not row["km"] else f", {row['km']:.3g} km"
     known = f"{percent(row['low'])} to {percent(row['high'])} ({100 * level:g} %)"
@@ -244,7 +228,7 @@ def flow_title(row: Mapping[str, Any], level: float) -> str:
     return f"{way}{far}: not detected, {known}; guess {percent(row['flow_share'])}"
 
 
-def side_text(row: Mapping[str, Any], side: str) -> str:
+def _side_text(row: Row, side: str) -> str:
     """A side's name with its code, or the code alone."""
     name = row[f"{side}_name"]
     return f"{name} ({row[side]})" if name else str(row[side])

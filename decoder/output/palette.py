@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 DETECTED_FROM = 0.3
 UNDETECTED_TO = 0.2
 UNDETECTED_STEPS = 3
-_MIN_TOP = 1e-9
 THEMES: dict[str, dict[str, Any]] = {
     "light": {
         "stops": ["#fffefb", "#fde3cd", "#f6b48f", "#e0776a", "#b03a63", "#6d1a5c", "#2a0a3d"],
@@ -79,11 +78,6 @@ def change_positions(change: Floats, detected: Flags, top: float) -> Floats:
     size = np.sqrt(np.minimum(np.abs(change) / top, 1))
     part = np.where(detected, DETECTED_FROM + (1 - DETECTED_FROM) * size, UNDETECTED_TO * size)
     return 0.5 + 0.5 * np.sign(change) * part
-
-
-def top_share(shares: list[Floats]) -> float:
-    """The share of the darkest color, above 0 even where every cell is empty."""
-    return max([_MIN_TOP, *(float(part.max()) for part in shares if part.size)])
 
 
 def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats:

@@ -96,18 +96,15 @@ def latest(content: Mapping[str, Any]) -> dict[str, Any] | None:
     if not ranked:
         return None
     value, last = ranked[0], len(content["windows"]) - 1
-    shares = [None if one is None else one[0] for one in shares_of(content)[value]]
     wanted = (value, last - 1, last)
-    change: Mapping[str, Any] = next(
-        (one for one in content["changes"]
-         if (one["string"], one.get("first"), one.get("second")) == wanted), {}
-    )  # fmt: skip
+    change: Mapping[str, Any] = next((one for one in content["changes"] if wanted ==
+                   (one["string"], one.get("first"), one.get("second"))), {})  # fmt: skip
     names = ("difference", "low", "high", "p_adjusted")
     return {
         "string": value,
         "level": content["level"],
         "alpha": content["alpha"],
-        "shares": shares,
+        "shares": [one and one[0] for one in shares_of(content)[value]],
         "change": {name: change[name] for name in names if name in change},
     }
 
@@ -243,15 +240,20 @@ def series_chart(
     across = Axis(min(middles, default=0.0) - 0.5, max(middles, default=0.0) + 0.5,
                   frame.left, frame.right)  # fmt: skip
     columns = [across.at(middle) for middle in middles]
-    rows = [[found[value][i] for i, _ in chosen] for value in values]
-    axis, ticks = _axis([one for row in rows for one in row if one], frame, log)
-    lines = [
-        _line(number, value, row, columns, axis)
-        for number, (value, row) in enumerate(zip(values, rows, strict=True))
-    ]
+    rows = {value: [found[value][i] for i, _ in chosen] for value in values}
+    axis, ticks = _axis([one for row in rows.values() for one in row if one], frame, log)
+    lines = []
+    for number, (value, row) in enumerate(rows.items()):
+        drawn = [None if one is None or (log and one[0] <= 0) else one for one in row]
+        marks, bands = line_with_bands(drawn, columns, axis)
+        y = (marks[-1][-1].y if marks else axis.start) + 4
+        lines.append(
+            ChartLine(number, value, short(value, _MAX_LABEL), marks, bands, tuple(row), y)
+        )
+    places = _apart([line.label_y for line in lines], frame.bottom)
     return SeriesChart(
         frame=frame,
-        lines=tuple(_apart(lines, frame.bottom)),
+        lines=tuple(replace(one, label_y=y) for one, y in zip(lines, places, strict=True)),
         across=tuple(_day_ticks(across)),
         up=ticks,
         windows=tuple((days(one["first_day"], one["last_day"]), x)
@@ -275,28 +277,17 @@ def _axis(known: Sequence[Shares], frame: Frame, log: bool) -> tuple[Axis, tuple
     return axis, tuple(Tick(axis.at(one), f"{100 * one:.6g} %") for one in shown)
 
 
-def _line(
-    number: int, value: str, shares: Sequence[Shares | None], columns: Sequence[float], axis: Axis
-) -> ChartLine:
-    drawn = [None if one is None or (axis.log and one[0] <= 0) else one for one in shares]
-    found, bands = line_with_bands(drawn, columns, axis)
-    last = found[-1][-1].y if found else axis.start
-    return ChartLine(number, value, short(value, _MAX_LABEL), found, bands, tuple(shares), last + 4)
-
-
-def _apart(lines: Sequence[ChartLine], bottom: float) -> Iterator[ChartLine]:
-    """The lines with names that do not cover each other."""
-    ordered = sorted(lines, key=lambda line: line.label_y)
-    places: list[float] = []
-    for line in ordered:
-        places.append(max([line.label_y, *(place + _LABEL_GAP for place in places[-1:])]))
-    over = bool(places) and places[-1] > bottom
-    for i in range(len(places) - 1, -1, -1):  # those that left the axis move the others up
-        limit = bottom if i == len(places) - 1 else places[i + 1] - _LABEL_GAP
-        places[i] = min(places[i], limit) if over else places[i]
-    moved = {line.number: place for line, place in zip(ordered, places, strict=True)}
-    for line in lines:
-        yield replace(line, label_y=round(moved[line.number], 2))
+def _apart(wanted: Sequence[float], bottom: float) -> list[float]:
+    """Places of names that do not cover each other, near the wanted ones."""
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    places, above = list(wanted), -math.inf
+    for i in order:
+        places[i] = above = max(places[i], above + _LABEL_GAP)
+    if above > bottom:
+        for i in reversed(order):  # those that left the axis move the others up
+            places[i] = min(places[i], bottom)
+            bottom = places[i] - _LABEL_GAP
+    return [round(place, 2) for place in places]
 
 
 def _day_ticks(axis: Axis) -> Iterator[Tick]:

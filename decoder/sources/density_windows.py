@@ -58,45 +58,38 @@ def group_by_slot(
                 f"slot {slot!r}: no reports of {metric!r} in it; there are some in "
                 f"{', '.join(map(repr, sorted(known)))}"
             )
-    finest = _finest_level(groups, metric)
-    wanted = (
-        (key, found)
-        for key, found in groups.items()
-        if (not slots or key[0] in slots) and _reaches(finest, key, found, note)
-    )
-    return dict(sorted(wanted, key=_place_in_order))
+    finest, wanted = _finest_level(groups, metric), {}
+    for (slot, days), found in groups.items():
+        if slots and slot not in slots:
+            continue
+        if any(location_of(one)[1].level == finest for one in found):
+            wanted[slot, days] = found
+        else:
+            named = " to ".join(str(day) for day in days if day)
+            note(f"slot {slot!r}, {named}: left out, as it has no reports of level {finest}")
 
+    def order(item: tuple[SlotWindow, list[Aggregate]]) -> tuple[date, date, int]:
+        (slot, (first, last)), found = item
+        declared = [one.name for one in location_of(found[0])[1].slots]
+        return first or date.min, last or date.min, declared.index(slot)
 
-def _place_in_order(item: tuple[SlotWindow, list[Aggregate]]) -> tuple[date, date, int]:
-    (slot, (first, last)), found = item
-    declared = [one.name for one in location_of(found[0])[1].slots]
-    return first or date.min, last or date.min, declared.index(slot)
+    return dict(sorted(wanted.items(), key=order))
 
 
 def _finest_level(groups: Groups, metric: str) -> int:
     """Of all that was reported: one table and one map hold values of one grid and level."""
     parts = [location_of(one) for found in groups.values() for one in found]
-    places = [place for _, place in parts]
-    if len({(place.grid, place.pairs) for place in places}) > 1:
+    problem = ""
+    if len({(place.grid, place.pairs) for _, place in parts}) > 1:
+        problem = f"the reports of {metric!r} are over several grids"
+    elif len({part.no_data for part, _ in parts}) > 1:
+        problem = f"some reports of {metric!r} tell `no_data` from `other` and some do not"
+    if problem:
         raise DecodeError(
-            f"the reports of {metric!r} are over several grids, as its definition changed; choose "
-            "a window (--from, --to), or files, of one of them"
+            f"{problem}, as its definition changed; choose a window (--from, --to), or files, of "
+            "one of them"
         )
-    if len({part.no_data for part, _ in parts}) > 1:
-        raise DecodeError(
-            f"some reports of {metric!r} tell `no_data` from `other` and some do not, as its "
-            "definition changed; choose a window (--from, --to), or files, of one of them"
-        )
-    return max(place.level for place in places)
-
-
-def _reaches(finest: int, key: SlotWindow, found: Sequence[Aggregate], note: Note) -> bool:
-    """Whether a window has reports of the finest level; `note` is told if not."""
-    if any(location_of(one)[1].level == finest for one in found):
-        return True
-    days = " to ".join(str(day) for day in key[1] if day)
-    note(f"slot {key[0]!r}, {days}: left out, as it has no reports of level {finest}")
-    return False
+    return max(place.level for _, place in parts)
 
 
 def fetch_parts(
@@ -127,7 +120,7 @@ def fetch_parts(
     if window[0] and window[1] and window[0] > window[1]:
         raise DecodeError(f"the first day, {window[0]}, is after the last, {window[1]}")
     rows = {row["name"]: row for row in listed}  # of versions, the last is current
-    spans = _served(metric, rows, _older(metric, listed, rows), note)
+    spans = _served(metric, listed, rows, note)
     earliest, latest = min(s[0] for s in spans.values()), max(s[1] for s in spans.values())
     if (window[0] or earliest) > latest or (window[1] or latest) < earliest:
         raise DecodeError(
@@ -143,42 +136,19 @@ def fetch_parts(
         try:
             yield replace(fetch(name, part[0], until), first_day=part[0], last_day=part[1])
         except RapporError as error:
-            if split is SplitName.WHOLE or not _not_served(error):
+            # a collector has nothing for this window alone; a wrong key, or none, spoils all
+            details = getattr(error, "problem", None) or getattr(error, "details", None) or {}
+            if split is SplitName.WHOLE or "reason" not in details:
                 raise
             note(f"{name}, {part[0]} to {part[1]}: {error}")
 
 
-def _not_served(error: RapporError) -> bool:
-    """Whether a collector has nothing for this window alone; a wrong key, or none, spoils all."""
-    details = getattr(error, "problem", None) or getattr(error, "details", None) or {}
-    return "reason" in details
-
-
-def _older(
-    metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]]
-) -> str:
-    """How to get at what is served of versions that are not current; "" where there is none."""
-    older = [
-        row
-        for row in listed
-        if row["served"] and row["name"].partition("/")[0] == metric and row != rows[row["name"]]
-    ]
-    if not older:
-        return ""
-    one = older[-1]
-    return (
-        f"older versions of {metric!r} have reports, which mean something else; for a map of them: "
-        f"rappor aggregate {one['name']} --params-id {one['params_id']} -o FILE, then "
-        f"rappor density {metric} --aggregate FILE"
-    )
-
-
 def _served(
-    metric: str, rows: Mapping[str, dict[str, Any]], older: str, note: Note
+    metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]], note: Note
 ) -> dict[str, tuple[date, date]]:
     """First and last day served of each sub-metric. Raises DecodeError where there is none.
 
-    older: what to say of older versions.
+    Says how to get at what is served of versions that are not current.
     """
     own = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
     if not own:
@@ -187,6 +157,14 @@ def _served(
             f"no location metric {metric!r} is known here; there are "
             f"{', '.join(sorted(places)) or 'none'}"
         )
+    older = ""
+    for one in listed:
+        if one["served"] and one["name"] in own and one != own[one["name"]]:
+            older = (
+                f"older versions of {metric!r} have reports, which mean something else; for a map "
+                f"of them: rappor aggregate {one['name']} --params-id {one['params_id']} -o FILE, "
+                f"then rappor density {metric} --aggregate FILE"
+            )
     spans = {
         name: (date.fromisoformat(served["first_day"]), date.fromisoformat(served["last_day"]))
         for name, row in own.items()

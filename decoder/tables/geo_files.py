@@ -32,26 +32,24 @@ def has_geopackage() -> bool:
 def well_known_binary(geometry: Geometry) -> bytes:
     """Encode a GeoJSON geometry as well-known binary (ISO 19125), little-endian, in 2D."""
     kind, coordinates = geometry["type"], geometry["coordinates"]
+
+    def counted(parts: Iterable[bytes]) -> bytes:
+        listed = list(parts)
+        return struct.pack("<I", len(listed)) + b"".join(listed)
+
+    def points(line: Sequence[Sequence[float]]) -> bytes:
+        return counted(struct.pack("<2d", *point[:2]) for point in line)
+
     if kind == "Point":
         body = struct.pack("<2d", *coordinates[:2])
     elif kind == "LineString":
-        body = _points(coordinates)
+        body = points(coordinates)
     elif kind == "Polygon":
-        body = _counted(_points(ring) for ring in coordinates)
+        body = counted(map(points, coordinates))
     else:
         part = kind.removeprefix("Multi")
-        parts = ({"type": part, "coordinates": one} for one in coordinates)
-        body = _counted(map(well_known_binary, parts))
+        body = counted(well_known_binary({"type": part, "coordinates": one}) for one in coordinates)
     return struct.pack("<BI", 1, _WKB[kind]) + body
-
-
-def _points(line: Sequence[Sequence[float]]) -> bytes:
-    return _counted(struct.pack("<2d", *point[:2]) for point in line)
-
-
-def _counted(parts: Iterator[bytes]) -> bytes:
-    listed = list(parts)
-    return struct.pack("<I", len(listed)) + b"".join(listed)
 
 
 def with_geometry(table: Any, geometries: Sequence[Geometry | None]) -> Any:
@@ -107,6 +105,8 @@ def write_geopackage(layers: Mapping[str, Any], day: str, path: Path) -> None:
             written = Path(folder) / "layers.gpkg"
             for name, table in layers.items():
                 placed = table.filter(table[GEOMETRY].is_valid()).replace_schema_metadata(None)
+                codes = {content[1] for content in placed[GEOMETRY].to_pylist()}
+                types = [kind for kind, code in _WKB.items() if code in codes]
                 pyogrio.write_arrow(
                     placed,
                     written,
@@ -115,20 +115,13 @@ def write_geopackage(layers: Mapping[str, Any], day: str, path: Path) -> None:
                     append=written.exists(),
                     crs="EPSG:4326",
                     geometry_name=GEOMETRY,
-                    geometry_type=_common_type(placed),
+                    geometry_type=types[0] if len(types) == 1 else "Unknown",
                     dataset_options={"VERSION": "1.3"},
                     layer_options={"GEOMETRY_NAME": GEOMETRY},
                 )
             written.replace(path)
     finally:
         pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": None})
-
-
-def _common_type(table: Any) -> str:
-    """The type of all geometries of a table, or Unknown if they differ."""
-    codes = {content[1] for content in table[GEOMETRY].to_pylist()}
-    names = [name for name, code in _WKB.items() if code in codes]
-    return names[0] if len(names) == 1 else "Unknown"
 
 
 def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,8 @@ class Shape:
     @property
     def known_properties(self) -> str:
         """The names of its attributes, for a message."""
-        return (
-            ", ".join(shown(name) for name in list(self.properties)[:_SHOWN_PROPERTIES]) or "none"
-        )
+        names = list(self.properties)[:_SHOWN_PROPERTIES]
+        return ", ".join(map(shown, names)) or "none"
 
 
 def read_shapes(path: Path) -> tuple[list[Shape], str]:
@@ -65,42 +64,41 @@ def read_shapes(path: Path) -> tuple[list[Shape], str]:
     try:
         import pyogrio  # noqa: F401
         import pyproj  # noqa: F401
-        import shapely  # noqa: F401
+        import shapely
     except ImportError as error:
         raise DecodeError(
             f"vector files need the library {error.name}: pip install 'rappor-telemetry[geo]'"
         ) from error
     if path.stat().st_size > MAX_BYTES:
         raise DecodeError(f"it is larger than {MAX_BYTES // 2**20} MB; simplify the outlines")
-    shapes, system = _as_degrees(*(_geojson(path) if _is_json(path) else _other(path)))
-    for shape in shapes:
-        _check_degrees(shape)
-    return shapes, system
-
-
-def _is_json(path: Path) -> bool:
-    """Whether a file is JSON by its name, which GDAL then never opens, or by its first character.
-
-    Some formats of GDAL name other files or addresses, which it would read.
-    """
-    with path.open("rb") as file:
-        start = file.read(1024).lstrip(_BLANKS)
-    return path.suffix.lower() in (".json", ".geojson") or start.startswith((b"{", b"["))
-
-
-def _geojson(path: Path) -> tuple[list[Shape], str]:
-    """Read a GeoJSON: its features, and the name of their coordinate system."""
-    import shapely
-
-    document = json.loads(path.read_bytes().lstrip(_BLANKS))
+    content = path.read_bytes().lstrip(_BLANKS)
+    # JSON by its name, which GDAL then never opens: some of its formats name other files or
+    # addresses, which it would read
+    is_json = path.suffix.lower() in (".json", ".geojson") or content.startswith((b"{", b"["))
+    rows, system = _geojson(content) if is_json else _other(path)
     shapes = []
-    for number, (properties, geometry) in enumerate(_features(document), start=1):
+    for number, (properties, geometry) in enumerate(rows, start=1):
         try:
-            shape = None if geometry is None else shapely.from_geojson(json.dumps(geometry))
+            parse = shapely.from_geojson if is_json else shapely.from_wkb
+            shape = None if geometry is None else shapely.force_2d(parse(geometry))
         except shapely.GEOSException as error:
             raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
         shapes.append(Shape(number, properties, shape))
-    return shapes, _named_system(document)
+    return _as_degrees(shapes, system)
+
+
+def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
+    """Properties and geometry of each feature, and the name of their coordinate system: WGS 84
+    unless a member `crs` names one (GeoJSON 2008)."""
+    document = json.loads(content)
+    system = document.get("crs") if isinstance(document, Mapping) else None
+    if system is None:
+        return _features(document), "OGC:CRS84"
+    properties = system.get("properties") if isinstance(system, Mapping) else None
+    name = properties.get("name") if isinstance(properties, Mapping) else None
+    if not isinstance(name, str):
+        raise DecodeError(f"its coordinate system (crs) {shown(str(system))} has no name")
+    return _features(document), name
 
 
 def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
@@ -112,31 +110,19 @@ def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
                 raise DecodeError("a member of its features is not a GeoJSON Feature")
             yield from _features(feature)
     elif kind == "Feature":
-        properties = document.get("properties")
+        properties, geometry = document.get("properties"), document.get("geometry")
         known = properties if isinstance(properties, Mapping) else {}
-        yield known, document.get("geometry")
+        yield known, None if geometry is None else json.dumps(geometry)
     elif isinstance(document, Mapping) and ("coordinates" in document or "geometries" in document):
-        yield {}, document
+        yield {}, json.dumps(document)
     else:
         raise DecodeError("it is not a GeoJSON FeatureCollection, Feature or geometry")
 
 
-def _named_system(document: Mapping[str, Any]) -> str:
-    """The coordinate system: WGS 84 unless a member `crs` names one (GeoJSON 2008)."""
-    system = document.get("crs")
-    if system is None:
-        return "OGC:CRS84"
-    properties = system.get("properties") if isinstance(system, Mapping) else None
-    name = properties.get("name") if isinstance(properties, Mapping) else None
-    if not isinstance(name, str):
-        raise DecodeError(f"its coordinate system (crs) {shown(str(system))} has no name")
-    return name
-
-
-def _other(path: Path) -> tuple[list[Shape], str]:
-    """Read a file by GDAL: its features, and the name of their coordinate system."""
+def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
+    """Properties and geometry of each feature of a file that GDAL reads, and the name of their
+    coordinate system."""
     import pyogrio
-    import shapely
 
     try:
         layers = pyogrio.list_layers(path)
@@ -150,17 +136,12 @@ def _other(path: Path) -> tuple[list[Shape], str]:
         raise DecodeError("it has no geometries")
     if not meta["crs"]:
         raise DecodeError("it names no coordinate system: add it, as the .prj file of a shapefile")
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    fields = [str(name) for name in meta["fields"]]
-    properties = [dict(zip(fields, row, strict=True)) for row in rows] if fields else None
-    shapes = []
-    for number, content in enumerate(geometries, start=1):
-        try:
-            geometry = None if content is None else shapely.from_wkb(content)
-        except shapely.GEOSException as error:
-            raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
-        shapes.append(Shape(number, properties[number - 1] if properties else {}, geometry))
-    return shapes, str(meta["crs"])
+    fields, values = [str(name) for name in meta["fields"]], [one.tolist() for one in columns]
+    rows = (
+        ({name: column[i] for name, column in zip(fields, values, strict=True)}, geometry)
+        for i, geometry in enumerate(geometries)
+    )
+    return rows, str(meta["crs"])
 
 
 def _as_degrees(shapes: Sequence[Shape], system: str) -> tuple[list[Shape], str]:
@@ -186,24 +167,16 @@ def _as_degrees(shapes: Sequence[Shape], system: str) -> tuple[list[Shape], str]
     is_degrees = crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326"))
     found = []
     for shape in shapes:
-        geometry = shapely.force_2d(shape.geometry)
         try:
-            moved = geometry if is_degrees else shapely.transform(geometry, degrees)
+            moved = shape.geometry if is_degrees else shapely.transform(shape.geometry, degrees)
         except ProjError as error:
             raise DecodeError(
                 f"feature {shape.number} is outside of its coordinate system {shown(system)}"
             ) from error
-        found.append(Shape(shape.number, shape.properties, moved))
+        corners = shapely.get_coordinates(moved)
+        for x, y in corners[~(np.abs(corners) <= [540, 90]).all(axis=1)][:1]:
+            raise DecodeError(
+                f"feature {shape.number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
+            )
+        found.append(replace(shape, geometry=moved))
     return found, "" if is_degrees else crs.name
-
-
-def _check_degrees(shape: Shape) -> None:
-    import shapely
-
-    corners = shapely.get_coordinates(shape.geometry)
-    inside = (np.abs(corners[:, 0]) <= 540) & (np.abs(corners[:, 1]) <= 90)
-    if not inside.all():
-        x, y = corners[~inside][0]
-        raise DecodeError(
-            f"feature {shape.number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
-        )

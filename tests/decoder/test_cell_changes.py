@@ -1,36 +1,23 @@
 """Changes of cells that are told of a series: which windows, and how often wrongly."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
-from decoder.density.cell_changes import SeriesContrasts
+from decoder.density.cell_changes import corrected_changes
+from decoder.density.space_time_model import patterns
 from decoder.typing import Floats
 
 CELLS, SERIES = 50, 1_000
 
 
-@dataclass(frozen=True)
-class Measured(SeriesContrasts):
-    """Windows whose cells were measured by themselves: shares (T, n), each with error 1."""
-
-    shares: Floats
-
-    @property
-    def windows(self) -> int:
-        return len(self.shares)
-
-    def contrast(self, pattern: Floats) -> tuple[Floats, Floats]:
-        weights = pattern / pattern.sum() - (1 - pattern) / (1 - pattern).sum()
-        size = weights @ self.shares
-        return size, np.full_like(size, np.sqrt(weights @ weights))
-
-
 def p_adjusted(shares: Floats) -> Floats:
-    return Measured((), 0.0, shares).from_others()[2]
+    """Of cells that were measured by themselves: shares (T, n), each with error 1."""
+    tried = patterns(len(shares))
+    weights = tried / tried.sum(axis=1, keepdims=True)
+    weights -= (1 - tried) / (1 - tried).sum(axis=1, keepdims=True)
+    sizes = weights @ shares
+    errors = np.sqrt((weights**2).sum(axis=1, keepdims=True))
+    return corrected_changes(tried, sizes, np.broadcast_to(errors, sizes.shape))
 
 
 def test_windows_are_told_by_their_pattern() -> None:

@@ -224,16 +224,16 @@ def test_nobody_is_accused_before_a_second_climb(
 ) -> None:
     """The first climb ends far off, as that of other people would."""
     others = draw_flows(small_metric(), small_truth[::-1], DEVICES, np.random.default_rng(3))
-    fit_answers = decoding_module.fit_answers
+    fit_answers = decoding_module._fit_answers
 
-    def first_far_off(space, counts, repetition, known, progress, tau=None):
+    def first_far_off(space, counts, repetition, progress, known, tau=None):
         if tau is not None:
-            return fit_answers(space, counts, repetition, known, progress, tau)
+            return fit_answers(space, counts, repetition, progress, known, tau)
         of_others = symbol_counts(others, flow_of(others))
-        found = fit_answers(space, of_others, repetition, known, progress)
+        found = fit_answers(space, of_others, repetition, progress, known)
         return found._replace(checks=question_checks(counts, found.moments))
 
-    monkeypatch.setattr(decoding_module, "fit_answers", first_far_off)
+    monkeypatch.setattr(decoding_module, "_fit_answers", first_far_off)
     found = decode_flows(small)
     assert not any("do not fit" in warning for warning in found.warnings)
     assert min(check.p_value for check in found.checks) > 0.001

@@ -13,10 +13,10 @@ from pyarrow import parquet
 
 from decoder.density.maps import Density, DensityOptions, estimate_density
 from decoder.grid_cells import cell_outline
-from decoder.kinds.location import Maps, map_layers, map_result
+from decoder.kinds.location import Maps, map_result
 from decoder.kinds.result import Question
 from decoder.output.density_csv import density_table
-from decoder.tables.geo_files import NO_GEOPACKAGE, well_known_binary, write_geopackage
+from decoder.tables.geo_files import NO_GEOPACKAGE, well_known_binary
 from tests.decoder.test_density import BOTH, ONE_HOT, drawn, parts
 from tests.map_pages import write_maps
 
@@ -71,8 +71,8 @@ def test_well_known_binary_says_what_geojson_said(geometry: dict[str, Any]) -> N
 
 
 def test_a_geopackage_holds_cells_with_intervals(night: Density, tmp_path: Path) -> None:
+    write_maps([night], tmp_path)
     path = tmp_path / "density.gpkg"
-    write_geopackage(map_layers([night], []), "2026-11-02", path)
     with closing(sqlite3.connect(path)) as database:
         one = database.execute
         assert one("PRAGMA application_id").fetchone() == (int.from_bytes(b"GPKG", "big"),)
@@ -104,16 +104,18 @@ def test_a_geopackage_holds_cells_with_intervals(night: Density, tmp_path: Path)
 
 
 def test_the_same_map_gives_the_same_geopackage(night: Density, tmp_path: Path) -> None:
-    for name in ("a.gpkg", "b.gpkg"):
-        write_geopackage(map_layers([night], []), "2026-11-02", tmp_path / name)
-    assert (tmp_path / "a.gpkg").read_bytes() == (tmp_path / "b.gpkg").read_bytes()
+    written = []
+    for name in ("a", "b"):
+        write_maps([night], tmp_path / name)
+        written.append((tmp_path / name / "density.gpkg").read_bytes())
+    assert written[0] == written[1]
 
 
 def test_without_the_extra_a_sentence_says_what_is_missing(
     night: Density, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("decoder.tables.geo_files.find_spec", lambda _: None)
-    maps = Maps([night], {})
+    maps = Maps([night])
     result = map_result(
         maps, Question(), drawn(parts(BOTH + ONE_HOT)[0], 10, np.random.default_rng(1))
     )

@@ -14,19 +14,20 @@ from decoder.density.cells import cell_laplacian, slot_readings
 from decoder.density.field_prior import RESERVED_PRECISION, Belief, Prior
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import (
+    BLOCKS,
     MIN_RESERVED,
     LevelEquations,
     Misfit,
+    check_map,
     design_of,
     even_evidence,
     read_aggregate,
     with_reserved,
 )
-from decoder.density.map_check import BLOCKS, check_map
 from decoder.density.map_series import window_maps
 from decoder.density.maps import estimate_density_series
 from decoder.density.space_time_field import fit_space_time
-from decoder.density.space_time_modes import deviations_of
+from decoder.density.space_time_model import deviations_of
 from decoder.model.noise import BitNoise
 from decoder.output.density_csv import density_table
 from decoder.output.density_text import grid_text

@@ -8,9 +8,9 @@ import pytest
 from decoder.density import map_series
 from decoder.density.map_series import window_maps
 from decoder.density.maps import estimate_density_series
-from decoder.density.space_time_modes import Modes
-from decoder.density.space_time_strengths import (
+from decoder.density.space_time_model import (
     MAX_VARIANCE,
+    Modes,
     Windows,
     contrasts_of,
     learn_strengths,

@@ -12,7 +12,7 @@ import pytest
 
 from decoder.density.cells import Places, places_of, slot_readings
 from decoder.density.field_prior import Belief
-from decoder.density.map_check import check_map
+from decoder.density.linear_system import check_map
 from decoder.density.map_series import window_maps
 from rappor_core.aggregate import Aggregate
 from rappor_core.grid.box import RESERVED
