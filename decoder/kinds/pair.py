@@ -13,8 +13,7 @@ from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import DecodeOptions
 from decoder.output.charts import MAX_SIDE, heat_square
-from decoder.pairs.decoding import decode_pairs
-from decoder.pairs.table import JointTable
+from decoder.pairs.decoding import JointTable, decode_pairs
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
 from decoder.tables.paging import TableQuery, page_of
@@ -89,7 +88,6 @@ KIND = Pairs()
 
 def joint_result(table: JointTable, options: DecodeOptions) -> Result:
     """The result of a joint table. options: that it was made by."""
-    covariance = table.covariance
     content = joint_content(table)
     return Result(
         content,
@@ -97,7 +95,7 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
         (CELLS.of_rows(_cell_rows(table)), MARGINS.of_rows(_margin_rows(table))),
         manifest=manifest_of(table, options),
         notes=(_independence_text(table), *table.warnings),
-        files={} if covariance is None else {"covariance.npy": partial(_write_array, covariance)},
+        files={"covariance.npy": partial(_write_array, table.covariance)},
         printed=_printed(table),
     )
 
@@ -160,11 +158,11 @@ def _printed(table: JointTable) -> tuple[Table, ...]:
 
 def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
     """A row for each cell, the second side running fastest."""
-    parts: list[Floats | None] = [*table.cells, table.fitted, table.shrunk]
+    parts = [*table.cells, table.fitted, table.shrunk]
     for given in (table.conditional(0), table.conditional(1)):
-        parts += [None] * 3 if given is None else [given.estimate, given.low, given.high]
+        parts += [given.estimate, given.low, given.high]
     return [
-        (row, column, *(None if part is None else float(part[i, j]) for part in parts))
+        (row, column, *(float(part[i, j]) for part in parts))
         for i, row in enumerate(table.rows)
         for j, column in enumerate(table.columns)
     ]
@@ -172,15 +170,11 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
 
 def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
     """A row for each value of each side."""
-    rows: list[tuple[Any, ...]] = []
-    for side, values in enumerate((table.rows, table.columns)):
-        margin = table.margin(side)
-        if margin is not None:
-            rows += [
-                (table.of[side], value, *(float(part[i]) for part in margin))
-                for i, value in enumerate(values)
-            ]
-    return rows
+    return [
+        (table.of[side], value, *map(float, row))
+        for side, values in enumerate((table.rows, table.columns))
+        for value, row in zip(values, np.transpose(table.margin(side)), strict=True)
+    ]
 
 
 def _write_array(values: Floats, path: Path) -> None:
