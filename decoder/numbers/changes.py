@@ -23,8 +23,7 @@ from decoder.comparison.differences import (
 from decoder.errors import DecodeError
 from decoder.model.counts import collected_repetition
 from decoder.numbers.decoding import decode_numbers
-from decoder.numbers.means import strata_weights
-from decoder.numbers.quantities import NumberDecoding
+from decoder.numbers.quantities import NumberDecoding, strata_weights
 from decoder.numbers.survival import CutCounts, Survival, cut_counts, replicate_factor, survival
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
