@@ -13,8 +13,12 @@ from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.estimation.leave_one_out import WarmStarts
-from decoder.inference.diagnostics import undeclared_repetition
-from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
+from decoder.inference.diagnostics import (
+    forged_cohorts,
+    may_be_left_out,
+    plainly_odd,
+    undeclared_repetition,
+)
 from decoder.inference.multiple_testing import decide
 from decoder.model.counts import Observed, observe, repetition
 from decoder.model.design_matrix import Grouping, same_positions

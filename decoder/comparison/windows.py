@@ -28,8 +28,7 @@ from decoder.comparison.differences import (
 from decoder.errors import DecodeError
 from decoder.estimation.difference import fit_differences, noise_of_shares
 from decoder.estimation.estimate import by_bit, by_boolean
-from decoder.estimation.least_squares import centerd_columns
-from decoder.estimation.refit import refit
+from decoder.estimation.least_squares import centerd_columns, refit
 from decoder.model.counts import Observed, observe, repetition
 from decoder.numerics.bit_tensor import Positions, one_thread
 from decoder.options import DEFAULT_LEVEL, DecodeOptions

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc, ndtr
 
-from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.prefix_hash import Prefixes, best_extensions
+from decoder.discovery.bucket_shares import GroupShares, Prefixes, best_extensions
 from decoder.model.noise import BitNoise
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats, Indices

@@ -8,13 +8,15 @@ score interval (Wilson 1927), which inverts the test and behaves for shares near
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, ndtri_exp
 
-from decoder.model.noise import BitNoise
-from decoder.typing import Floats
+from decoder.model.noise import BitNoise, CohortNoise
+from decoder.typing import Floats, Indices
 
 
 class DirectFit(NamedTuple):
@@ -82,3 +84,20 @@ def _score_interval(
     a, b, c = 1 - square, -2 * estimates - linear, estimates**2 - constant
     root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
     return np.clip((-b - root) / (2 * a), 0, 1), np.clip((-b + root) / (2 * a), 0, 1)
+
+
+Directions: TypeAlias = Callable[[Indices], Floats]  # of candidates (B,): (n, B)
+
+
+def own_directions(noise: CohortNoise, bits: NDArray[np.integer[Any]], signs: Floats) -> Directions:
+    """The direction in which an estimate reads its own bit: the mean over cohorts of bits (m,
+    M), or of the complement where `signs` (M,) are -1."""
+    weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
+
+    def directions(candidates: Indices) -> Floats:
+        found = np.zeros((len(weights), num_bits, len(candidates)))
+        cohorts, numbers = np.arange(len(weights))[:, None], np.arange(len(candidates))
+        found[cohorts, bits[:, candidates], numbers] = weights[:, None] * signs[candidates]
+        return found.reshape(-1, len(candidates))
+
+    return directions

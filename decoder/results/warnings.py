@@ -10,8 +10,7 @@ from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.estimate import Estimate
-from decoder.inference.diagnostics import alike_candidates, balance_p_value
-from decoder.inference.impossible_counts import impossible_counts
+from decoder.inference.diagnostics import alike_candidates, balance_p_value, impossible_counts
 from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
 from decoder.model.counts import Observed, repetition
 from decoder.model.design_matrix import Grouping
