@@ -112,9 +112,9 @@ def _problem(
 def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
     """Fit, test each candidate, correct for their number, and give intervals."""
     observed, estimate = _repeated(problem, fit(problem.observed), fit)
-    p, options = estimate.p_values, problem.options
+    options = problem.options
     decision = decide(
-        p,
+        estimate.p_values,
         estimate.local_fdr,
         options.correction,
         options.alpha,
@@ -124,7 +124,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         alone=problem.reserved,
     )
     intervals = selected_intervals(estimate, decision, options)
-    answer = StepResults(observed, estimate, p, decision, intervals)
+    answer = StepResults(observed, estimate, decision, intervals)
     return assemble(problem.aggregate, problem.candidates, options, answer, problem.grouping)
 
 

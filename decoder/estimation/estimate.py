@@ -79,7 +79,7 @@ class Estimate:
         """Standard normal deviates of the scores under their null distribution, (M,)."""
         return self.tail.deviate(self.z)
 
-    @property
+    @cached_property
     def p_values(self) -> Floats:
         """Of the test that nobody holds a candidate, (M,); all 1 where the fit did not converge."""
         return self._upper_tail(self.deviates)
