@@ -66,30 +66,14 @@ def _position(low: Any, step: Any, cohort: Any, size: Any) -> Any:
     return ((word ^ (word >> _S31)) >> _S32) * size >> _S32
 
 
-@compiled
-def _fill(
-    low: int,
-    high: int,
-    prefixes: Prefixes,
-    num_bits: int,
-    cohorts: Prefixes,
-    size: Any,
-    positions: Any,
-) -> None:
-    for i in range(low, high):
-        first, second = _halves(prefixes[i], num_bits)
-        for j in range(len(cohorts)):
-            positions[i, j] = _position(first, second | _ONE, cohorts[j], size)
-
-
 def prefix_positions(
     prefixes: Prefixes, num_bits: int, cohorts: Indices, num_buckets: int
 ) -> Indices:
-    """The bucket of each prefix of `num_bits` bits in each of some cohorts, (P, m)."""
-    positions = np.empty((len(prefixes), len(cohorts)), dtype=np.intp)
-    numbers = cohorts.astype(np.uint64)
-    _fill(0, len(prefixes), prefixes, num_bits, numbers, np.uint64(num_buckets), positions)
-    return positions
+    """Compute the bucket of each prefix of `num_bits` bits in each cohort, (P, m)."""
+    low, step = _halves.py_func(prefixes, num_bits)
+    numbers, size = cohorts.astype(np.uint64), np.uint64(num_buckets)
+    found = _position.py_func(low[:, None], step[:, None] | _ONE, numbers, size)
+    return np.asarray(found, dtype=np.intp)
 
 
 @njit(inline="always", cache=True)
@@ -227,19 +211,17 @@ class GroupShares:
 
         Clipping keeps a heavy string from lifting whatever falls on the same bucket, (m, k).
         """
-        scaled = (self.shares - self._mean) * np.sqrt(self.reports)[:, None] / self._spread
+        scaled = (
+            (self.shares - 1 / self.shares.shape[1]) * np.sqrt(self.reports)[:, None] / self._spread
+        )
         clipped = np.clip(scaled, -CLIP, CLIP)
         clipped = (clipped - clipped.mean()) / clipped.std()
         return np.asarray(clipped * np.sqrt(self.reports / self.num_reports)[:, None])
 
-    @property
-    def _mean(self) -> float:
-        return float(1 / self.shares.shape[1])
-
     @cached_property
     def _spread(self) -> float:
         """Standard deviation of a bucket share of one report, by the median: few are full."""
-        squares = (self.shares - self._mean) ** 2 * self.reports[:, None]
+        squares = (self.shares - 1 / self.shares.shape[1]) ** 2 * self.reports[:, None]
         return float(np.sqrt(np.median(squares) / MEDIAN_SQUARE))
 
     def fit(
@@ -259,8 +241,9 @@ class GroupShares:
         errors = np.sqrt(variance * np.diag(inverse)[:-1])
         strong = solved[:-1] > STRONG * errors
         if noise is not None and strong.any():
-            held = np.clip(solved[:-1] * strong, 0, 1) @ design
-            weights = self._weights / _relative(np.minimum(held, 1.0), noise, repetition)
+            held = np.minimum(np.clip(solved[:-1] * strong, 0, 1) @ design, 1.0)
+            sampled = noise.mechanism_variance(held, repetition) + repetition * held * (1 - held)
+            weights = self._weights / (sampled / noise.mechanism_variance(np.zeros(1), repetition))
             _, normal, right = self._equations(prefixes, weights)
             others, solved = _solved(normal, right)
             variance, third = self._residual(design, solved, weights)
@@ -280,7 +263,7 @@ class GroupShares:
         """
         _, normal, right = self._equations(prefixes, self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
-        fitted, scores = [len(prefixes)], np.zeros(len(prefixes))
+        fitted = [len(prefixes)]
         while True:
             chosen = np.ix_(fitted, fitted)
             solved = np.linalg.solve(normal[chosen], right[fitted])
@@ -290,11 +273,9 @@ class GroupShares:
             if z[best] < ENTERS or len(fitted) > most:
                 break
             fitted.append(best)
-        inverse = np.linalg.inv(normal[chosen])
-        errors = self._spread * np.sqrt(np.diag(inverse))
-        scores[:] = z
-        scores[fitted[1:]] = (solved / errors)[1:]
-        return scores
+        errors = self._spread * np.sqrt(np.diag(np.linalg.inv(normal[chosen])))
+        z[fitted[1:]] = (solved / errors)[1:]
+        return np.asarray(z)
 
     @property
     def _weights(self) -> Floats:
@@ -305,7 +286,9 @@ class GroupShares:
         self, design: sparse.csr_array, solved: Floats, weights: Floats
     ) -> tuple[float, float]:
         """Variance and skewness of what a fit leaves, of one report on an ordinary bucket."""
-        left = self.shares.ravel() - design.T @ solved[:-1] - solved[-1] * self._mean
+        left = (
+            self.shares.ravel() - design.T @ solved[:-1] - solved[-1] * (1 / self.shares.shape[1])
+        )
         left *= np.sqrt(weights)
         variance = float((left**2).sum()) / max(1, len(left) - len(solved))
         return variance, float((left**3).mean()) / variance**1.5
@@ -327,13 +310,6 @@ class GroupShares:
         normal[-1, -1] = weights.sum() / size**2
         values = self.shares.ravel()
         return design, normal, np.append(weighted @ values, weights @ values / size)
-
-
-def _relative(held: Floats, noise: BitNoise, repetition: float) -> Floats:
-    """Variance of buckets on which a share of all reports falls, over that of an empty one."""
-    sampled = repetition * held * (1 - held)
-    empty = noise.mechanism_variance(np.zeros(1), repetition)
-    return np.asarray((noise.mechanism_variance(held, repetition) + sampled) / empty)
 
 
 def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:

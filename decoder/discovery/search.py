@@ -98,47 +98,35 @@ def _extended(
     groups: PrefixGroups, level: int, group: GroupShares, prefixes: Prefixes, parents: Floats
 ) -> tuple[Prefixes, Floats]:
     """The prefixes of the next level that are kept, and the mean of their scores so far."""
-    origins, bits, values = _scored(groups, group, prefixes)
-    best = np.argsort(-(values + PARENT_WEIGHT * _capped(parents[origins], values, level)))
-    chosen = _valid(groups, group, bits, best)
+    least = MIN_SCORE
+    origins, bits, values = best_extensions(
+        prefixes, group.num_bits, groups.bits_per_level, group.cohorts, group.scores(), least,
+        HALF_SCORE
+    )  # fmt: skip
+    while (values >= least).sum() > MAX_SCORED:
+        least += SCORE_STEP
+    high = values >= least
+    origins, bits, values = origins[high], bits[high], values[high]
+
+    def rank(own: Floats) -> Floats:
+        """Scores, and those of the parents as far as they may count."""
+        ahead = np.minimum(parents[origins], own + PARENT_LEAD)
+        return own + PARENT_WEIGHT * ahead if level else own
+
+    chosen: list[int] = []  # the best whose bits some string has
+    for place in np.argsort(-rank(values)).tolist():
+        decoded = groups.code.decode(int(bits[place]), group.num_bits)
+        if decoded.valid and text_of(decoded.data, whole=decoded.ended) is not None:
+            chosen.append(place)
+            if len(chosen) == FITTED:
+                break
     bits, origins = bits[chosen], origins[chosen]
     if not len(bits):
         return bits, np.zeros(0)
     z = group.pursue(bits, BEAM)
-    rank = z + PARENT_WEIGHT * _capped(parents[origins], z, level)
-    kept = [place for place in np.argsort(-rank)[:BEAM] if z[place] > MIN_Z]
+    kept = [place for place in np.argsort(-rank(z))[:BEAM] if z[place] > MIN_Z]
     mean = (parents[origins] * level + z) / (level + 1)
     return bits[kept], mean[kept]
-
-
-def _scored(
-    groups: PrefixGroups, group: GroupShares, prefixes: Prefixes
-) -> tuple[Indices, Prefixes, Floats]:
-    """Extensions with a high score, fewer than `MAX_SCORED`."""
-    scores, least = group.scores(), MIN_SCORE
-    origins, bits, values = best_extensions(
-        prefixes, group.num_bits, groups.bits_per_level, group.cohorts, scores, least, HALF_SCORE
-    )
-    while (values >= least).sum() > MAX_SCORED:
-        least += SCORE_STEP
-    high = values >= least
-    return origins[high], bits[high], values[high]
-
-
-def _capped(parents: Floats, own: Floats, level: int) -> Floats:
-    return np.minimum(parents, own + PARENT_LEAD) if level else np.zeros(len(own))
-
-
-def _valid(groups: PrefixGroups, group: GroupShares, bits: Prefixes, order: Indices) -> list[int]:
-    """The first `FITTED` places in an order whose bits some string has."""
-    chosen: list[int] = []
-    for place in order.tolist():
-        if len(chosen) == FITTED:
-            break
-        decoded = groups.code.decode(int(bits[place]), group.num_bits)
-        if decoded.valid and text_of(decoded.data, whole=decoded.ended) is not None:
-            chosen.append(place)
-    return chosen
 
 
 class LevelDecision(NamedTuple):
