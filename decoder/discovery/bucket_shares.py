@@ -66,14 +66,17 @@ def _position(low: Any, step: Any, cohort: Any, size: Any) -> Any:
     return ((word ^ (word >> _S31)) >> _S32) * size >> _S32
 
 
+@compiled
 def prefix_positions(
     prefixes: Prefixes, num_bits: int, cohorts: Indices, num_buckets: int
 ) -> Indices:
     """Compute the bucket of each prefix of `num_bits` bits in each cohort, (P, m)."""
-    low, step = _halves.py_func(prefixes, num_bits)
-    numbers, size = cohorts.astype(np.uint64), np.uint64(num_buckets)
-    found = _position.py_func(low[:, None], step[:, None] | _ONE, numbers, size)
-    return np.asarray(found, dtype=np.intp)
+    found, size = np.empty((len(prefixes), len(cohorts)), np.intp), np.uint64(num_buckets)
+    for i in range(len(prefixes)):
+        low, step = _halves(prefixes[i], num_bits)
+        for j in range(len(cohorts)):
+            found[i, j] = _position(low, step | _ONE, np.uint64(cohorts[j]), size)
+    return found
 
 
 @njit(inline="always", cache=True)
