@@ -67,10 +67,8 @@ def make_folder(folder: Path) -> None:
 
 
 def probe_folder(folder: Path) -> None:
-    """Make a folder and write to it, before the long work whose result goes there.
-
-    Raises OutputError where that cannot be.
-    """
+    """Make a folder and write to it, before the long work whose result goes there. Raises
+    OutputError."""
     make_folder(folder)
     try:
         with TemporaryFile(dir=folder):
@@ -130,8 +128,7 @@ def probe_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write a file by a temporary one, as `rappor_core.whole_files.replacing`. Raises
-    OutputError."""
+    """Write a file by a temporary one (`rappor_core.whole_files.replacing`). Raises OutputError."""
     try:
         with whole_files.replacing(path) as part:
             yield part

@@ -176,11 +176,8 @@ class Weights:
             _check_weight("the weight of the others", self.others)
 
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
-        """Weights of the groups of candidates that set the same bits, (G,), of mean 1.
-
-        values: all candidates, (M,).  group: the first candidate of each one's group, (M,). The
-        heaviest of a group counts. Raises CandidatesError for a value without a weight.
-        """
+        """Weights of the groups of candidates (M,) that set the same bits, (G,), of mean 1: the
+        heaviest of a group counts. Raises CandidatesError for a value without a weight."""
         largest = np.zeros(len(values))
         np.maximum.at(largest, group, np.array([self._weight(value) for value in values]))
         kept = largest[group == np.arange(len(group))]
@@ -196,11 +193,8 @@ class Weights:
         return weight
 
     def to_csv(self) -> str:
-        """The weights as canonical CSV text: `value,weight` a line, sorted, the weight of all
-        others last.
-
-        `read_weights` reads it.
-        """
+        """The canonical CSV that `read_weights` reads: `value,weight`, sorted, that of all others
+        last."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows((value, repr(weight)) for value, weight in sorted(self.of.items()))
@@ -215,10 +209,8 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a CSV of `value,weight`, with or without that header.
-
-    The line without a value is for all others. Raises CandidatesError.
-    """
+    """Read a CSV of `value,weight`, with or without that header; a line without a value is for all
+    others. Raises CandidatesError."""
     weights: dict[str, float] = {}
     with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
         for row in read_rows(path):

@@ -154,9 +154,7 @@ class Candidates:
     @classmethod
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
         """Normalize, drop empty, repeated and undecodable entries, and count what was dropped.
-
-        Raises CandidatesError if nothing is left, or for what is no list of text.
-        """
+        Raises CandidatesError if nothing is left, or for what is no list of text."""
         if isinstance(strings, str | bytes):
             raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
         kept: dict[bytes, None] = {}
@@ -185,8 +183,7 @@ class Candidates:
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
-        """Candidates for the whole numbers from `first` to `last`, both included, as decimal
-        text."""
+        """The whole numbers from `first` to `last`, both included, as decimal text."""
         if step < 1 or last < first:
             raise CandidatesError(f"numbers from {first} to {last} by {step}: nothing to count")
         if (last - first) // step >= MAX_GENERATED:
@@ -197,7 +194,7 @@ class Candidates:
 
     @classmethod
     def dates(cls, first: date, last: date) -> Candidates:
-        """Candidates for the days from `first` to `last`, both included, as YYYY-MM-DD."""
+        """The days from `first` to `last`, both included, as YYYY-MM-DD."""
         if last < first:
             raise CandidatesError(f"dates from {first} to {last}: the window runs backwards")
         days = range((last - first).days + 1)
@@ -230,9 +227,7 @@ def _normalized(text: str | bytes) -> bytes:
 
 def listed_positions(num_values: int, params: RapporParams) -> Positions:
     """Index tensor (M, m, h) of an encoding that lists its values; k where fewer bits are set.
-
-    Raises CandidatesError when the values do not fit the bits.
-    """
+    Raises CandidatesError when the values do not fit the bits."""
     scheme, k = params.scheme, params.num_bits
     _check_fit(num_values, params)
     shape = (num_values, params.num_cohorts, params.num_hashes)
@@ -280,10 +275,8 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 
 
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
-    """Names of the values that a metric's definition lists; none where they must be guessed.
-
-    definition: `Metric.to_dict`, empty where it is not known. Raises RapporError for a damaged one.
-    """
+    """Names of the values that a definition (`Metric.to_dict`, or empty) lists; none where they
+    must be guessed. Raises RapporError for a damaged one."""
     names: Sequence[str] = params.scheme.value_names
     if not names and definition:
         names = _kind_of(definition).names(definition)

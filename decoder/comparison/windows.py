@@ -64,11 +64,8 @@ MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Differences:
-    """Estimate the difference of the shares of all `candidates`, in their order, second window
-    less first.
-
-    Raises DecodeError for windows of different parameters.
-    """
+    """Estimate the difference of the shares of all `candidates`, in their order, second window less
+    first. Raises DecodeError for windows of different parameters."""
     if before.params != after.params:
         raise DecodeError(
             f"windows of {before.metric!r} have different parameters and cannot be compared; "
@@ -87,10 +84,8 @@ def compare_windows(
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of one window, and the values followed: `found` indices into `tensor`.
-
-    direct: each value has a bit of its own.
-    """
+    """The counts of one window, and the values followed: `found` indices into `tensor`. direct:
+    each value has a bit of its own."""
 
     aggregate: Aggregate
     tensor: Positions

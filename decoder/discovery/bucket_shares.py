@@ -192,11 +192,8 @@ _RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are told apar
 
 @dataclass(frozen=True)
 class GroupShares:
-    """The data of one group: its cohorts with reports (m,), their numbers of reports, bucket
-    shares (m, k).
-
-    num_bits: of the prefixes that the group hashes.
-    """
+    """The data of one group: its cohorts with reports (m,), their reports, bucket shares (m, k),
+    and the bits of the prefixes that it hashes."""
 
     cohorts: Indices
     reports: Floats
@@ -209,11 +206,8 @@ class GroupShares:
         return float(self.reports.sum())
 
     def scores(self) -> Floats:
-        """The contribution of each bucket to the score of a prefix: clipped, centerd, with unit
-        variance in sum.
-
-        Clipping keeps a heavy string from lifting whatever falls on the same bucket, (m, k).
-        """
+        """The part of each bucket in the score of a prefix, of unit variance in sum, (m, k);
+        clipped, so that a heavy string does not lift whatever falls on the same bucket."""
         scaled = (
             (self.shares - 1 / self.shares.shape[1]) * np.sqrt(self.reports)[:, None] / self._spread
         )
@@ -324,11 +318,8 @@ def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted shares of the prefixes, and standard errors under the hypothesis that nobody holds
-    them, (P,) each.
-
-    skewness: of such an estimate.  num_reports: of the group.
-    """
+    """Fitted shares of the prefixes, and standard errors if nobody holds them, (P,) each. skewness:
+    of such an estimate."""
 
     shares: Floats
     null_errors: Floats

@@ -175,8 +175,7 @@ def named_shares(
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
-    """The groups of prefixes of a `discover` metric. Raises DecodeError where it is of another
-    kind."""
+    """The groups of prefixes of a `discover` metric. Raises DecodeError for another kind."""
     if not isinstance(metric.details, PrefixGroups):
         raise DecodeError(
             f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
@@ -188,10 +187,8 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Unbiased bucket shares of each group, from its cohorts with reports.
-
-    Raises DecodeError for a group that has none.
-    """
+    """Unbiased bucket shares of each group, from its cohorts with reports. Raises DecodeError for a
+    group that has none."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))

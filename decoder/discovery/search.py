@@ -31,10 +31,8 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 
 
 def text_of(data: bytes, *, whole: bool) -> str | None:
-    """Decode a string's bytes, or those of its beginning, as UTF-8; None where they are not.
-
-    whole: the bytes are all of it; else the last character may be cut, and is left out.
-    """
+    """Decode a string's bytes as UTF-8; None where they are not. Unless they are the whole of it,
+    the last character may be cut, and is left out."""
     try:
         return getincrementaldecoder("utf-8")().decode(data, whole)
     except UnicodeDecodeError:
@@ -71,9 +69,7 @@ def search(
     groups: PrefixGroups, levels: Sequence[GroupShares], progress: Progress = silent
 ) -> list[CompletedString]:
     """Find the strings: those whose code ends, and the prefixes that are left at the last level.
-
-    levels: bucket shares of each group but the one that only counts.
-    """
+    levels: bucket shares of each group but the one that only counts."""
     prefixes, parents = np.zeros(1, dtype=np.uint64), np.zeros(1)
     finished: list[CompletedString] = []
     for level, group in enumerate(levels):
@@ -200,10 +196,7 @@ class CountedStrings:
 
     @property
     def p_values(self) -> Floats:
-        """P(an estimate so high if nobody holds the string).
-
-        The law of a sum of many rare bits is skewed; Pearson's type III has its three moments.
-        """
+        """P(an estimate so high if nobody holds the string): a sum of many rare bits is skewed."""
         return upper_tail(self.shares / self.null_errors, self.skewness)
 
 
@@ -252,8 +245,8 @@ def count(
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:
-    """P(Z >= z) of Pearson's type III law with mean 0, variance 1 and a skewness; normal where
-    the skewness is 0 or below."""
+    """P(Z >= z) of Pearson's type III law of mean 0, variance 1 and a skewness; normal for 0 or
+    less."""
     normal = ndtr(-z)
     skewed = skewness > SYMMETRIC
     if not skewed.any():

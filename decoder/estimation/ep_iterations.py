@@ -112,8 +112,7 @@ class FitProblem:
         return self.number * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
 
     def work_with(self, active: int) -> float:
-        """Cost, in multiplications, of an iteration in which this number of candidates take
-        part."""
+        """Cost, in multiplications, of an iteration in which so many candidates take part."""
         active = min(active, most_active(self.centerd.size))
         return self.work + work_of_all(active, *self._size[1:])
 
@@ -135,10 +134,8 @@ class FitProblem:
 
 @dataclass(frozen=True)
 class EpIteration:
-    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior.
-
-    cavity: variance of each candidate's estimate without its own site, before kappa, (M,).
-    """
+    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior. cavity:
+    variance of each estimate without its own site, before kappa, (M,)."""
 
     sites: Sites
     noise: Floats
@@ -258,10 +255,8 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
 
 
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """One solve with the present sites, and tau improved from its last value.
-
-    In the space of the rows, or in that of the participating candidates where they are fewer.
-    """
+    """One solve with the present sites, in the space of the rows or, where they are fewer, of the
+    candidates; tau is improved from its last value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centerd.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
@@ -285,9 +280,7 @@ def _information(fitted: Balance, sites: Sites) -> Floats:
 
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
     """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa.
-
-    Raises ImproperError where negative sites leave a cavity without a positive variance.
-    """
+    Raises ImproperError where negative sites leave a cavity without a positive variance."""
     information = _information(fitted, sites)
     cavity = left(sites.variance, information) / information
     if (cavity <= 0).any():

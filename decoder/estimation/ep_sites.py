@@ -63,8 +63,7 @@ class Sites:
 
     @classmethod
     def none(cls, num_candidates: int) -> Sites:
-        """EP sites with which no candidate takes part, so that the first iteration scores each
-        against the bare data."""
+        """EP sites with which no candidate takes part."""
         nothing = np.zeros(num_candidates)
         return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
 
@@ -198,6 +197,5 @@ def all_may_take_part(candidates: int, shape: tuple[int, int], num_hashes: int) 
 
 
 def most_active(rows: int) -> int:
-    """Largest number of candidates in a fit that does not take all: half of the rows, and no
-    more than is affordable."""
+    """Largest number of candidates in a fit of some: half of the rows, and what is affordable."""
     return int(min(rows / 2, (MAX_WORK / (2 * rows)) ** 0.5, (MAX_WORK / 3) ** (1 / 3)))

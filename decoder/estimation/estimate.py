@@ -109,10 +109,8 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
-
-    full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
-    """
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit. full: all candidates may
+    take part in it.  warm_starts, weights: as in `fit_cavity`."""
     repeated = observed.noise.repetition > 1
     problem = _problem(observed, full=full)
     fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
@@ -258,10 +256,8 @@ def _estimate(
 def fitted_directions(
     observed: Observed, balance: Balance, selected: tuple[Indices, Floats] | None = None
 ) -> Directions:
-    """The direction V^-1 z_i / (z_i'V^-1 z_i) in which an estimate reads the data.
-
-    selected: candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A).
-    """
+    """The direction V^-1 z_i / (z_i'V^-1 z_i) in which an estimate reads the data. selected:
+    candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A)."""
 
     def directions(candidates: Indices) -> Floats:
         columns = centerd_columns(observed.positions[candidates], observed.noise.random)

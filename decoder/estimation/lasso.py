@@ -290,9 +290,7 @@ def _response(
 @dataclass(frozen=True)
 class _Without:
     """Selections and refits of all candidates but one, `left`, of the data less a share of it.
-
-    expected: its share; what is left of it in the data is that of one unlisted.
-    """
+    expected: its share; what is left of it in the data is that of one unlisted."""
 
     problem: FitProblem
     selected: Selected
@@ -328,10 +326,8 @@ class _Without:
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual
 
     def share(self, start: float, error: float) -> tuple[float, float]:
-        """The share b at which the data less b z_i show no score of z_i, and its standard error.
-
-        start, error: what is returned where the others leave nothing of z_i.
-        """
+        """The share b at which the data less b z_i show no score of z_i, and its standard error;
+        `start` and `error` where the others leave nothing of z_i."""
         share, shape = start, self.problem.centerd.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)

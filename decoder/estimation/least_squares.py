@@ -67,8 +67,7 @@ class Balance(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """Factor, at most 1, that shrinks scores where the residual is quieter than the model
-        says."""
+        """Factor, at most 1, that shrinks scores where the residual is quieter than V says."""
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
@@ -86,10 +85,8 @@ def centerd_columns(positions: Positions, random: RandomString) -> Floats:
 
 
 def null_variance(residual: Floats, random: RandomString) -> Floats:
-    """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j.
-
-    residual: u, (..., m, k). Returns (...). Above what rounding leaves where C u is 0.
-    """
+    """Variance of z_i' u over the random positions of a string nobody holds, sum u_j' C u_j, (...),
+    for u (..., m, k). Above what rounding leaves where C u is 0."""
     squares = (residual**2).sum(axis=(-2, -1))
     off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
     own = (random.variance - random.covariance) * squares
@@ -231,9 +228,7 @@ def solver_in_rows(
 @dataclass(frozen=True)
 class CandidateSolver:
     """A solver by Woodbury's formula, for few active candidates: cost m k^3 + n A^2 + A^3.
-
-    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity).
-    """
+    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity)."""
 
     noise: Floats
     target: Floats
@@ -259,8 +254,7 @@ class CandidateSolver:
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """The parts of Woodbury's formula: D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and
-        H, (A, A)."""
+        """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A), of Woodbury's formula."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centerd.reshape(m, k, -1)).reshape(m * k, -1)
@@ -278,9 +272,7 @@ def candidate_solver(
 
 class Refit(NamedTuple):
     """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found.
-
-    directions: (n, A), what the residual loses to each column, for each unit of its share.
-    """
+    directions: (n, A), what the residual loses to each column, for each unit of its share."""
 
     shares: Floats
     covariance: Floats
@@ -289,11 +281,8 @@ class Refit(NamedTuple):
 
 
 def refit(noise: Floats, target: Floats, centerd: Floats, random: RandomString) -> Refit:
-    """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be
-    negative.
-
-    Raises ConvergenceError where the columns leave nothing of the rows over.
-    """
+    """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be negative.
+    Raises ConvergenceError where the columns leave nothing of the rows over."""
     num_columns, freedom = centerd.shape[1], target.size - len(target)
     if num_columns >= freedom:
         raise ConvergenceError(

@@ -109,10 +109,8 @@ class WarmStarts:
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
-    """Where all candidates take part, since other fits are quick, and rows are not too many.
-
-    Nor few: then the fits without a candidate in turn are what costs.
-    """
+    """Where all candidates take part, since other fits are quick, and rows are neither too many nor
+    so few that fits without a candidate in turn are what costs."""
     return problem.full and not problem.few_rows and problem.centerd.size <= MAX_ROWS
 
 
@@ -146,11 +144,9 @@ def fit_cavity(
 def _until_converged(
     problem: FitProblem, progress: Progress, warm_starts: WarmStarts | None
 ) -> tuple[FitProblem, EpResult]:
-    """Run EP from a warm start or, without one or where that does not converge, from nothing.
-
-    Where the fit of all candidates does not converge, that of the probable ones alone is tried,
-    and at last both with more damping. Returns the problem that was solved, and its fit.
-    """
+    """Run EP from a warm start, if there is one that converges, else from nothing: of all
+    candidates, of the probable ones, at last both with more damping. Returns the problem that was
+    solved, too."""
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):

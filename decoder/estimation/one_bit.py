@@ -32,10 +32,8 @@ class DirectFit(NamedTuple):
 def fit_direct(
     bit_shares: Floats, reports: Floats, noise: BitNoise, repetition: float, level: float
 ) -> DirectFit:
-    """Average each bit's debiased share (m, k) over the cohorts by their reports (m,).
-
-    repetition: rho = sum r^2 / sum r over devices, >= 1.
-    """
+    """Average each bit's debiased share (m, k) over the cohorts by their reports (m,). repetition:
+    rho = sum r^2 / sum r over devices, >= 1."""
     total = float(reports.sum())
     estimates = reports @ bit_shares / total
     constant, linear, square = _variance_polynomial(noise, repetition)
@@ -66,10 +64,8 @@ def _null_z(
 
 
 def _variance_polynomial(noise: BitNoise, repetition: float) -> tuple[float, float, float]:
-    """v0, v1, v2 with N Var(estimate) = v0 + v1 t + v2 t^2 at share t.
-
-    The mechanism's noise is linear in t; sampling adds rho t (1 - t).
-    """
+    """v0, v1, v2 with N Var(estimate) = v0 + v1 t + v2 t^2 at share t: the mechanism's noise is
+    linear, sampling adds rho t (1 - t)."""
     ends = noise.mechanism_variance(np.array([0.0, 1.0]), repetition)
     zero, one = float(ends[0]), float(ends[1])
     return zero, one - zero + repetition, -repetition

@@ -28,8 +28,7 @@ POWER = 0.8  # of a test to find a share of the size that we call detectable
 
 
 class VarianceParts(NamedTuple):
-    """Fractions of the variance of all bit shares: noise, explained by the fit, and the rest;
-    they sum to 1."""
+    """Fractions of the variance of all bit shares; they sum to 1."""
 
     explained: float
     missing: float
@@ -53,10 +52,8 @@ def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom
 
 
 def variance_parts(centerd: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
-    """Split sum (y - a)^2 into noise (its expectation), what the fit explains, and the rest.
-
-    centerd: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
-    """
+    """Split sum (y - a)^2, y - a (m, k), into noise of a covariance (m, k, k), what the fit
+    explains, and the rest."""
     total = float((centerd**2).sum())
     if total == 0:
         return VarianceParts(0.0, 0.0, 1.0)
@@ -66,11 +63,10 @@ def variance_parts(centerd: Floats, fitted: Floats, covariance: Floats) -> Varia
 
 
 def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
-    """The fraction of the variance of bit shares due to values that a fit explains; None where
-    there is none.
+    """The fraction of the variance of bit shares due to values that a fit explains, or None.
 
-    fitted: centerd, of the fit, (m, k).  missing: tau of the strings that are not in it.
-    variance: a (1 - a), of a bit of a random string.
+    fitted: centerd, of the fit, (m, k).  missing: tau of the strings that are not in it.  variance:
+    a (1 - a), of a bit of a random string.
     """
     explained = float((fitted**2).sum())
     total = explained + missing * variance * fitted.size
@@ -83,10 +79,8 @@ def detectable_share(cutoff: float, std_errors: Floats) -> float:
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
-    """P-value of equal cohorts: chi-squared over the m cohorts; 1 for a single one.
-
-    repetition: rho = sum r^2 / sum r, by which whole devices make the reports vary more.
-    """
+    """P-value of equal cohorts, chi-squared; 1 for a single one. repetition: rho, by which whole
+    devices make the reports vary more."""
     if len(reports) < 2:
         return 1.0
     mean = float(reports.mean())

@@ -21,8 +21,7 @@ LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves
 def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
-    """The interval estimate +- t se, with t of `freedom` > 0 degrees at `level` in (0, 1); not
-    clipped, (M,) each."""
+    """The interval estimate +- t se of `freedom` > 0 degrees at `level`, not clipped, (M,) each."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return estimates - margin, estimates + margin
 
@@ -134,10 +133,8 @@ def selected_interval(
 def _truncated_quantile(
     estimates: Floats, std_errors: Floats, cutoffs: Floats, upper_tail: float
 ) -> Floats:
-    """The share b at which P(X >= estimate | X >= cutoff) = `upper_tail`, X ~ N(b, se^2); >= 0.
-
-    The tail grows with b, so bisection finds it; in logarithms, for far tails.
-    """
+    """The share b >= 0 at which P(X >= estimate | X >= cutoff) = `upper_tail`, X ~ N(b, se^2). The
+    tail grows with b, so bisection finds it; in logarithms, for far tails."""
     passed = np.minimum(cutoffs, estimates)
 
     def excess(b: Floats) -> Floats:
@@ -148,8 +145,7 @@ def _truncated_quantile(
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Find where a rising function crosses 0, element by element; exactly `low` if it starts
-    above."""
+    """Find where a rising function crosses 0, element by element; `low` if it starts above."""
     starts_above, bottom = rising(low) >= 0, low
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

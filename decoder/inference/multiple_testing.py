@@ -61,8 +61,7 @@ class ListDecision(NamedTuple):
 
 
 def p_values(deviates: Floats) -> Floats:
-    """Upper tail probability of normal scores: the chance that a string nobody holds scores as
-    high, (M,)."""
+    """The chance that a string nobody holds scores as high as normal deviates, (M,)."""
     return np.asarray(ndtr(-deviates))
 
 

@@ -156,9 +156,7 @@ def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
 
 def approved_strings(directory: str | Path) -> list[str]:
     """The whole strings of a folder's discovered.csv for which a person wrote `yes`, in order.
-
-    Raises CandidatesError where the files do not belong together, or no string is approved.
-    """
+    Raises CandidatesError where the files do not belong together, or no string is approved."""
     folder = Path(directory)
     with naming(folder, CandidatesError, "write it again with rappor discover -o DIR"):
         if not (folder / "discovered.csv").is_file():
@@ -202,8 +200,7 @@ def shown_string(row: FoundString) -> str:
 
 
 def role(row: FoundString) -> str:
-    """A remark in brackets for a row that is the metric's fallback or no-data value, or only a
-    beginning; "" for others."""
+    """A remark in brackets for a row that the metric itself sends, or that is a beginning."""
     parts = [f"{row.declared} of the metric"] * bool(row.declared) + [BEGINNING] * (not row.whole)
     return f" ({', '.join(parts)})" if parts else ""
 

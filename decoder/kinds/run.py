@@ -32,9 +32,7 @@ MAX_PAGE_ROWS = 1_000  # of a page that is a file
 
 def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
     """The decoder of counts; of those without a definition, such as google/rappor's, of strings.
-
-    Raises DecodeError where there are no counts, and for a kind without a decoder.
-    """
+    Raises DecodeError where there are no counts, and for a kind without a decoder."""
     if not counts:
         raise DecodeError("there are no counts to decode; choose other days or files")
     return decoder_of(counts[0].definition.get("kind", "string"))
@@ -88,10 +86,7 @@ def _check_order(before: Sequence[Aggregate], after: Sequence[Aggregate]) -> Non
 
 
 def claim(folder: Path, kind: KindDecoder) -> None:
-    """Make a folder for a result, and refuse one that holds files of somebody else.
-
-    Raises OutputError.
-    """
+    """Make a folder for a result. Raises OutputError for one that holds files of somebody else."""
     names = (RESULTS, PAGE, MANIFEST, *(f"{kind.table_of(one)}.csv" for one in kind.operations))
     claim_folder(folder, names, RESULTS)
     make_folder(folder)
@@ -193,8 +188,7 @@ def render_page(kind: KindDecoder, stored: StoredResult) -> str:
 
 
 def _write_json(content: dict[str, Any], indent: int | None, path: Path) -> None:
-    """Write JSON in ASCII, so that no text of a stranger steers a terminal; without an indent
-    without blanks."""
+    """Write JSON in ASCII, so that no text of a stranger steers a terminal."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(content, indent=indent, separators=separators, allow_nan=False, default=str)
     path.write_text(text.replace("\x7f", "\\u007f") + "\n", encoding="ascii")

@@ -220,16 +220,13 @@ def decoding_result(decoding: Decoding) -> Result:
 def write_outputs(
     decoding: Decoding, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write all files of a decoding into a directory, made if needed; return their paths.
-
-    Raises OutputError.
-    """
+    """Write all files of a decoding into a directory, made if needed; return their paths. Raises
+    OutputError."""
     return write_result(decoding_result(decoding), KIND, "decode", Path(directory), progress)
 
 
 def decoding_content(decoding: Decoding) -> dict[str, Any]:
-    """The contents of results.json: values detected, summary, diagnostics, warnings (NaN and
-    infinity as null)."""
+    """The contents of results.json (NaN and infinity as null)."""
     content = {
         "metric": decoding.metric,
         "summary": asdict(decoding.summary),

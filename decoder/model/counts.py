@@ -24,10 +24,8 @@ from rappor_core.metrics.metric import Metric
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen, without the empty cohorts.
-
-    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
-    """
+    """What was seen, without the empty cohorts: debiased shares (m, k), positions (M, m, h) of the
+    candidates, and the covariance of the noise."""
 
     bit_shares: Floats
     positions: Positions

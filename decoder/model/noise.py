@@ -50,8 +50,7 @@ class BitNoise:
 
     @property
     def gap(self) -> float:
-        """The difference d = q_star - p_star = (p1 - q1)(p2 - q2) by which a set bit raises the
-        mean of a report."""
+        """q_star - p_star = (p1 - q1)(p2 - q2), by which a set bit raises the mean of a report."""
         return self.q_star - self.p_star
 
     def mirrored(self) -> BitNoise:
@@ -74,10 +73,10 @@ class BitNoise:
 
     def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
         """Variance of one report's bit around the device's own, averaged over bits set with
-        `share` in [0, 1].
+        `share`.
 
-        repetition: rho = sum r^2 / sum r over devices, 1 when each reports once. In units of the
-        debiased share (divided by d^2); the sampling of the population is not in it.
+        In units of the debiased share (divided by d^2), for rho = sum r^2 / sum r over devices; the
+        sampling of the population is not in it.
         """
         one = self.within(1) + repetition * self.between(1)
         zero = self.within(0) + repetition * self.between(0)
@@ -161,13 +160,11 @@ class CohortNoise:
     symbols: bool = False
 
     def shown_repetition(self, ratio: float) -> float:
-        """The repetition in [1, rho] at which a typical bit's noise is `ratio` times that of
-        this model."""
+        """The repetition in [1, rho] at which the noise is `ratio` times that of this model."""
         return min(self.repetition_of(ratio), self.repetition)
 
     def repetition_of(self, ratio: float) -> float:
-        """The repetition, at least 1, at which a typical bit's noise is `ratio` times that of
-        this model."""
+        """The repetition, at least 1, at which the noise is `ratio` times that of this model."""
         once, now = self.typical(1.0), self.typical(self.repetition)
         return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
 
@@ -201,12 +198,8 @@ class CohortNoise:
         return np.asarray(mechanism / self.reports[:, None, None])
 
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
-        """An invertible version of `covariance`, (m, k, k): a typical variance is put where
-        symbols have none.
-
-        Nothing that is solved for has a part along the ones of a cohort of symbols, neither data
-        nor candidates, so that any variance there gives the same answers.
-        """
+        """As `covariance`, with a typical variance where symbols have none: nothing that is solved
+        for, data or candidates, has a part along the ones of a cohort of symbols."""
         found = self.covariance(positions, shares)
         if not self.symbols:
             return found

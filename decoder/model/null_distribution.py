@@ -31,11 +31,8 @@ _MIN_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its
 
 @dataclass(frozen=True)
 class NullTail:
-    """The null distribution as a table: standardized scores and the normal deviates with the
-    same upper tail; both rise.
-
-    Beyond the first and the last point both go on with slope 1.
-    """
+    """The null distribution as a table of standardized scores and the normal deviates with the same
+    upper tail; both rise, with slope 1 beyond the first and the last point."""
 
     scores: Floats
     deviates: Floats
@@ -90,10 +87,8 @@ class Cumulants(NamedTuple):
 
 
 def _saddlepoints(tilts: Floats, K: Cumulants) -> tuple[Floats, Floats]:
-    """x = K'(s) and r* = w + log(v / w) / w, w = sign(s) sqrt(2 (s x - K)), v = s sqrt(K'').
-
-    Where the tilted sum has come to the end of its range, the points are left out.
-    """
+    """x = K'(s) and r* = w + log(v / w) / w, w = sign(s) sqrt(2 (s x - K)), v = s sqrt(K''); left
+    out where the tilted sum has come to the end of its range."""
     inside = K.variance > _MIN_VARIANCE
     s, x = tilts[inside], K.mean[inside]
     w = np.sign(s) * np.sqrt(2 * (s * x - K.generating[inside]))
@@ -126,10 +121,8 @@ def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulan
 
 
 def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
-    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2: (T, m, count) each.
-
-    e_r of the bits up to b is e_r of those before plus w_b e_(r-1) of those before.
-    """
+    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2, (T, m, count): e_r
+    of the bits up to b is e_r of those before plus w_b e_(r-1) of those before."""
     e = np.zeros((*weights.shape[:2], count))
     e[:, :, 0] = 1.0
     first, second = np.zeros_like(e), np.zeros_like(e)
@@ -150,8 +143,7 @@ _SAME = 1e-9  # of a score's deviation: sums that are this near are one
 
 
 class UpperTail(NamedTuple):
-    """The exact null distribution: rising scores (T,), and the chance that a string nobody holds
-    reaches each."""
+    """The exact null distribution: rising scores (T,), and the chance to reach each."""
 
     scores: Floats
     chances: Floats

@@ -27,8 +27,7 @@ _ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the ca
 
 
 class Posterior(NamedTuple):
-    """The posterior of each candidate's share given its estimate: mean, variance, weight of 0;
-    each (M,)."""
+    """Posterior mean, variance and weight of 0 of each candidate's share, (M,) each."""
 
     mean: Floats
     variance: Floats
@@ -36,8 +35,7 @@ class Posterior(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The posterior of shares given that they are not 0: weights, means and deviations of the
-    bumps, (M, G)."""
+    """The posterior of shares that are not 0: weights, means, deviations of bumps, (M, G)."""
 
     weights: Floats
     means: Floats
@@ -52,8 +50,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class SharePrior:
-    """A prior of shares. Weights (G+1,), the first that of 0; centers (G,) of the bumps; spreads
-    (G,)."""
+    """A prior of shares: weights (G+1,), the first that of 0, and centers (G,) of the bumps."""
 
     weights: Floats
     centers: Floats
@@ -66,10 +63,8 @@ class SharePrior:
     def posterior(
         self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
     ) -> Posterior:
-        """Combine the prior with unbiased estimates (M,) and their standard errors (M,).
-
-        null_z: deviates of the estimates if the share is 0, (M,); None: estimate / error.
-        """
+        """Combine the prior with unbiased estimates (M,) and their standard errors (M,). null_z:
+        their deviates if the share is 0, (M,); None: estimate / error."""
         null_z = estimates / std_errors if null_z is None else null_z
         columns = estimates, std_errors, null_z
         parts = [
@@ -100,8 +95,7 @@ class SharePrior:
 
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
-    """The centers of the prior's bumps, from .4 of the median standard error up to the largest
-    estimate."""
+    """The centers of the bumps, from .4 of the median standard error up to the largest estimate."""
     lowest = lowest_bump(std_errors)
     highest = max(_TOP * float(estimates.max()), 2 * lowest)
     steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)

@@ -47,8 +47,7 @@ class NumberChange(WindowChange):
 
 @dataclass(frozen=True)
 class NumberSeries:
-    """Decoded windows, oldest first, and the changes from each to the next and from the first to
-    the last."""
+    """Decoded windows, oldest first, and the changes to the next, and from first to last."""
 
     windows: tuple[NumberDecoding, ...]
     changes: tuple[NumberChange, ...]
@@ -57,10 +56,8 @@ class NumberSeries:
 def decode_numbers_over_time(
     aggregates: Sequence[Aggregate], options: DecodeOptions | None = None
 ) -> NumberSeries:
-    """Decode windows of one metric, oldest first, and compare them.
-
-    Raises DecodeError for fewer than two, for other metrics, and questions without reports.
-    """
+    """Decode windows of one metric, oldest first, and compare them. Raises DecodeError for fewer
+    than two, for other metrics, and questions without reports."""
     pairs, options = window_pairs(len(aggregates)), options or DecodeOptions()
     windows = tuple(decode_numbers(one, options) for one in aggregates)
     changes = [
@@ -141,10 +138,8 @@ def _factor(
 def _mean_row(
     first: Survival, second: Survival, plain: Sequence[Floats], kappa: float
 ) -> tuple[str, float, float]:
-    """Name, difference and variance of the mean of devices with data.
-
-    The variance is by the slope of the mean in the shares, at those of each window.
-    """
+    """Name, difference and variance of the mean of devices with data, by the slope of the mean in
+    the shares of each window."""
     (early, early_slope), (late, late_slope) = (_mean_slope(curve) for curve in (first, second))
     variance = early_slope @ plain[0] @ early_slope + late_slope @ plain[1] @ late_slope
     name = f"{MEAN} logarithm" if first.counts.number.scale == "log" else MEAN

@@ -124,11 +124,8 @@ def _cells(counts: CutCounts) -> Floats:
 
 
 def _smoothness(counts: CutCounts) -> tuple[Floats, Floats, int]:
-    """The smoothness prior: logarithms of the cells' widths, the penalty of second differences,
-    and its rank.
-
-    Outside the chain: no data, and a lowest cell that is of another kind than its neighbors.
-    """
+    """Logarithms of the cells' widths, the penalty of second differences, and its rank. Outside the
+    chain: no data, and a lowest cell that is of another kind than its neighbors."""
     number = counts.number
     size = len(counts.offset) + 1
     apart = number.none == "apart"

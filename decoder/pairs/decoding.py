@@ -206,8 +206,7 @@ def pair_counts(aggregate: Aggregate, pair: Pair, options: DecodeOptions) -> Pai
 
 @dataclass(frozen=True)
 class PairFit:
-    """The unbiased shares P (M,) of the pairs, the fit's information matrix H, and the counts
-    behind them."""
+    """The unbiased shares P (M,) of the pairs, the information matrix H, and the counts."""
 
     estimate: Floats
     information: Floats
@@ -219,8 +218,7 @@ class PairFit:
         return self.information - SUM_WEIGHT * float(self.counts.reports.sum())
 
     def covariance(self, shares: Floats | None = None) -> Floats:
-        """Covariance of P if devices hold `shares` (M,), by default the estimate projected on
-        the simplex."""
+        """Covariance of P if devices hold `shares` (M,), or the estimate on the simplex."""
         held = project_simplex(self.estimate) if shares is None else shares
         inner = np.zeros_like(self.information)
         counts = self.counts
@@ -237,11 +235,8 @@ class PairFit:
 
 
 def fit_pair(counts: PairCounts) -> PairFit:
-    """Fit the shares of the pairs to the bit shares by weighted least squares; the shares add up
-    to 1.
-
-    Raises ImproperError where two pairs have the same bits in every cohort.
-    """
+    """Fit the shares of the pairs, which add up to 1, to the bit shares by weighted least squares.
+    Raises ImproperError where two pairs have the same bits in every cohort."""
     cells = counts.designs.shape[2]
     weight = SUM_WEIGHT * float(counts.reports.sum())
     information, target = np.full((cells, cells), weight), np.full(cells, weight)
@@ -271,8 +266,8 @@ def _factor(information: Floats) -> tuple[Floats, bool]:
 def pair_independence(fit: PairFit, level: float) -> Independence:
     """Wald test that the table is the product of its margins, with the covariance under the null.
 
-    The departures d = p - r c' (r, c: the margins), less the covariance of the estimated margins,
-    have mean 0 under independence; T = d' Cov(d)^-1 d over their (M1 - 1)(M2 - 1) dimensions.
+    The departures d = p - r c', less the covariance of the estimated margins, have mean 0 under
+    independence; T = d' Cov(d)^-1 d over their (M1 - 1)(M2 - 1) dimensions.
     """
     shape = fit.counts.shape
     table = fit.estimate.reshape(shape)
@@ -291,9 +286,7 @@ def pair_independence(fit: PairFit, level: float) -> Independence:
 
 def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independence:
     """Wald statistic T = d' V^+ d with its p-value; the degrees of freedom are the rank of V.
-
-    Raises ImproperError where there is nothing to test.
-    """
+    Raises ImproperError where there is nothing to test."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     told = values > RANK * max(float(values[-1]), 0.0)
     if not told.any():

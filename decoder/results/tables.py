@@ -69,8 +69,8 @@ class CandidateTable:
 
     @property
     def found(self) -> Indices:
-        """Indices of the detected candidates, largest share first, one for each group with the
-        same bits, (D,)."""
+        """Indices of the first of each detected group with the same bits, largest share first,
+        (D,)."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 

@@ -93,8 +93,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
 
 
 def odd_cohorts(cohort_z: Floats) -> Indices:
-    """Cohorts whose residual is too large for noise, at a false alarm rate of 1 in 1,000 for any
-    of them."""
+    """Cohorts whose residual is beyond noise, at a false alarm rate of 1 in 1,000 for any."""
     limit = -float(ndtri(ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
 

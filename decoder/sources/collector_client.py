@@ -29,8 +29,7 @@ _MAX_DETAIL = 2000  # characters of its sentence
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A handler that follows no redirect, since the key in the headers would go along to any
-    host."""
+    """A handler that follows no redirect: the key would go along to any host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return no request, so that a redirect becomes an HTTPError."""
@@ -46,8 +45,7 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
 
 
 def read_limited(answer: HTTPResponse, address: str, most: int) -> bytes:
-    """Read the body of an answer. Raises RemoteError if it is longer than `most` bytes, or cut
-    short."""
+    """Read a body. Raises RemoteError if it is longer than `most` bytes, or cut short."""
     content: bytes = answer.read(most + 1)
     said = answer.headers.get("Content-Length", "")
     if said.isdecimal() and len(content) < min(int(said), most):
