@@ -48,19 +48,17 @@ def bit_positions(
     """Compute the index tensor (M, m, h) of normalized values; repeats within a cohort become k."""
     shape = (len(values), params.num_cohorts, params.num_hashes)
     positions = np.empty(shape, dtype=position_type(params.num_bits))
-    fill = _fill_mmh3 if params.hash == "mmh3" else _fill_md5
     for start in range(0, len(values), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        fill(values[block], params, positions[block])
-        mark_repeated(positions[block], params.num_bits)
+        some, found = values[start : start + _BLOCK], positions[start : start + _BLOCK]
+        if params.hash == "mmh3":
+            digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
+            halves = np.frombuffer(digests, dtype="<u8").reshape(len(some), 2)
+            run_in_chunks(_derive, len(some), halves, params.num_bits, found)
+        else:
+            _fill_md5(some, params, found)
+        mark_repeated(found, params.num_bits)
         progress(STAGE, min(start + _BLOCK, len(values)), len(values))
     return positions
-
-
-def _fill_mmh3(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
-    digests = b"".join(map(mmh3.mmh3_x64_128_digest, values))
-    halves = np.frombuffer(digests, dtype="<u8").reshape(len(values), 2)
-    run_in_chunks(_derive, len(values), halves, params.num_bits, positions)
 
 
 def _fill_md5(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
@@ -105,18 +103,9 @@ class ReadNotes:
 
     def __str__(self) -> str:
         """One line for people."""
-        left_out = [
-            f"{count:,} {name}"
-            for count, name in (
-                (self.empty, "empty"),
-                (self.duplicates, "duplicate"),
-                (self.not_text, "not UTF-8"),
-            )
-            if count
-        ]
-        return f"{self.read:,} entries read" + (
-            f"; left out: {', '.join(left_out)}" * bool(left_out)
-        )
+        counts = {"empty": self.empty, "duplicate": self.duplicates, "not UTF-8": self.not_text}
+        left_out = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        return f"{self.read:,} entries read" + f"; left out: {left_out}" * bool(left_out)
 
 
 @dataclass(frozen=True)

@@ -124,24 +124,18 @@ def selected_interval(
     the estimate is below (1 - level) / 2. No prior. (Zhong and Prentice 2008; Weinstein,
     Fithian, Benjamini 2013.)
     """
-    tail = (1 - level) / 2
-    low = _truncated_quantile(estimates, std_errors, cutoffs, tail)
-    high = _truncated_quantile(estimates, std_errors, cutoffs, 1 - tail)
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+    tail, passed = (1 - level) / 2, np.minimum(cutoffs, estimates)
 
+    def ends(upper_tail: float) -> Floats:
+        """Find b >= 0 by bisection: the tail grows with b; in logarithms, for far tails."""
 
-def _truncated_quantile(
-    estimates: Floats, std_errors: Floats, cutoffs: Floats, upper_tail: float
-) -> Floats:
-    """The share b >= 0 at which P(X >= estimate | X >= cutoff) = `upper_tail`, X ~ N(b, se^2). The
-    tail grows with b, so bisection finds it; in logarithms, for far tails."""
-    passed = np.minimum(cutoffs, estimates)
+        def excess(b: Floats) -> Floats:
+            seen, possible = (b - estimates) / std_errors, (b - passed) / std_errors
+            return np.asarray(log_ndtr(seen) - log_ndtr(possible) - np.log(upper_tail))
 
-    def excess(b: Floats) -> Floats:
-        seen, possible = (b - estimates) / std_errors, (b - passed) / std_errors
-        return np.asarray(log_ndtr(seen) - log_ndtr(possible) - np.log(upper_tail))
+        return np.clip(bisect(excess, np.zeros(len(estimates)), estimates + 9 * std_errors), 0, 1)
 
-    return bisect(excess, np.zeros(len(estimates)), estimates + 9 * std_errors)
+    return ends(tail), ends(1 - tail)
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:

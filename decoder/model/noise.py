@@ -62,9 +62,8 @@ class BitNoise:
     def within(self, bit: int) -> float:
         """Variance that every report draws afresh, for a true `bit`; of a sum over r: r times."""
         kept = self.keep_one if bit else self.keep_zero
-        return kept * self.show_one * (1 - self.show_one) + (1 - kept) * self.show_zero * (
-            1 - self.show_zero
-        )
+        one, zero = self.show_one * (1 - self.show_one), self.show_zero * (1 - self.show_zero)
+        return kept * one + (1 - kept) * zero
 
     def between(self, bit: int) -> float:
         """Variance of the permanent bit, drawn once for a device; of a sum over r: r^2 times."""
@@ -186,13 +185,16 @@ class CohortNoise:
         """
         held = np.maximum(shares, 0.0)
         held = held / max(float(held.sum()), 1.0)
-        bit_shares = self._bit_shares(positions, held)
-        both = self._both_set(positions, held)
+        rest, random = max(1.0 - float(held.sum()), 0.0), self.random
+        listed = scatter_sums(positions, held, random.num_bits)
+        bit_shares = np.clip(listed + rest * random.mean, 0.0, 1.0)
+        both = block_pair_sums(positions, held, random.num_bits)
+        both = both + rest * (random.covariance_matrix + random.mean**2)
         sampling = both - bit_shares[:, :, None] * bit_shares[:, None, :]
         mechanism = np.zeros_like(sampling)
         if self.symbols:
             mechanism = self.bits.symbol_covariance(bit_shares, self.repetition)
-        diagonal = np.arange(self.random.num_bits)
+        diagonal = np.arange(random.num_bits)
         mechanism[:, diagonal, diagonal] = self.bits.mechanism_variance(bit_shares, self.repetition)
         mechanism += self.repetition * sampling
         return np.asarray(mechanism / self.reports[:, None, None])
@@ -206,13 +208,3 @@ class CohortNoise:
         k = self.random.num_bits
         typical = np.trace(found, axis1=1, axis2=2) / (k - 1)
         return np.asarray(found + typical[:, None, None] / k)
-
-    def _bit_shares(self, positions: Positions, held: Floats) -> Floats:
-        rest = max(1.0 - float(held.sum()), 0.0)
-        listed = scatter_sums(positions, held, self.random.num_bits)
-        return np.clip(listed + rest * self.random.mean, 0.0, 1.0)
-
-    def _both_set(self, positions: Positions, held: Floats) -> Floats:
-        rest = max(1.0 - float(held.sum()), 0.0)
-        random_pairs = self.random.covariance_matrix + self.random.mean**2
-        return block_pair_sums(positions, held, self.random.num_bits) + rest * random_pairs

@@ -51,7 +51,7 @@ NORMAL_TAIL = NullTail(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 def null_tail(residual: Floats, random: RandomString) -> NullTail:
     """Tabulate the distribution of z' u over random strings, for a residual u (m, k)."""
-    variance = float(_cumulants(residual, random, np.zeros(1)).variance[0])
+    variance = float(_cumulants(residual, random, np.zeros(1))[2][0])
     if variance <= _ROUNDING * float((residual**2).sum()):
         return NORMAL_TAIL
     scale = float(np.sqrt(variance))
@@ -59,9 +59,12 @@ def null_tail(residual: Floats, random: RandomString) -> NullTail:
         scores, reached = upper_tail(residual / scale, random)
         deviates = -ndtri(np.minimum(reached, _ALMOST_SURE))
         return _tail(scores, deviates)
-    tilts = np.concatenate([-_TILTS[::-1], _TILTS])
-    scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
-    return _tail(scores, deviates)
+    s = np.concatenate([-_TILTS[::-1], _TILTS])
+    parts = s, *_cumulants(residual / scale, random, s)
+    # r* = w + log(v / w) / w at x = K'(s); no points where the sum is at the end of its range
+    s, K, x, curvature = (part[parts[3] > _MIN_VARIANCE] for part in parts)
+    w, v = np.sign(s) * np.sqrt(2 * (s * x - K)), s * np.sqrt(curvature)
+    return _tail(x, w + np.log(v / w) / w)
 
 
 def _tail(scores: Floats, deviates: Floats) -> NullTail:
@@ -78,26 +81,10 @@ def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
     return np.asarray(inside + np.maximum(x - points[-1], 0) + np.minimum(x - points[0], 0))
 
 
-class Cumulants(NamedTuple):
-    """Cumulant generating function of z' u and its derivatives K(s), K'(s), K''(s), (T,) each."""
-
-    generating: Floats
-    mean: Floats
-    variance: Floats
-
-
-def _saddlepoints(tilts: Floats, K: Cumulants) -> tuple[Floats, Floats]:
-    """x = K'(s) and r* = w + log(v / w) / w, w = sign(s) sqrt(2 (s x - K)), v = s sqrt(K''); left
-    out where the tilted sum has come to the end of its range."""
-    inside = K.variance > _MIN_VARIANCE
-    s, x = tilts[inside], K.mean[inside]
-    w = np.sign(s) * np.sqrt(2 * (s * x - K.generating[inside]))
-    v = s * np.sqrt(K.variance[inside])
-    return x, w + np.log(v / w) / w
-
-
-def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulants:
-    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, and its derivatives.
+def _cumulants(
+    residual: Floats, random: RandomString, tilts: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, K' and K'', (T,) each.
 
     A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
     numbers of the second kind. So E exp(s x_j' u_j) = sum_r p_r e_r, with e_r the elementary
@@ -117,7 +104,7 @@ def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulan
     first, second = first / E, second / E
     center = random.mean * float(residual.sum())
     generating = (np.log(E) + scale[:, :, 0]).sum(axis=1) - tilts * center
-    return Cumulants(generating, first.sum(axis=1) - center, (second - first**2).sum(axis=1))
+    return generating, first.sum(axis=1) - center, (second - first**2).sum(axis=1)
 
 
 def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
