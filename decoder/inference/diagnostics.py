@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
+from decoder.model.design_matrix import design_matrix
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
@@ -145,8 +146,9 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     first, second = np.triu_indices(len(chosen), 1)
     if not len(first):
         return None
-    shared = _overlaps(positions[chosen], random.num_bits)[first, second]
     cohorts, k = positions.shape[1], random.num_bits
+    some = (design_matrix(positions[chosen], k) > 0).astype(np.float64)
+    shared = (some.T @ some).toarray()[first, second]
     expected = cohorts * k * random.mean**2
     both = random.covariance_matrix + random.mean**2
     variance = cohorts * float((both**2).sum() - k**2 * random.mean**4)
@@ -157,20 +159,6 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     most = int(np.argmax(shared))
     one, other = sorted((int(chosen[first[most]]), int(chosen[second[most]])))
     return Alike(ratio, one, other, int(shared[most]), expected)
-
-
-def _overlaps(positions: Positions, num_bits: int) -> Floats:
-    """Bits that each two of some candidates share, (S, S)."""
-    places = np.sort(positions.astype(np.int64), axis=2)
-    unset = places >= num_bits
-    unset[:, :, 1:] |= places[:, :, 1:] == places[:, :, :-1]
-    own, other = np.where(unset, -1, places), np.where(unset, -2, places)
-    shared = np.zeros((len(places), len(places)))
-    for cohort in range(places.shape[1]):
-        for one in own[:, cohort].T:
-            for two in other[:, cohort].T:
-                shared += one[:, None] == two[None, :]
-    return shared
 
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together

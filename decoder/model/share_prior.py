@@ -66,11 +66,14 @@ class SharePrior:
         """Combine the prior with unbiased estimates (M,) and their standard errors (M,). null_z:
         their deviates if the share is 0, (M,); None: estimate / error."""
         null_z = estimates / std_errors if null_z is None else null_z
-        columns = estimates, std_errors, null_z
-        parts = [
-            self._posterior_rows(*(column[start : start + _ROWS] for column in columns))
-            for start in range(0, max(len(estimates), 1), _ROWS)
-        ]
+        parts = []
+        for start in range(0, max(len(estimates), 1), _ROWS):
+            rows = slice(start, start + _ROWS)
+            weights = responsibilities(self, estimates[rows], std_errors[rows], null_z[rows])
+            means, variances = self.given_bumps(estimates[rows], std_errors[rows])
+            mean = (weights[:, 1:] * means).sum(axis=1)
+            second = (weights[:, 1:] * (variances + means**2)).sum(axis=1)
+            parts.append((mean, np.maximum(second - mean**2, 0.0), weights[:, 0]))
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def held(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Held:
@@ -85,13 +88,6 @@ class SharePrior:
         noise, spread = std_errors[:, None] ** 2, self.spreads**2
         means = (estimates[:, None] * spread + self.centers * noise) / (spread + noise)
         return means, spread * noise / (spread + noise)
-
-    def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
-        weights = responsibilities(self, estimates, std_errors, null_z)
-        means, variances = self.given_bumps(estimates, std_errors)
-        mean = (weights[:, 1:] * means).sum(axis=1)
-        second = (weights[:, 1:] * (variances + means**2)).sum(axis=1)
-        return Posterior(mean, np.maximum(second - mean**2, 0.0), weights[:, 0])
 
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
@@ -163,19 +159,12 @@ def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z
     squares = (estimates[:, None] - means) ** 2 / variances
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
+    # The chance that a share is above 0 given its bump and its estimate: without it a bump far
+    # wider than the error would explain an estimate far below 0 as a negative share.
     below = estimates < 0
-    logs[below, 1:] += _above_zero(prior, estimates[below], std_errors[below])
+    given, variances = prior.given_bumps(estimates[below], std_errors[below])
+    deviates = given / np.sqrt(variances)
+    above, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
+    above[near] = log_ndtr(deviates[near])
+    logs[below, 1:] += above
     return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
-
-
-def _above_zero(prior: SharePrior, estimates: Floats, std_errors: Floats) -> Floats:
-    """Log chance that a share is above 0 given its bump and its estimate, (M, G).
-
-    Without it a bump far wider than the error would explain an estimate far below 0 as a negative
-    share, of which its tail holds more than the density under 0 there.
-    """
-    means, variances = prior.given_bumps(estimates, std_errors)
-    deviates = means / np.sqrt(variances)
-    logs, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
-    logs[near] = log_ndtr(deviates[near])
-    return logs
