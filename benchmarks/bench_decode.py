@@ -13,8 +13,8 @@ from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
 from benchmarks.conftest import OURS, Beside, child
-from decoder.candidates.bloom_positions import bit_positions
-from decoder.estimation.lasso_path import fit_lasso, noise_penalty
+from decoder.candidates.lists import bit_positions
+from decoder.estimation.lasso import fit_lasso, noise_penalty
 from decoder.model.counts import Observed, observe
 from decoder.model.design_matrix import design_matrix
 from decoder.model.noise import RandomString

@@ -51,34 +51,13 @@ _NAMES = {  # by the module that holds them
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
-    "Candidates",
-    "DecodeOptions",
-    "Decoding",
-    "Density",
-    "DensityOptions",
-    "Detected",
-    "DiscoverOptions",
-    "Discovery",
-    "NumberDecoding",
-    "NumberSeries",
-    "Question",
-    "Result",
-    "Series",
-    "compare_numbers",
-    "compare_windows",
-    "decode",
-    "decode_counts",
-    "decode_flows",
-    "decode_numbers",
-    "decode_numbers_over_time",
-    "decode_over_time",
-    "discover",
-    "estimate_density",
-    "estimate_density_series",
-    "metric_candidates",
-    "write_outputs",
+    "Candidates", "DecodeOptions", "Decoding", "Density", "DensityOptions", "Detected",
+    "DiscoverOptions", "Discovery", "NumberDecoding", "NumberSeries", "Question", "Result",
+    "Series", "compare_numbers", "compare_windows", "decode", "decode_counts", "decode_flows",
+    "decode_numbers", "decode_numbers_over_time", "decode_over_time", "discover",
+    "estimate_density", "estimate_density_series", "metric_candidates", "write_outputs",
     "write_result",
-]
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

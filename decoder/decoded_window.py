@@ -13,10 +13,8 @@ from rappor_core.params import RapporParams
 
 @dataclass(frozen=True)
 class DecodedWindow:
-    """The metric, parameters, days and reports of a decoding.
-
-    definition: the metric as declared, empty if unknown.  first_day, last_day: None if unknown.
-    """
+    """The metric, parameters, days (None if unknown) and reports of a decoding. definition: the
+    metric as declared, empty if unknown."""
 
     metric: str
     params_id: str

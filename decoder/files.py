@@ -67,14 +67,11 @@ def make_folder(folder: Path) -> None:
 
 
 def probe_folder(folder: Path) -> None:
-    """Make a folder and write to it, before the long work whose result goes there.
-
-    Raises OutputError where that cannot be.
-    """
+    """Make a folder and write to it, before the long work whose result goes there. Raises
+    OutputError."""
     make_folder(folder)
     try:
-        with TemporaryFile(dir=folder):
-            pass
+        TemporaryFile(dir=folder).close()
     except OSError as error:
         raise _refused(folder, error) from error
 
@@ -120,8 +117,7 @@ def probe_file(path: Path) -> None:
     if there and not (path.is_file() or path.is_dir()):
         return
     try:
-        with path.open("ab"):
-            pass
+        path.open("ab").close()
         if not there:
             path.unlink()
     except OSError as error:
@@ -130,8 +126,7 @@ def probe_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write a file by a temporary one, as `rappor_core.whole_files.replacing`. Raises
-    OutputError."""
+    """Write a file by a temporary one (`rappor_core.whole_files.replacing`). Raises OutputError."""
     try:
         with whole_files.replacing(path) as part:
             yield part
@@ -165,13 +160,11 @@ def write_files(
 
 def finite(value: Any) -> Any:
     """The plain values with NaN and infinities, which JSON does not have, as null."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
-    return value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def row_of(kind: type[Row], given: Mapping[str, Any], may_lack: Collection[str] = ()) -> Row:
@@ -183,13 +176,10 @@ def row_of(kind: type[Row], given: Mapping[str, Any], may_lack: Collection[str] 
         given: values by column.
         may_lack: columns whose null is None.
     """
-    values = {
-        one.name: given[one.name]
-        for one in fields(kind)  # type: ignore[arg-type]
-        if one.default is MISSING or one.name in given
-    }
-    return kind(**{name: math.nan if value is None and name not in may_lack else value
-                   for name, value in values.items()})  # fmt: skip
+    names = [one.name for one in fields(kind)  # type: ignore[arg-type]
+             if one.default is MISSING or one.name in given]  # fmt: skip
+    return kind(**{name: math.nan if given[name] is None and name not in may_lack else given[name]
+                   for name in names})  # fmt: skip
 
 
 def _refused(path: Path, error: OSError) -> OutputError:

@@ -13,8 +13,12 @@ from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_bit, by_boolean, by_cavity, by_lasso
 from decoder.estimation.leave_one_out import WarmStarts
-from decoder.inference.diagnostics import undeclared_repetition
-from decoder.inference.impossible_counts import forged_cohorts, may_be_left_out, plainly_odd
+from decoder.inference.diagnostics import (
+    forged_cohorts,
+    may_be_left_out,
+    plainly_odd,
+    undeclared_repetition,
+)
 from decoder.inference.multiple_testing import decide
 from decoder.model.counts import Observed, observe, repetition
 from decoder.model.design_matrix import Grouping, same_positions
@@ -108,9 +112,9 @@ def _problem(
 def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
     """Fit, test each candidate, correct for their number, and give intervals."""
     observed, estimate = _repeated(problem, fit(problem.observed), fit)
-    p, options = estimate.p_values, problem.options
+    options = problem.options
     decision = decide(
-        p,
+        estimate.p_values,
         estimate.local_fdr,
         options.correction,
         options.alpha,
@@ -120,7 +124,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         alone=problem.reserved,
     )
     intervals = selected_intervals(estimate, decision, options)
-    answer = StepResults(observed, estimate, p, decision, intervals)
+    answer = StepResults(observed, estimate, decision, intervals)
     return assemble(problem.aggregate, problem.candidates, options, answer, problem.grouping)
 
 
@@ -135,8 +139,11 @@ def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[O
     if problem.options.repeats is not None:
         return observed, estimate
     if observed.noise.repetition == 1:
-        shown = _undeclared(observed, estimate)
-        differs = shown > 1
+        scores = cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken))
+        odd, reports = plainly_odd(scores), observed.noise.reports
+        few_are_odd = len(odd) and may_be_left_out(odd, reports, float(reports.sum()))
+        shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
+        differs = shown > 1 and not few_are_odd
     else:
         left = (observed.centerd.size - len(observed.centerd)) * estimate.unfitted
         ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
@@ -148,44 +155,23 @@ def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[O
     return observed, fit(observed)
 
 
-def _undeclared(observed: Observed, estimate: Estimate) -> float:
-    """The repetition that nobody declared and the data show; 1 where few cohorts are odd."""
-    odd = plainly_odd(cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken)))
-    reports = observed.noise.reports
-    if len(odd) and may_be_left_out(odd, reports, float(reports.sum())):
-        return 1.0
-    return undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
-
-
 def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decoding]) -> Decoding:
     """Decode; again without cohorts whose counts were plainly not made as the others' were.
 
-    The first warning of the decoding names them.
+    The first warning of the decoding names them. Where each value has a bit of its own, a cohort's
+    counts shake nothing but the mean that they are part of.
     """
-    scores: dict[int, float] = {}  # of the cohorts left out
+    left_out: dict[int, float] = {}  # cohorts, with the sizes of their residuals
     while True:
-        rest = whole.without(scores)
+        rest = whole.without(left_out)
         decoding = decode(rest)
-        odd = _odd_cohorts(rest, whole, decoding)
-        if not odd:
-            return with_left_out(decoding, scores)
-        scores |= odd
-
-
-def _odd_cohorts(rest: Aggregate, whole: Aggregate, decoding: Decoding) -> dict[int, float]:
-    """Cohorts to decode without, with the sizes of their residuals; none if that is too much.
-
-    rest: what was decoded of the `whole`. Where each value has a bit of its own, a cohort's counts
-    shake nothing but the mean that they are part of.
-    """
-    if decoding.diagnostics.method == "direct":
-        return {}
-    reports, counts = (np.array(x, float) for x in (rest.reports_per_cohort, rest.bit_counts))
-    scores = decoding.diagnostics.cohort_z
-    odd = forged_cohorts(rest.params, reports, counts, decoding.summary.repetition, scores)
-    if not may_be_left_out(odd, reports, whole.num_reports):
-        return {}
-    return {int(cohort): float(scores[cohort]) for cohort in odd}
+        scores, repeats = decoding.diagnostics.cohort_z, decoding.summary.repetition
+        reports, counts = (np.array(x, float) for x in (rest.reports_per_cohort, rest.bit_counts))
+        odd = forged_cohorts(rest.params, reports, counts, repeats, scores)
+        too_many = not may_be_left_out(odd, reports, whole.num_reports)
+        if decoding.diagnostics.method == "direct" or too_many or not len(odd):
+            return with_left_out(decoding, left_out)
+        left_out |= {int(cohort): float(scores[cohort]) for cohort in odd}
 
 
 @contextmanager
@@ -201,21 +187,6 @@ def _arithmetic() -> Iterator[None]:
         ) from error
 
 
-def _check_identified(problem: DecodingProblem) -> None:
-    """Refuse one cohort with one hash: each candidate is then one bit that others may share.
-
-    The bits do not say how much of them unlisted strings hold, so that neither shares nor tests
-    hold their level. Lists of all values, and values with a bit of their own, are not concerned.
-    """
-    observed = problem.observed
-    if observed.positions.shape[1:] == (1, 1) and not problem.candidates.complete:
-        raise DecodeError(
-            f"the reports of {problem.aggregate.metric!r} are in one cohort and set one bit each: "
-            "shares of strings cannot be told from those of strings that are not listed; collect "
-            "with num_hashes = 2 or more, or with more cohorts"
-        )
-
-
 def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmStarts | None) -> Fit:
     """The estimator that fits the encoding, the list and the choice of method."""
     options, level, weights = problem.options, problem.options.level, problem.weights
@@ -223,7 +194,14 @@ def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmSt
         return partial(by_boolean, level=level)
     if problem.direct:
         return partial(by_bit, level=level)
-    _check_identified(problem)
+    if problem.observed.positions.shape[1:] == (1, 1) and not problem.candidates.complete:
+        # The bits do not say how much of them unlisted strings hold, so that neither shares nor
+        # tests hold their level. Lists of all values are not concerned.
+        raise DecodeError(
+            f"the reports of {problem.aggregate.metric!r} are in one cohort and set one bit each: "
+            "shares of strings cannot be told from those of strings that are not listed; collect "
+            "with num_hashes = 2 or more, or with more cohorts"
+        )
     if options.method == "lasso":
         return partial(
             by_lasso, level=level, alpha=options.alpha, progress=progress, weights=weights

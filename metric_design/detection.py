@@ -22,9 +22,9 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, factorial, ndtr, ndtri
 
 from decoder.errors import DecodeError
+from decoder.estimation.ep_sites import all_may_take_part
 from decoder.estimation.leave_one_out import FEW_COHORTS
 from decoder.inference.multiple_testing import SHORT_LIST, STOREY_LAMBDA
-from decoder.model.fit_work import all_may_take_part
 from decoder.model.noise import BitNoise, RandomString
 from decoder.options import DEFAULT_ALPHA
 from decoder.typing import Floats

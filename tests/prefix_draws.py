@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from decoder.discovery.bucket_shares import prefix_positions
 from decoder.discovery.discovery import declared_groups
-from decoder.discovery.prefix_hash import prefix_positions
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.hashing import normalize

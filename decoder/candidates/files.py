@@ -21,7 +21,7 @@ import numpy as np
 
 from decoder.errors import CandidatesError, MissingColumnError
 from decoder.files import naming
-from decoder.tables.reading import opened, read_rows, read_table, text_problem
+from decoder.tables.reading import NOT_UTF8, opened, read_rows, read_table, text_problem
 from decoder.typing import Floats, Indices
 from rappor_core.errors import shown
 from rappor_core.hashing import normalize
@@ -66,7 +66,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _check(value: str, place: str) -> None:
     """Refuse blanks and invisible characters at the ends of a value."""
     problem = text_problem(value)
-    if problem:
+    if problem and problem != NOT_UTF8:  # of which the caller counts
         raise CandidatesError(
             f"{place}: {shown(value)} {problem}, or give a JSON list of strings if devices record "
             "it so"
@@ -86,30 +86,18 @@ def _csv_column(path: Path, column: str | None) -> Iterator[str]:
         if index not in row.cells:
             raise MissingColumnError(f"no column {index}; line 1 has {len(row.cells)}")
         if not place and not numbered:
-            _check_header(list(row.cells), str(column))
-        text = row.cells[index]
-        if not _is_surrogate(text):
-            _check(text, f"line {row.line}, column {index}")
-        yield text
-
-
-def _is_surrogate(text: str) -> bool:
-    """Whether bytes were not UTF-8: the caller counts them."""
-    return not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text)
-
-
-def _check_header(header: list[Any], column: str) -> None:
-    """Refuse a first line that is data: all but the named cell are numbers."""
-    others = [name for name in header if name != column]
-    if others and all(name.replace(".", "", 1).isdecimal() for name in others):
-        raise CandidatesError(
-            f"line 1 ({_names(header)}) is data and not a header: give the column by its number, "
-            f"column={header.index(column) + 1}"
-        )
+            others = [str(name).replace(".", "", 1) for name in row.cells if name != column]
+            if others and all(name.isdecimal() for name in others):
+                raise CandidatesError(
+                    f"line 1 ({_names(row.cells)}) is data and not a header: give the column by "
+                    f"its number, column={list(row.cells).index(index) + 1}"
+                )
+        _check(row.cells[index], f"line {row.line}, column {index}")
+        yield row.cells[index]
 
 
 def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
-    import pyarrow.parquet as parquet  # 60 ms: only where such a file is read
+    from pyarrow import parquet, types  # 60 ms: only where such a file is read
 
     with opened(path) as raw:
         file = parquet.ParquetFile(raw)
@@ -118,23 +106,17 @@ def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
             column = names[0]
         if column not in names:
             raise CandidatesError(f"name one of its columns: {_names(names)}")
-        _check_type(file.schema_arrow.field(column))
+        kind = file.schema_arrow.field(column).type
+        value_type = kind.value_type if types.is_dictionary(kind) else kind
+        texts = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+        if not any(is_type(value_type) for is_type in (*texts, types.is_integer, types.is_date)):
+            raise CandidatesError(  # values of others have several texts, such as 1.0 or a time
+                f"column {column!r} is of type {value_type}, not text: write its values as text, "
+                "as devices record them"
+            )
         for batch in file.iter_batches(columns=[column]):
             for value in batch.column(0).to_pylist():
                 yield "" if value is None else value if isinstance(value, bytes) else str(value)
-
-
-def _check_type(field: Any) -> None:
-    """Refuse a column whose values have several texts, such as 1.0, True or a time."""
-    from pyarrow import types
-
-    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-    texts = types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
-    if not any(is_type(kind) for is_type in (*texts, types.is_integer, types.is_date)):
-        raise CandidatesError(
-            f"column {field.name!r} is of type {kind}, not text: write its values as text, as "
-            "devices record them"
-        )
 
 
 def _json_list(path: Path) -> Iterator[str]:
@@ -170,17 +152,16 @@ class Weights:
 
     def __post_init__(self) -> None:
         """Refuse what is no weight. One of 0 would be a candidate that can never be found."""
-        for value, weight in self.of.items():
-            _check_weight(f"the weight of {shown(value)}", weight)
+        named = [(f"the weight of {shown(value)}", weight) for value, weight in self.of.items()]
         if self.others is not None:
-            _check_weight("the weight of the others", self.others)
+            named.append(("the weight of the others", self.others))
+        for what, weight in named:
+            if not (math.isfinite(weight) and 1 / MOST <= weight <= MOST):
+                raise CandidatesError(f"{what} is {weight!r}, not from {1 / MOST:g} to {MOST:g}")
 
     def among(self, values: Sequence[bytes], group: Indices) -> Floats:
-        """Weights of the groups of candidates that set the same bits, (G,), of mean 1.
-
-        values: all candidates, (M,).  group: the first candidate of each one's group, (M,). The
-        heaviest of a group counts. Raises CandidatesError for a value without a weight.
-        """
+        """Weights of the groups of candidates (M,) that set the same bits, (G,), of mean 1: the
+        heaviest of a group counts. Raises CandidatesError for a value without a weight."""
         largest = np.zeros(len(values))
         np.maximum.at(largest, group, np.array([self._weight(value) for value in values]))
         kept = largest[group == np.arange(len(group))]
@@ -196,16 +177,11 @@ class Weights:
         return weight
 
     def to_csv(self) -> str:
-        """The weights as canonical CSV text: `value,weight` a line, sorted, the weight of all
-        others last.
-
-        `read_weights` reads it.
-        """
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows((value, repr(weight)) for value, weight in sorted(self.of.items()))
-        if self.others is not None:
-            writer.writerow(("", repr(self.others)))
+        """The canonical CSV that `read_weights` reads: `value,weight`, sorted, that of all others
+        last."""
+        text, others = io.StringIO(), [] if self.others is None else [("", self.others)]
+        rows = [(value, repr(weight)) for value, weight in [*sorted(self.of.items()), *others]]
+        csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue()
 
     @property
@@ -215,10 +191,8 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a CSV of `value,weight`, with or without that header.
-
-    The line without a value is for all others. Raises CandidatesError.
-    """
+    """Read a CSV of `value,weight`, with or without that header; a line without a value is for all
+    others. Raises CandidatesError."""
     weights: dict[str, float] = {}
     with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
         for row in read_rows(path):
@@ -234,8 +208,3 @@ def read_weights(path: Path) -> Weights:
             raise CandidatesError("there is no weight in it")
         others = weights.pop("", None)
         return Weights(weights, others)
-
-
-def _check_weight(what: str, weight: float) -> None:
-    if not (math.isfinite(weight) and 1 / MOST <= weight <= MOST):
-        raise CandidatesError(f"{what} is {weight!r}, not from {1 / MOST:g} to {MOST:g}")

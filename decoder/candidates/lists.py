@@ -1,7 +1,8 @@
 """The candidates: which values to look for, and the bits that each would set.
 
 Strings are compared and hashed in one form, `rappor_core.hashing.normalize` (Unicode NFC, UTF-8),
-the same as on the device. Duplicates after normalization count once.
+the same as on the device. Duplicates after normalization count once. Positions are those of
+`rappor_core.hashing.bloom_positions`, computed for a million values at once.
 """
 
 from __future__ import annotations
@@ -9,22 +10,84 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
+import mmh3
 import numpy as np
 
-from decoder.candidates.bloom_positions import bit_positions
 from decoder.candidates.files import read_values
 from decoder.errors import CandidatesError
 from decoder.files import naming
-from decoder.numerics.bit_tensor import Positions, position_type
+from decoder.numerics.bit_tensor import (
+    Positions,
+    compiled,
+    mark_repeated,
+    position_type,
+    run_in_chunks,
+)
 from decoder.progress import Progress, silent
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError, ValueRefusedError, shown
-from rappor_core.hashing import normalize
+from rappor_core.hashing import MIX_1, MIX_2, normalize
 from rappor_core.metrics.kinds import Kind, kind_named
 from rappor_core.params import RapporParams
+
+_SHIFT_30, _SHIFT_27, _SHIFT_31, _SHIFT_32 = (np.uint64(shift) for shift in (30, 27, 31, 32))
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_MIX_1, _MIX_2 = np.uint64(MIX_1), np.uint64(MIX_2)
+_ONE = np.uint64(1)
+_BLOCK = 1 << 16  # values hashed between two words on progress
+STAGE = "hashing candidates"
+
+
+def bit_positions(
+    values: Sequence[bytes], params: RapporParams, progress: Progress = silent
+) -> Positions:
+    """Compute the index tensor (M, m, h) of normalized values; repeats within a cohort become k."""
+    shape = (len(values), params.num_cohorts, params.num_hashes)
+    positions = np.empty(shape, dtype=position_type(params.num_bits))
+    for start in range(0, len(values), _BLOCK):
+        some, found = values[start : start + _BLOCK], positions[start : start + _BLOCK]
+        if params.hash == "mmh3":
+            digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
+            halves = np.frombuffer(digests, dtype="<u8").reshape(len(some), 2)
+            run_in_chunks(_derive, len(some), halves, params.num_bits, found)
+        else:
+            _fill_md5(some, params, found)
+        mark_repeated(found, params.num_bits)
+        progress(STAGE, min(start + _BLOCK, len(values)), len(values))
+    return positions
+
+
+def _fill_md5(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
+    """`rappor_core.hashing.md5_positions`, cohort by cohort, a digest a value."""
+    for cohort in range(params.num_cohorts):
+        word = cohort.to_bytes(4, "big")
+        digests = b"".join([md5(word + value, usedforsecurity=False).digest() for value in values])
+        first = np.frombuffer(digests, dtype=np.uint8).reshape(len(values), -1)
+        positions[:, cohort] = first[:, : params.num_hashes].astype(np.int16) % params.num_bits
+
+
+@compiled
+def _derive(low: int, high: int, halves: Any, num_bits: int, positions: Any) -> None:
+    """`rappor_core.hashing.mmh3_positions` for candidates [low, high) and every cohort."""
+    num_cohorts, num_hashes = positions.shape[1], positions.shape[2]
+    words = (num_hashes + 1) // 2
+    size = np.uint64(num_bits)
+    for i in range(low, high):
+        start, step = halves[i, 0], halves[i, 1] | _ONE
+        for j in range(num_cohorts):
+            for w in range(words):
+                word = start + np.uint64(j * words + w + 1) * step
+                word = (word ^ (word >> _SHIFT_30)) * _MIX_1
+                word = (word ^ (word >> _SHIFT_27)) * _MIX_2
+                word = word ^ (word >> _SHIFT_31)
+                positions[i, j, 2 * w] = ((word >> _SHIFT_32) * size) >> _SHIFT_32
+                if 2 * w + 1 < num_hashes:
+                    positions[i, j, 2 * w + 1] = ((word & _LOW_HALF) * size) >> _SHIFT_32
+
 
 MAX_GENERATED = 10_000_000
 
@@ -40,18 +103,9 @@ class ReadNotes:
 
     def __str__(self) -> str:
         """One line for people."""
-        left_out = [
-            f"{count:,} {name}"
-            for count, name in (
-                (self.empty, "empty"),
-                (self.duplicates, "duplicate"),
-                (self.not_text, "not UTF-8"),
-            )
-            if count
-        ]
-        return f"{self.read:,} entries read" + (
-            f"; left out: {', '.join(left_out)}" * bool(left_out)
-        )
+        counts = {"empty": self.empty, "duplicate": self.duplicates, "not UTF-8": self.not_text}
+        left_out = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        return f"{self.read:,} entries read" + f"; left out: {left_out}" * bool(left_out)
 
 
 @dataclass(frozen=True)
@@ -89,9 +143,7 @@ class Candidates:
     @classmethod
     def from_strings(cls, strings: Iterable[str | bytes]) -> Candidates:
         """Normalize, drop empty, repeated and undecodable entries, and count what was dropped.
-
-        Raises CandidatesError if nothing is left, or for what is no list of text.
-        """
+        Raises CandidatesError if nothing is left, or for what is no list of text."""
         if isinstance(strings, str | bytes):
             raise CandidatesError(f"{shown(strings)} is one value; give a list of them")
         kept: dict[bytes, None] = {}
@@ -120,8 +172,7 @@ class Candidates:
 
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
-        """Candidates for the whole numbers from `first` to `last`, both included, as decimal
-        text."""
+        """The whole numbers from `first` to `last`, both included, as decimal text."""
         if step < 1 or last < first:
             raise CandidatesError(f"numbers from {first} to {last} by {step}: nothing to count")
         if (last - first) // step >= MAX_GENERATED:
@@ -132,7 +183,7 @@ class Candidates:
 
     @classmethod
     def dates(cls, first: date, last: date) -> Candidates:
-        """Candidates for the days from `first` to `last`, both included, as YYYY-MM-DD."""
+        """The days from `first` to `last`, both included, as YYYY-MM-DD."""
         if last < first:
             raise CandidatesError(f"dates from {first} to {last}: the window runs backwards")
         days = range((last - first).days + 1)
@@ -165,9 +216,7 @@ def _normalized(text: str | bytes) -> bytes:
 
 def listed_positions(num_values: int, params: RapporParams) -> Positions:
     """Index tensor (M, m, h) of an encoding that lists its values; k where fewer bits are set.
-
-    Raises CandidatesError when the values do not fit the bits.
-    """
+    Raises CandidatesError when the values do not fit the bits."""
     scheme, k = params.scheme, params.num_bits
     _check_fit(num_values, params)
     shape = (num_values, params.num_cohorts, params.num_hashes)
@@ -215,10 +264,8 @@ def metric_candidates(aggregate: Aggregate) -> Candidates:
 
 
 def own_names(params: RapporParams, definition: Mapping[str, Any]) -> Sequence[str]:
-    """Names of the values that a metric's definition lists; none where they must be guessed.
-
-    definition: `Metric.to_dict`, empty where it is not known. Raises RapporError for a damaged one.
-    """
+    """Names of the values that a definition (`Metric.to_dict`, or empty) lists; none where they
+    must be guessed. Raises RapporError for a damaged one."""
     names: Sequence[str] = params.scheme.value_names
     if not names and definition:
         names = _kind_of(definition).names(definition)

@@ -107,12 +107,8 @@ def relative_changes(
 def independent(
     before: tuple[Floats, Floats], after: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """Difference and standard error (n,) of two independent unbiased estimates, given their
-    standard errors.
-
-    Devices that repeat their permanent answers in both windows make a difference surer than that,
-    never less sure.
-    """
+    """Difference and standard error (n,) of two independent unbiased estimates with standard
+    errors. Devices that repeat permanent answers in both windows make it surer, never less sure."""
     return after[0] - before[0], np.hypot(before[1], after[1])
 
 
@@ -150,10 +146,8 @@ def corrected(
 
 @dataclass(frozen=True)
 class WindowChange:
-    """What changed from window `first` to window `second`, numbers from 0.
-
-    quantities: names of the rows, such as values, edges or distance bands.
-    """
+    """What changed from window `first` to window `second`, numbers from 0. quantities: names of the
+    rows, such as values, edges or distance bands."""
 
     first: int
     second: int
@@ -166,9 +160,7 @@ Change = TypeVar("Change", bound=WindowChange)
 
 def window_pairs(total: int) -> list[tuple[int, int]]:
     """List the pairs of windows that a series compares: neighbors, then the first and the last.
-
-    Raises DecodeError for fewer than two windows.
-    """
+    Raises DecodeError for fewer than two windows."""
     if total < 2:
         raise DecodeError(f"{counted(total, 'window')}: a series needs two or more")
     return [*pairwise(range(total)), *([(0, total - 1)] if total > 2 else [])]

@@ -5,6 +5,12 @@ weighted least squares, everything else being unlisted. The change between two w
 on the difference of their bit shares, and its variance is read off that difference itself: a
 device that repeats its permanent bits in both windows makes it smaller, one that repeats them
 within a window makes it larger, and neither has to be known (docs/method.md, "Over time").
+
+What unlisted values gain or lose stays in the residual. A value that has not changed has positions
+that are independent of it: the null distribution of its score against the residual of a fit without
+it is known (docs/method.md, (1)), also where one unlisted value changed much and cohorts are few.
+Only its own sampling lies in those positions: it is taken out of the fit, and added to that
+distribution.
 """
 
 from __future__ import annotations
@@ -12,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import ndtr, stdtr, stdtrit
 
 from decoder.candidates.lists import Candidates, in_bit_order
 from decoder.comparison.differences import (
@@ -25,12 +32,19 @@ from decoder.comparison.differences import (
     independent,
     window_pairs,
 )
-from decoder.errors import DecodeError
-from decoder.estimation.difference import fit_differences, noise_of_shares
+from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import by_bit, by_boolean
-from decoder.estimation.least_squares import centerd_columns
-from decoder.estimation.refit import refit
+from decoder.estimation.least_squares import (
+    Balance,
+    CandidateSolver,
+    centerd_columns,
+    null_variance,
+    refit,
+    unexplained,
+)
 from decoder.model.counts import Observed, observe, repetition
+from decoder.model.noise import RandomString
+from decoder.model.null_distribution import null_tail
 from decoder.numerics.bit_tensor import Positions, one_thread
 from decoder.options import DEFAULT_LEVEL, DecodeOptions
 from decoder.pipeline import decode
@@ -39,15 +53,19 @@ from decoder.results.tables import Decoding
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 
+LOUDER = 3  # steps of the repetition that the noise of a difference shows
+WORTH_TESTING = 0.1  # p-value by Student's t, above which the null distribution is not asked
+MIN_LEFT = 0.01  # of a value's variance in a cohort, that is not its own sampling
+NODES, _density = np.polynomial.hermite_e.hermegauss(41)
+WEIGHTS = _density / _density.sum()
+MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
+
 
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Differences:
-    """Estimate the difference of the shares of all `candidates`, in their order, second window
-    less first.
-
-    Raises DecodeError for windows of different parameters.
-    """
+    """Estimate the difference of the shares of all `candidates`, in their order, second window less
+    first. Raises DecodeError for windows of different parameters."""
     if before.params != after.params:
         raise DecodeError(
             f"windows of {before.metric!r} have different parameters and cannot be compared; "
@@ -66,10 +84,8 @@ def compare_windows(
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of one window, and the values followed: `found` indices into `tensor`.
-
-    direct: each value has a bit of its own.
-    """
+    """The counts of one window, and the values followed: `found` indices into `tensor`. direct:
+    each value has a bit of its own."""
 
     aggregate: Aggregate
     tensor: Positions
@@ -94,7 +110,7 @@ class Window:
             shares, errors = _direct(observed)
             return shares[self.found], errors[self.found], np.inf
         columns = centerd_columns(observed.positions, observed.noise.random)
-        noise = noise_of_shares(observed)
+        noise = observed.noise_of(_first_shares(observed, columns))
         fitted = refit(noise, observed.centerd, columns, observed.noise.random)
         errors = np.sqrt(fitted.balance.excess * np.diag(fitted.covariance))
         freedom = observed.centerd.size - len(observed.centerd) - columns.shape[1]
@@ -105,18 +121,122 @@ def change(before: Window, after: Window, level: float = DEFAULT_LEVEL) -> Diffe
     """Fit the difference of the bit shares in the cohorts that both windows have, (D,)."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
-    if not before.direct:
-        difference, errors, freedom = fit_differences(first, second)
-        return differences(difference, errors, level=level, freedom=freedom)
-    difference, errors = independent(_direct(first), _direct(second))
-    return differences(difference[before.found], errors[before.found], level=level)
+    if before.direct:
+        difference, errors = independent(_direct(first), _direct(second))
+        return differences(difference[before.found], errors[before.found], level=level)
+    difference, errors, freedom = _fit_differences(first, second)
+    return differences(difference, errors, level=level, freedom=freedom)
 
 
 def _direct(observed: Observed) -> tuple[Floats, Floats]:
     """Shares and standard errors of all values of a metric with one bit a value."""
-    boolean = observed.bit_shares.shape[1] == 1
-    estimate = (by_boolean if boolean else by_bit)(observed, 0.95)
+    estimate = (by_boolean if observed.bit_shares.shape[1] == 1 else by_bit)(observed, 0.95)
     return estimate.shares, estimate.std_errors
+
+
+def _first_shares(observed: Observed, columns: Floats) -> Floats:
+    """Shares of a first, unweighted fit, by which the noise is known."""
+    return np.asarray(np.linalg.lstsq(columns, observed.centerd.ravel(), rcond=None)[0])
+
+
+class _Fitted(NamedTuple):
+    """Posterior means e and covariance H of the differences, V_-i^-1 z_i (n, D), the balance.
+
+    weighed: S^-1 z_i, S the noise of the cohorts, (n, D).  own: variance of each value's sampling
+    in each cohort, (m, D), which is part of S.
+    """
+
+    means: Floats
+    covariance: Floats
+    directions: Floats
+    columns: Floats
+    balance: Balance
+    weighed: Floats
+    own: Floats
+
+
+def _fit_differences(first: Observed, second: Observed) -> tuple[Floats, Floats, float]:
+    """Differences of shares, second window less first, with standard errors, (D,), and degrees
+    of freedom, by least squares on the difference of two windows' bit shares.
+
+    Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
+    wide errors instead of none. Where the residual is noisier than the windows' repetition says,
+    reports are taken to repeat more: that widens the errors of heavy values, whose sampling
+    repeats, more than those of the others. Errors reach as far as the null distribution says.
+
+    Raises ConvergenceError where the values leave nothing of the rows over.
+    """
+    fitted = _fit(first, second)
+    for _ in range(LOUDER):
+        if fitted.balance.ratio <= 1:
+            break
+        repeats = first.noise.repetition_of(fitted.balance.ratio)
+        first, second = first.repeated(repeats), second.repeated(repeats)
+        fitted = _fit(first, second)
+    cohorts, num_bits = first.bit_shares.shape
+    freedom = float(max(cohorts * (num_bits - 1) - len(first.positions), 1))
+    without = 1 - np.diag(fitted.covariance)  # the belief of each taken out of its posterior
+    shares = fitted.means / without
+    errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
+    p = 2 * stdtr(freedom, -np.abs(shares / errors))
+    for i in np.flatnonzero(p < WORTH_TESTING):  # no surer of a change than the null distribution
+        exact = 2 * _tail_without(fitted, int(i), first.noise.random)
+        if exact > p[i]:
+            deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
+            errors[i] = abs(shares[i]) / max(deviate, MIN_DEVIATE)
+    return shares, errors, freedom
+
+
+def _fit(first: Observed, second: Observed) -> _Fitted:
+    target, random = second.bit_shares - first.bit_shares, first.noise.random
+    columns = centerd_columns(first.positions, random)
+    values, freedom = columns.shape[1], target.size - len(target)
+    if values >= freedom:
+        raise ConvergenceError(
+            f"the changes of {values:,} values are to be told apart by {freedom:,} numbers (the "
+            "bits of each cohort but one), which leaves nothing to read the noise from; compare "
+            "fewer values, or collect from more cohorts"
+        )
+    noise, own = np.zeros(1), np.zeros(1)
+    for one in (first, second):
+        shares = _first_shares(one, columns)
+        noise = noise + one.noise_of(shares)
+        shares = np.maximum(shares, 0.0)
+        shares = shares / max(float(shares.sum()), 1.0)
+        sampled = one.noise.repetition * shares * (1 - shares)
+        own = own + sampled / one.noise.reports[:, None]
+    solver = CandidateSolver(noise, target, columns, np.ones(values), random)
+    balance = unexplained(solver(0.0), 0.0, random)
+    _, F, _, H = solver.factors(0.0)
+    means = H @ (F.T @ target.ravel())
+    return _Fitted(means, H, (F @ H) / np.diag(H), columns, balance, F, own)
+
+
+def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
+    """The chance that a value without change has a score as far up as that of value i.
+
+    The residual is V^-1 y, V without the belief in i and without its sampling, U C U' of V: the
+    blocks of U are z_i of each cohort. To the score that sampling adds a variance of its own.
+    Either sign of the change is turned upwards.
+    """
+    balance, H = fitted.balance.solution.residual, fitted.covariance
+    (m, k), sign = balance.shape, np.sign(fitted.means[i])
+    z, blocks = fitted.columns[:, i].reshape(m, k), fitted.weighed.reshape(m, k, -1)
+    u = sign * (balance + fitted.means[i] * fitted.directions[:, i].reshape(m, k))
+    sums = np.einsum("jk,jkd->dj", z, blocks)  # Z' S^-1 U, (D, m)
+    others = H @ sums - np.outer(H[i], H[i] @ sums) / H[i, i]
+    spread = np.diag(sums[i]) - sums.T @ others  # U' V^-1 U, (m, m)
+    own = np.sqrt(fitted.own[:, i])
+    part, axes = np.linalg.eigh(own[:, None] * spread * own)
+    part = np.clip(part, 0.0, 1 - MIN_LEFT)
+    along = axes.T @ (own * (z * u).sum(axis=1))
+    back = own * (axes @ (along / (1 - part)))
+    u = u + back[:, None] * blocks[:, :, i] - blocks @ (others @ back)
+    variance = null_variance(u, random)
+    score = (z * u).sum() / np.sqrt(variance)
+    to_score = axes.T @ (own * spread.sum(axis=1)) / (1 - part)
+    sampled = np.sqrt((to_score**2).sum() / variance)
+    return float(ndtr(-null_tail(u, random).deviate(score - sampled * NODES)) @ WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -153,8 +273,9 @@ def decode_over_time(
     tensor = candidates.positions(aggregates[0].params, progress)
     candidates = replace(candidates, tensor=tensor)
     whole = decode(reduce(Aggregate.merge, aggregates), candidates, options, progress)
-    found = _found(whole)
-    direct = candidates.direct(whole.params)
+    found, direct = whole.candidates.found, candidates.direct(whole.params)
+    if whole.diagnostics.method != "direct":  # of shared bits half as many as can be fitted
+        found = found[: whole.params.num_cohorts * (whole.params.num_bits - 1) // 2]
     windows = [Window(a, tensor, found, repetition(a, options.repeats), direct) for a in aggregates]
     with one_thread():
         fits = []
@@ -179,10 +300,3 @@ def decode_over_time(
         high=np.clip(shares + margin, 0, 1),
         changes=corrected_windows(changes, options.alpha),
     )
-
-
-def _found(whole: Decoding) -> Indices:
-    """Detected values, largest first; where they share bits half as many as can be fitted."""
-    found = whole.candidates.found
-    most = whole.params.num_cohorts * (whole.params.num_bits - 1) // 2
-    return found if whole.diagnostics.method == "direct" else found[:most]

@@ -1,21 +1,187 @@
-"""Unbiased bucket shares of one group of cohorts, and the joint least squares fit of prefixes to
-them.
+"""Scores of prefixes, as compiled loops, and the unbiased bucket shares that they are made of.
 
 A bucket of a cohort holds the shares of all strings whose prefix falls on it. The model of the fit:
-the prefixes that are named, and all others together, which fall on every bucket alike.
+the prefixes that are named, and all others together, which fall on every bucket alike. Positions
+are those of `rappor_core.hashing.mmh3_positions` of `PrefixGroups.key`: MurmurHash3 x64 128 of at
+most eight bytes, then a SplitMix64 stream over the cohorts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 from scipy import sparse
 
-from decoder.discovery.prefix_hash import Prefixes, prefix_positions
 from decoder.model.noise import BitNoise
+from decoder.numerics.bit_tensor import compiled, run_in_chunks
 from decoder.typing import Floats, Indices
+from rappor_core.hashing import MIX_1, MIX_2
+
+Prefixes = NDArray[np.uint64]
+_C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
+_F1, _F2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+_M1, _M2 = np.uint64(MIX_1), np.uint64(MIX_2)
+_ONE, _EIGHT, _BYTE = np.uint64(1), np.uint64(8), np.uint64(0xFF)
+_S27, _S30, _S31, _S32, _S33 = (np.uint64(shift) for shift in (27, 30, 31, 32, 33))
+_KEPT = 1_024  # best extensions of one prefix
+_BLOCK = 1_024  # extensions that are scored together
+
+
+@njit(inline="always", cache=True)
+def _final(word: Any) -> Any:
+    word = (word ^ (word >> _S33)) * _F1
+    word = (word ^ (word >> _S33)) * _F2
+    return word ^ (word >> _S33)
+
+
+@njit(inline="always", cache=True)
+def _halves(prefix: Any, num_bits: int) -> Any:
+    """Both halves of the hash of a prefix's bytes, of which there are eight at most."""
+    num_bytes = (num_bits + 7) // 8
+    left = prefix << np.uint64(8 * num_bytes - num_bits)
+    tail = np.uint64(0)
+    for _ in range(num_bytes):  # big-endian bytes, read as a little-endian word
+        tail = tail << _EIGHT | (left & _BYTE)
+        left = left >> _EIGHT
+    tail = tail * _C1
+    tail = (tail << _S31) | (tail >> _S33)
+    length = np.uint64(num_bytes)
+    low = (tail * _C2) ^ length
+    low, high = low + length, low + length + length
+    low, high = _final(low), _final(high)
+    low = low + high
+    return low, high + low
+
+
+@njit(inline="always", cache=True)
+def _position(low: Any, step: Any, cohort: Any, size: Any) -> Any:
+    word = low + (cohort + _ONE) * step
+    word = (word ^ (word >> _S30)) * _M1
+    word = (word ^ (word >> _S27)) * _M2
+    return ((word ^ (word >> _S31)) >> _S32) * size >> _S32
+
+
+@compiled
+def prefix_positions(
+    prefixes: Prefixes, num_bits: int, cohorts: Indices, num_buckets: int
+) -> Indices:
+    """Compute the bucket of each prefix of `num_bits` bits in each cohort, (P, m)."""
+    found, size = np.empty((len(prefixes), len(cohorts)), np.intp), np.uint64(num_buckets)
+    for i in range(len(prefixes)):
+        low, step = _halves(prefixes[i], num_bits)
+        for j in range(len(cohorts)):
+            found[i, j] = _position(low, step | _ONE, np.uint64(cohorts[j]), size)
+    return found
+
+
+@njit(inline="always", cache=True)
+def _add_scores(low: Any, step: Any, cohort: Any, row: Any, places: Any, totals: Any) -> None:
+    """Add to each total what its bucket of a cohort scores; two loops, so that both are fast."""
+    size = np.uint64(len(row))
+    for e in range(len(totals)):
+        places[e] = _position(low[e], step[e], cohort, size)
+    for e in range(len(totals)):
+        totals[e] += row[places[e]]
+
+
+@compiled
+def _extend(
+    low: int,
+    high: int,
+    prefixes: Prefixes,
+    num_bits: int,
+    more: int,
+    cohorts: Prefixes,
+    scores: Any,
+    least: float,
+    half_least: float,
+    found: Any,
+    values: Any,
+    counts: Any,
+) -> None:
+    """Score every extension by `more` bits of prefixes [low, high); keep the best of each."""
+    half = len(cohorts) // 2
+    first, step = np.empty(_BLOCK, dtype=np.uint64), np.empty(_BLOCK, dtype=np.uint64)
+    places, which = np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)
+    totals = np.empty(_BLOCK)
+    for i in range(low, high):
+        base, threshold, count = prefixes[i] << np.uint64(more), least, 0
+        for start in range(0, 1 << more, _BLOCK):
+            size = min(_BLOCK, (1 << more) - start)
+            for e in range(size):
+                one, two = _halves(base | np.uint64(start + e), num_bits)
+                first[e], step[e], totals[e] = one, two | _ONE, 0.0
+            for j in range(half):
+                _add_scores(first[:size], step[:size], cohorts[j], scores[j], places, totals[:size])
+            left = 0
+            for e in range(size):
+                if totals[e] >= half_least:
+                    first[left], step[left], totals[left] = first[e], step[e], totals[e]
+                    which[left] = start + e
+                    left += 1
+            for j in range(half, len(cohorts)):
+                _add_scores(first[:left], step[:left], cohorts[j], scores[j], places, totals[:left])
+            for e in range(left):
+                if totals[e] < threshold:
+                    continue
+                if count == found.shape[1]:
+                    threshold, count = _drop_half(found[i], values[i])
+                found[i, count], values[i, count] = which[e], totals[e]
+                count += 1
+        counts[i] = count
+
+
+@njit(cache=True)
+def _drop_half(found: Any, values: Any) -> Any:
+    """Keep the better half, in place; returns the least kept value and how many there are."""
+    threshold, count = np.median(values), 0
+    for place in range(len(values)):
+        if values[place] > threshold:
+            found[count], values[count] = found[place], values[place]
+            count += 1
+    return threshold, count
+
+
+def best_extensions(
+    prefixes: Prefixes,
+    num_bits: int,
+    more: int,
+    cohorts: Indices,
+    scores: Floats,
+    least: float,
+    half_least: float,
+) -> tuple[Indices, Prefixes, Floats]:
+    """The extensions of prefixes by `more` bits, to `num_bits` bits, whose score is `least` or
+    more.
+
+    Args:
+        prefixes: of num_bits - more bits, (P,).
+        num_bits: of the extended prefixes.
+        more: bits of an extension.
+        cohorts: numbers of the cohorts, (m,).
+        scores: what a bucket adds to the score of a prefix that falls on it, (m, k).
+        least: smallest score that is kept; of one prefix the best 512 to 1,024 at most.
+        half_least: smallest score over the first half of the cohorts.
+
+    Returns:
+        For each kept extension the place of its prefix, its bits and its score.
+    """
+    shape = (len(prefixes), _KEPT)
+    found, values = np.empty(shape, dtype=np.int64), np.empty(shape)
+    counts = np.zeros(len(prefixes), dtype=np.int64)
+    numbers = cohorts.astype(np.uint64)
+    arguments = (prefixes, num_bits, more, numbers, scores, least, half_least)
+    run_in_chunks(_extend, len(prefixes), *arguments, found, values, counts)
+    kept = np.arange(_KEPT)[None, :] < counts[:, None]
+    parents = np.nonzero(kept)[0]
+    bits = prefixes[parents] << np.uint64(more) | found[kept].astype(np.uint64)
+    return parents, bits, values[kept]
+
 
 CLIP = 2.5  # standard deviations of one bucket
 STRONG = 6.0  # standard errors of a prefix whose buckets vary more than others by its reports
@@ -26,11 +192,8 @@ _RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are told apar
 
 @dataclass(frozen=True)
 class GroupShares:
-    """The data of one group: its cohorts with reports (m,), their numbers of reports, bucket
-    shares (m, k).
-
-    num_bits: of the prefixes that the group hashes.
-    """
+    """The data of one group: its cohorts with reports (m,), their reports, bucket shares (m, k),
+    and the bits of the prefixes that it hashes."""
 
     cohorts: Indices
     reports: Floats
@@ -43,24 +206,19 @@ class GroupShares:
         return float(self.reports.sum())
 
     def scores(self) -> Floats:
-        """The contribution of each bucket to the score of a prefix: clipped, centerd, with unit
-        variance in sum.
-
-        Clipping keeps a heavy string from lifting whatever falls on the same bucket, (m, k).
-        """
-        scaled = (self.shares - self._mean) * np.sqrt(self.reports)[:, None] / self._spread
+        """The part of each bucket in the score of a prefix, of unit variance in sum, (m, k);
+        clipped, so that a heavy string does not lift whatever falls on the same bucket."""
+        scaled = (
+            (self.shares - 1 / self.shares.shape[1]) * np.sqrt(self.reports)[:, None] / self._spread
+        )
         clipped = np.clip(scaled, -CLIP, CLIP)
         clipped = (clipped - clipped.mean()) / clipped.std()
         return np.asarray(clipped * np.sqrt(self.reports / self.num_reports)[:, None])
 
-    @property
-    def _mean(self) -> float:
-        return float(1 / self.shares.shape[1])
-
     @cached_property
     def _spread(self) -> float:
         """Standard deviation of a bucket share of one report, by the median: few are full."""
-        squares = (self.shares - self._mean) ** 2 * self.reports[:, None]
+        squares = (self.shares - 1 / self.shares.shape[1]) ** 2 * self.reports[:, None]
         return float(np.sqrt(np.median(squares) / MEDIAN_SQUARE))
 
     def fit(
@@ -80,8 +238,9 @@ class GroupShares:
         errors = np.sqrt(variance * np.diag(inverse)[:-1])
         strong = solved[:-1] > STRONG * errors
         if noise is not None and strong.any():
-            held = np.clip(solved[:-1] * strong, 0, 1) @ design
-            weights = self._weights / _relative(np.minimum(held, 1.0), noise, repetition)
+            held = np.minimum(np.clip(solved[:-1] * strong, 0, 1) @ design, 1.0)
+            sampled = noise.mechanism_variance(held, repetition) + repetition * held * (1 - held)
+            weights = self._weights / (sampled / noise.mechanism_variance(np.zeros(1), repetition))
             _, normal, right = self._equations(prefixes, weights)
             others, solved = _solved(normal, right)
             variance, third = self._residual(design, solved, weights)
@@ -101,7 +260,7 @@ class GroupShares:
         """
         _, normal, right = self._equations(prefixes, self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
-        fitted, scores = [len(prefixes)], np.zeros(len(prefixes))
+        fitted = [len(prefixes)]
         while True:
             chosen = np.ix_(fitted, fitted)
             solved = np.linalg.solve(normal[chosen], right[fitted])
@@ -111,11 +270,9 @@ class GroupShares:
             if z[best] < ENTERS or len(fitted) > most:
                 break
             fitted.append(best)
-        inverse = np.linalg.inv(normal[chosen])
-        errors = self._spread * np.sqrt(np.diag(inverse))
-        scores[:] = z
-        scores[fitted[1:]] = (solved / errors)[1:]
-        return scores
+        errors = self._spread * np.sqrt(np.diag(np.linalg.inv(normal[chosen])))
+        z[fitted[1:]] = (solved / errors)[1:]
+        return np.asarray(z)
 
     @property
     def _weights(self) -> Floats:
@@ -126,7 +283,9 @@ class GroupShares:
         self, design: sparse.csr_array, solved: Floats, weights: Floats
     ) -> tuple[float, float]:
         """Variance and skewness of what a fit leaves, of one report on an ordinary bucket."""
-        left = self.shares.ravel() - design.T @ solved[:-1] - solved[-1] * self._mean
+        left = (
+            self.shares.ravel() - design.T @ solved[:-1] - solved[-1] * (1 / self.shares.shape[1])
+        )
         left *= np.sqrt(weights)
         variance = float((left**2).sum()) / max(1, len(left) - len(solved))
         return variance, float((left**3).mean()) / variance**1.5
@@ -150,13 +309,6 @@ class GroupShares:
         return design, normal, np.append(weighted @ values, weights @ values / size)
 
 
-def _relative(held: Floats, noise: BitNoise, repetition: float) -> Floats:
-    """Variance of buckets on which a share of all reports falls, over that of an empty one."""
-    sampled = repetition * held * (1 - held)
-    empty = noise.mechanism_variance(np.zeros(1), repetition)
-    return np.asarray((noise.mechanism_variance(held, repetition) + sampled) / empty)
-
-
 def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:
     """Inverse of a normal matrix, and what solves the equations."""
     normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
@@ -166,11 +318,8 @@ def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted shares of the prefixes, and standard errors under the hypothesis that nobody holds
-    them, (P,) each.
-
-    skewness: of such an estimate.  num_reports: of the group.
-    """
+    """Fitted shares of the prefixes, and standard errors if nobody holds them, (P,) each. skewness:
+    of such an estimate."""
 
     shares: Floats
     null_errors: Floats

@@ -26,7 +26,6 @@ from decoder.model.noise import BitNoise
 from decoder.numerics.bit_tensor import one_thread
 from decoder.options import DEFAULT_CROWD, Levels
 from decoder.progress import Progress, silent
-from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.codes.prefix_groups import PrefixGroups
 from rappor_core.hashing import normalize
@@ -166,31 +165,17 @@ def named_shares(
     """
     unit = math.sqrt(repeats * noise.p_star * (1 - noise.p_star) / num_reports)
     by_noise, most_by_noise = (min(1.0, number * unit / noise.gap) for number in FOUND_AT)
-    crowd, most_of_crowd = _crowd_shares(noise, groups, options, num_reports, repeats)
-    return NamedShares(max(by_noise, crowd), max(most_by_noise, most_of_crowd), by_noise)
-
-
-def _crowd_shares(
-    noise: BitNoise,
-    groups: PrefixGroups,
-    options: DiscoverOptions,
-    num_reports: float,
-    repeats: float,
-) -> tuple[float, float]:
-    """Shares whose estimates pass the crowd half of the time, and nearly always.
-
-    The second is of a string that the last group alone counts, as of most that are found late.
-    """
     crowd = min(1.0, options.crowd / num_reports)
     held = noise.mechanism_variance(np.array([crowd]), repeats)
     variance = float(held[0]) + repeats * crowd * (1 - crowd)
+    # of a string that the last group alone counts, as of most that are found late
     error = math.sqrt(variance * groups.num_groups / num_reports)
-    return crowd, min(1.0, crowd + float(ndtri(NEARLY_ALL)) * error)
+    most_of_crowd = min(1.0, crowd + float(ndtri(NEARLY_ALL)) * error)
+    return NamedShares(max(by_noise, crowd), max(most_by_noise, most_of_crowd), by_noise)
 
 
 def declared_groups(metric: Metric) -> PrefixGroups:
-    """The groups of prefixes of a `discover` metric. Raises DecodeError where it is of another
-    kind."""
+    """The groups of prefixes of a `discover` metric. Raises DecodeError for another kind."""
     if not isinstance(metric.details, PrefixGroups):
         raise DecodeError(
             f"metric {metric.name!r} is not declared to find strings; use rappor decode with a "
@@ -202,10 +187,8 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Unbiased bucket shares of each group, from its cohorts with reports.
-
-    Raises DecodeError for a group that has none.
-    """
+    """Unbiased bucket shares of each group, from its cohorts with reports. Raises DecodeError for a
+    group that has none."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))
@@ -239,7 +222,15 @@ def _named(
     accepted = np.flatnonzero(decision.detected)
     crowd = counted.shares * num_reports >= options.crowd
     shown = accepted[crowd[accepted]]
-    lows, highs = _intervals(counted, shown, decision.bounds[shown], options, num_reports)
+    # Given that each estimate passed the test, and the crowd: the lower end is no further below
+    # than the test reaches, or a plain interval does.
+    shares, errors = counted.shares[shown], counted.std_errors[shown]
+    by_test = -ndtri(decision.bounds[shown]) * counted.null_errors[shown]
+    cutoffs = np.maximum(by_test, options.crowd / num_reports)
+    lows, highs = selected_interval(shares, errors, cutoffs, options.level)
+    margins = np.maximum(by_test, -ndtri((1 - options.level) / 2) * errors)
+    lows = np.maximum(lows, np.clip(shares - margins, 0, 1))
+    highs = np.maximum(highs, shares)
     digits = -(-metric.details.code_bits // 4)
     texts = {i: text_of(finished[i].data, whole=finished[i].whole) or "" for i in shown.tolist()}
     rows = [
@@ -259,26 +250,6 @@ def _named(
         for i, low, high in zip(shown.tolist(), lows, highs, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: -row.estimate)), len(accepted) - len(shown)
-
-
-def _intervals(
-    counted: CountedStrings,
-    shown: Indices,
-    bounds: Floats,
-    options: DiscoverOptions,
-    num_reports: int,
-) -> tuple[Floats, Floats]:
-    """Given that each estimate passed what it had to pass: the test, and the crowd.
-
-    The test tells each from 0, and so does its interval: the lower end is no further below the
-    estimate than the test reaches, or a plain interval does. bounds: of the p-value of each.
-    """
-    shares, errors = counted.shares[shown], counted.std_errors[shown]
-    by_test = -ndtri(bounds) * counted.null_errors[shown]
-    cutoffs = np.maximum(by_test, options.crowd / num_reports)
-    lows, highs = selected_interval(shares, errors, cutoffs, options.level)
-    margins = np.maximum(by_test, -ndtri((1 - options.level) / 2) * errors)
-    return np.maximum(lows, np.clip(shares - margins, 0, 1)), np.maximum(highs, shares)
 
 
 def _role(metric: Metric, string: CompletedString) -> str:

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaincc, ndtr
 
-from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.prefix_hash import Prefixes, best_extensions
+from decoder.discovery.bucket_shares import GroupShares, Prefixes, best_extensions
 from decoder.model.noise import BitNoise
 from decoder.progress import Progress, silent
 from decoder.typing import Flags, Floats, Indices
@@ -32,10 +31,8 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 
 
 def text_of(data: bytes, *, whole: bool) -> str | None:
-    """Decode a string's bytes, or those of its beginning, as UTF-8; None where they are not.
-
-    whole: the bytes are all of it; else the last character may be cut, and is left out.
-    """
+    """Decode a string's bytes as UTF-8; None where they are not. Unless they are the whole of it,
+    the last character may be cut, and is left out."""
     try:
         return getincrementaldecoder("utf-8")().decode(data, whole)
     except UnicodeDecodeError:
@@ -72,9 +69,7 @@ def search(
     groups: PrefixGroups, levels: Sequence[GroupShares], progress: Progress = silent
 ) -> list[CompletedString]:
     """Find the strings: those whose code ends, and the prefixes that are left at the last level.
-
-    levels: bucket shares of each group but the one that only counts.
-    """
+    levels: bucket shares of each group but the one that only counts."""
     prefixes, parents = np.zeros(1, dtype=np.uint64), np.zeros(1)
     finished: list[CompletedString] = []
     for level, group in enumerate(levels):
@@ -99,47 +94,35 @@ def _extended(
     groups: PrefixGroups, level: int, group: GroupShares, prefixes: Prefixes, parents: Floats
 ) -> tuple[Prefixes, Floats]:
     """The prefixes of the next level that are kept, and the mean of their scores so far."""
-    origins, bits, values = _scored(groups, group, prefixes)
-    best = np.argsort(-(values + PARENT_WEIGHT * _capped(parents[origins], values, level)))
-    chosen = _valid(groups, group, bits, best)
+    least = MIN_SCORE
+    origins, bits, values = best_extensions(
+        prefixes, group.num_bits, groups.bits_per_level, group.cohorts, group.scores(), least,
+        HALF_SCORE
+    )  # fmt: skip
+    while (values >= least).sum() > MAX_SCORED:
+        least += SCORE_STEP
+    high = values >= least
+    origins, bits, values = origins[high], bits[high], values[high]
+
+    def rank(own: Floats) -> Floats:
+        """Scores, and those of the parents as far as they may count."""
+        ahead = np.minimum(parents[origins], own + PARENT_LEAD)
+        return own + PARENT_WEIGHT * ahead if level else own
+
+    chosen: list[int] = []  # the best whose bits some string has
+    for place in np.argsort(-rank(values)).tolist():
+        decoded = groups.code.decode(int(bits[place]), group.num_bits)
+        if decoded.valid and text_of(decoded.data, whole=decoded.ended) is not None:
+            chosen.append(place)
+            if len(chosen) == FITTED:
+                break
     bits, origins = bits[chosen], origins[chosen]
     if not len(bits):
         return bits, np.zeros(0)
     z = group.pursue(bits, BEAM)
-    rank = z + PARENT_WEIGHT * _capped(parents[origins], z, level)
-    kept = [place for place in np.argsort(-rank)[:BEAM] if z[place] > MIN_Z]
+    kept = [place for place in np.argsort(-rank(z))[:BEAM] if z[place] > MIN_Z]
     mean = (parents[origins] * level + z) / (level + 1)
     return bits[kept], mean[kept]
-
-
-def _scored(
-    groups: PrefixGroups, group: GroupShares, prefixes: Prefixes
-) -> tuple[Indices, Prefixes, Floats]:
-    """Extensions with a high score, fewer than `MAX_SCORED`."""
-    scores, least = group.scores(), MIN_SCORE
-    origins, bits, values = best_extensions(
-        prefixes, group.num_bits, groups.bits_per_level, group.cohorts, scores, least, HALF_SCORE
-    )
-    while (values >= least).sum() > MAX_SCORED:
-        least += SCORE_STEP
-    high = values >= least
-    return origins[high], bits[high], values[high]
-
-
-def _capped(parents: Floats, own: Floats, level: int) -> Floats:
-    return np.minimum(parents, own + PARENT_LEAD) if level else np.zeros(len(own))
-
-
-def _valid(groups: PrefixGroups, group: GroupShares, bits: Prefixes, order: Indices) -> list[int]:
-    """The first `FITTED` places in an order whose bits some string has."""
-    chosen: list[int] = []
-    for place in order.tolist():
-        if len(chosen) == FITTED:
-            break
-        decoded = groups.code.decode(int(bits[place]), group.num_bits)
-        if decoded.valid and text_of(decoded.data, whole=decoded.ended) is not None:
-            chosen.append(place)
-    return chosen
 
 
 class LevelDecision(NamedTuple):
@@ -213,10 +196,7 @@ class CountedStrings:
 
     @property
     def p_values(self) -> Floats:
-        """P(an estimate so high if nobody holds the string).
-
-        The law of a sum of many rare bits is skewed; Pearson's type III has its three moments.
-        """
+        """P(an estimate so high if nobody holds the string): a sum of many rare bits is skewed."""
         return upper_tail(self.shares / self.null_errors, self.skewness)
 
 
@@ -265,8 +245,8 @@ def count(
 
 
 def upper_tail(z: Floats, skewness: Floats) -> Floats:
-    """P(Z >= z) of Pearson's type III law with mean 0, variance 1 and a skewness; normal where
-    the skewness is 0 or below."""
+    """P(Z >= z) of Pearson's type III law of mean 0, variance 1 and a skewness; normal for 0 or
+    less."""
     normal = ndtr(-z)
     skewed = skewness > SYMMETRIC
     if not skewed.any():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,17 +18,19 @@ from decoder.estimation.ep_sites import (
     MIN_PRECISION,
     Scores,
     Sites,
+    all_may_take_part,
+    most_active,
     refit_prior,
+    work_of_all,
 )
 from decoder.estimation.least_squares import (
     Balance,
     balance,
     candidate_solver,
     centerd_sums,
+    solver_in_rows,
     unexplained,
 )
-from decoder.estimation.two_symbols import solver_in_rows
-from decoder.model.fit_work import all_may_take_part, most_active, work_of_all
 from decoder.model.noise import RandomString
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions, scatter_sums
@@ -111,8 +112,7 @@ class FitProblem:
         return self.number * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
 
     def work_with(self, active: int) -> float:
-        """Cost, in multiplications, of an iteration in which this number of candidates take
-        part."""
+        """Cost, in multiplications, of an iteration in which so many candidates take part."""
         active = min(active, most_active(self.centerd.size))
         return self.work + work_of_all(active, *self._size[1:])
 
@@ -134,10 +134,8 @@ class FitProblem:
 
 @dataclass(frozen=True)
 class EpIteration:
-    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior.
-
-    cavity: variance of each candidate's estimate without its own site, before kappa, (M,).
-    """
+    """One iteration of the fit: EP sites, the linear solve with them, new scores and prior. cavity:
+    variance of each estimate without its own site, before kappa, (M,)."""
 
     sites: Sites
     noise: Floats
@@ -167,14 +165,22 @@ def run_ep(
     near: from `warm_start`; then most iterations reuse the covariance of an earlier one, which is
     the costly part; the last never does.
     """
-    start, now = (NEAR, near) if near else (2, _first(problem))
+    start, now = (NEAR, near) if near else (2, None)
+    if now is None:  # a fit in which no candidate takes part
+        sites = Sites.none(problem.number)
+        noise = problem.noise_of(sites.shrunken)
+        fitted = _solve(problem, noise, sites, 0.0)
+        cavity = _cavity(fitted, sites)
+        scores = _leave_one_out(problem, fitted, sites, cavity)
+        prior = refit_prior(None, scores, sites.active)
+        now = EpIteration(sites, noise, fitted, cavity, scores, prior)
     refresh_noise = frozenset({MIN_ITERATIONS}) if near else REFRESH_NOISE
     lagging, converged = 0, False
     for iteration in range(start, most + 1):
         progress(STAGE, iteration - 1, most)
         last, refresh = now, iteration in refresh_noise
         lag = bool(near) and iteration <= LAST_LAGGING and not refresh and lagging < MAX_LAGGING
-        now = _lagging(problem, now, iteration) if lag else _next(problem, now, iteration, refresh)
+        now = _next(problem, now, iteration, refresh_noise=refresh, lag=lag)
         steady = bool(np.abs(now.scores.z - last.scores.z).max(initial=0.0) < tolerance)
         converged = steady and not lag and iteration >= MIN_ITERATIONS
         if converged:
@@ -183,17 +189,6 @@ def run_ep(
         lagging = (MAX_LAGGING if enough else lagging + 1) if lag else 0
     progress(STAGE, iteration, iteration)
     return EpResult(now, iteration - start + 2, converged)
-
-
-def _first(problem: FitProblem) -> EpIteration:
-    """The first iteration, of a fit in which no candidate takes part."""
-    sites = Sites.none(problem.number)
-    noise = problem.noise_of(sites.shrunken)
-    fitted = _solve(problem, noise, sites, 0.0)
-    cavity = _cavity(fitted, sites)
-    scores = _leave_one_out(problem, fitted, sites, cavity)
-    prior = refit_prior(None, scores, sites.active, may_rebuild=True)
-    return EpIteration(sites, noise, fitted, cavity, scores, prior)
 
 
 def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
@@ -210,7 +205,7 @@ def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
     if (np.maximum(factors, 1 / factors) > MAX_UNLIKE).any():
         return None
     scores = _leave_one_out(problem, fitted, end.sites, end.cavity)
-    prior = refit_prior(None, scores, end.sites.active, may_rebuild=True, steps=WARM_START_STEPS)
+    prior = refit_prior(None, scores, end.sites.active, steps=WARM_START_STEPS)
     variance, least = end.sites.variance, scores.std_errors**2 / MAX_SURE
     loosened = np.where(variance < 0, variance, np.maximum(variance, least))
     sites = replace(end.sites, variance=loosened)
@@ -218,15 +213,25 @@ def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
 
 
 def _next(
-    problem: FitProblem, now: EpIteration, iteration: int, refresh_noise: bool
+    problem: FitProblem, now: EpIteration, iteration: int, *, refresh_noise: bool, lag: bool
 ) -> EpIteration:
     """New sites from the scores and the prior, and what follows from them.
 
-    Sites of negative precision that leave no proper posterior are cut off to positive ones.
+    Sites of negative precision that leave no proper posterior are cut off to positive ones. With
+    `lag` the covariance, and all that it alone decides, is that of an earlier round: a score is
+    free of its own site whatever symmetric matrix weighs the residual, so that this is as good a
+    step, for a product instead of an inverse.
     """
+    limit, frozen = most_active(problem.centerd.size), iteration > FREEZE_ACTIVE_AFTER
     noise = now.noise
     for least in (MIN_PRECISION, CUT_OFF):
-        sites = _updated(problem, now, iteration, least)
+        sites = now.sites.updated(
+            now.scores, now.prior, limit, full=problem.full, frozen=frozen, least=least,
+            damping=problem.damping
+        )  # fmt: skip
+        if lag:
+            fitted, cavity = _weighed(problem, sites, now.fitted), now.cavity
+            break
         if refresh_noise:
             noise = problem.noise_of(sites.shrunken)
         try:
@@ -237,21 +242,9 @@ def _next(
             if least == CUT_OFF:
                 raise
     scores = _leave_one_out(problem, fitted, sites, cavity)
-    prior = _updated_prior(now, scores, sites, iteration)
+    rebuild = iteration in REBUILD_LADDER
+    prior = refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
     return EpIteration(sites, noise, fitted, cavity, scores, prior)
-
-
-def _lagging(problem: FitProblem, now: EpIteration, iteration: int) -> EpIteration:
-    """New sites; the covariance, and all that it alone decides, of an earlier round.
-
-    A score is free of its own site whatever symmetric matrix weighs the residual: this is as
-    good a step, for a product instead of an inverse.
-    """
-    sites = _updated(problem, now, iteration, MIN_PRECISION)
-    fitted = _weighed(problem, sites, now.fitted)
-    scores = _leave_one_out(problem, fitted, sites, now.cavity)
-    prior = _updated_prior(now, scores, sites, iteration)
-    return EpIteration(sites, now.noise, fitted, now.cavity, scores, prior)
 
 
 def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
@@ -261,22 +254,9 @@ def _weighed(problem: FitProblem, sites: Sites, fitted: Balance) -> Balance:
     return unexplained(solution._replace(residual=residual), fitted.missing, problem.random)
 
 
-def _updated(problem: FitProblem, now: EpIteration, iteration: int, least: float) -> Sites:
-    limit, frozen = most_active(problem.centerd.size), iteration > FREEZE_ACTIVE_AFTER
-    update = partial(now.sites.updated, now.scores, now.prior, limit, full=problem.full)
-    return update(frozen=frozen, least=least, damping=problem.damping)
-
-
-def _updated_prior(now: EpIteration, scores: Scores, sites: Sites, iteration: int) -> SharePrior:
-    rebuild = iteration in REBUILD_LADDER
-    return refit_prior(now.prior, scores, sites.active, may_rebuild=rebuild)
-
-
 def _solve(problem: FitProblem, noise: Floats, sites: Sites, missing: float) -> Balance:
-    """One solve with the present sites, and tau improved from its last value.
-
-    In the space of the rows, or in that of the participating candidates where they are fewer.
-    """
+    """One solve with the present sites, in the space of the rows or, where they are fewer, of the
+    candidates; tau is improved from its last value."""
     members, variance = problem.members(sites), sites.variance[sites.active]
     in_rows = len(members) > problem.centerd.size // 2
     make, steps = (solver_in_rows, 2) if in_rows else (candidate_solver, 4)
@@ -300,9 +280,7 @@ def _information(fitted: Balance, sites: Sites) -> Floats:
 
 def _cavity(fitted: Balance, sites: Sites) -> Floats:
     """(1 - s_i^2 d_i) / d_i, (M,): variance of the estimates of `_leave_one_out`, before kappa.
-
-    Raises ImproperError where negative sites leave a cavity without a positive variance.
-    """
+    Raises ImproperError where negative sites leave a cavity without a positive variance."""
     information = _information(fitted, sites)
     cavity = left(sites.variance, information) / information
     if (cavity <= 0).any():

@@ -21,6 +21,8 @@ from decoder.model.share_prior import (
 )
 from decoder.typing import Flags, Floats, Indices
 
+FULL_FIT_PER_ROW = 4  # candidates a row up to which all take part: more would follow the noise
+MAX_WORK = 5e9  # multiplications of a round: about a second, and some twenty rounds are usual
 DAMPING = 0.6
 MIN_PRECISION = -0.5  # of a site, relative to its cavity's; negative: wider than the cavity
 CUT_OFF = 0.02  # the same where only positive ones will do, and the least distance from 0
@@ -61,8 +63,7 @@ class Sites:
 
     @classmethod
     def none(cls, num_candidates: int) -> Sites:
-        """EP sites with which no candidate takes part, so that the first iteration scores each
-        against the bare data."""
+        """EP sites with which no candidate takes part."""
         nothing = np.zeros(num_candidates)
         return cls(nothing, nothing, np.zeros(num_candidates, dtype=bool), nothing)
 
@@ -83,7 +84,10 @@ class Sites:
         the same ones as now.  least: precision of a site, relative to its cavity's.
         damping: part of the step from the last sites that is taken, in (0, 1].
         """
-        contenders = np.flatnonzero(full | self._contenders(scores.z, limit))
+        z = scores.z
+        outside = np.where(self.active, -np.inf, z)  # of one error: the largest scores may enter
+        lowest = np.partition(outside, -limit)[-limit] if limit < len(z) else -np.inf
+        contenders = np.flatnonzero(full | self.active | (outside >= max(lowest, _CONTENDER)))
         near = Scores(scores.estimates[contenders], scores.std_errors[contenders])
         posterior = prior.posterior(*near)
         if full:
@@ -91,33 +95,28 @@ class Sites:
         elif frozen:
             chosen = self.active[contenders]
         else:
-            chosen = _most_probable(posterior.local_fdr, limit)
+            chosen = posterior.local_fdr < ACTIVE_LOCAL_FDR
+            if chosen.sum() > limit:
+                order = np.argsort(posterior.local_fdr, kind="stable")
+                chosen = np.zeros(len(order), dtype=bool)
+                chosen[order[:limit]] = True
         near = Scores(near.estimates[chosen], near.std_errors[chosen])
         posterior = Posterior(*(column[chosen] for column in posterior))
-        return self._matched(contenders[chosen], near, posterior, (least, damping))
-
-    def _contenders(self, z: Floats, limit: int) -> Flags:
-        """The active, and all who may be among the `limit` most probable, (M,).
-
-        The others have one error: among them the most probable are those of the largest scores.
-        """
-        outside = np.where(self.active, -np.inf, z)
-        least = np.partition(outside, -limit)[-limit] if limit < len(z) else -np.inf
-        return np.asarray(self.active | (outside >= max(least, _CONTENDER)))
+        return self._matched(contenders[chosen], near, posterior, least, damping)
 
     def _matched(
         self,
         members: Indices,
         near: Scores,
         posterior: Posterior,
-        limits: tuple[float, float],
+        least: float,
+        damping: float,
     ) -> Sites:
         """Site precision 1/t - 1/se^2, clipped, with its shift; both damped against the last.
 
         Where the damped precision is clipped, the shift is made again to go with it: cavity and
         site then have the posterior's mean, whatever the precision.
         """
-        least, damping = limits
         cavity = 1 / near.std_errors**2
         precision = 1 / np.maximum(posterior.variance, 1e-300) - cavity
         precision = np.maximum(precision, least * cavity)
@@ -131,14 +130,10 @@ class Sites:
         precision = np.copysign(np.maximum(np.abs(precision), CUT_OFF * cavity), precision)
         matched = posterior.mean * (cavity + precision) - near.estimates * cavity
         shift = np.where(precision == damped, shift, matched)
-        columns = shift / precision, 1 / precision, np.ones(len(members)), posterior.mean
-        mean, variance, active, shrunken = (self._spread(members, x) for x in columns)
+        mean, variance, active, shrunken = np.zeros((4, len(self.mean)))
+        mean[members], variance[members] = shift / precision, 1 / precision
+        active[members], shrunken[members] = 1, posterior.mean
         return Sites(mean, variance, active.astype(bool), shrunken)
-
-    def _spread(self, members: Indices, values: Floats) -> Floats:
-        everyone = np.zeros(len(self.mean))
-        everyone[members] = values
-        return everyone
 
 
 def refit_prior(
@@ -146,7 +141,7 @@ def refit_prior(
     scores: Scores,
     active: Flags,
     *,
-    may_rebuild: bool,
+    may_rebuild: bool = False,
     null_z: Floats | None = None,
     steps: int = EM_STEPS,
 ) -> SharePrior:
@@ -182,11 +177,25 @@ def _summarize(
     return estimates, errors, deviates, np.concatenate([np.ones(active.sum()), counts])
 
 
-def _most_probable(local_fdr: Floats, limit: int) -> Flags:
-    """The contenders with local fdr below .2, at most `limit` of them."""
-    chosen = local_fdr < ACTIVE_LOCAL_FDR
-    if chosen.sum() > limit:
-        order = np.argsort(local_fdr, kind="stable")
-        chosen = np.zeros(len(local_fdr), dtype=bool)
-        chosen[order[:limit]] = True
-    return chosen
+def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> float:
+    """Approximate multiplications of an iteration in which all candidates take part. shape:
+    cohorts, bits (m, k).
+
+    It is solved in the space of the candidates or, where they are more than half, of the rows.
+    """
+    cohorts, num_bits = shape
+    rows, members = float(cohorts * num_bits), float(candidates)
+    if members <= rows // 2:
+        return members**2 * (2 * rows + 3 * members) + rows * num_bits**2
+    return rows**3 + members * (cohorts * num_hashes) ** 2
+
+
+def all_may_take_part(candidates: int, shape: tuple[int, int], num_hashes: int) -> bool:
+    """Whether a fit of all candidates is affordable and leaves enough degrees of freedom."""
+    few = candidates <= FULL_FIT_PER_ROW * shape[0] * shape[1]
+    return few and work_of_all(candidates, shape, num_hashes) <= MAX_WORK
+
+
+def most_active(rows: int) -> int:
+    """Largest number of candidates in a fit of some: half of the rows, and what is affordable."""
+    return int(min(rows / 2, (MAX_WORK / (2 * rows)) ** 0.5, (MAX_WORK / 3) ** (1 / 3)))

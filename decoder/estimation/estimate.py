@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -17,14 +18,14 @@ from decoder.estimation.ep_sites import Scores, refit_prior
 from decoder.estimation.lasso import left_out, select
 from decoder.estimation.least_squares import (
     Balance,
+    centerd_columns,
     centerd_sums,
     left_out_scores,
     missing_error,
     null_variance,
 )
 from decoder.estimation.leave_one_out import FEW_COHORTS, WarmStarts, fit_cavity
-from decoder.estimation.one_bit import DirectFit, fit_direct
-from decoder.estimation.refit import Directions, Refit, fitted_directions, own_directions
+from decoder.estimation.one_bit import DirectFit, Directions, fit_direct, own_directions
 from decoder.inference.intervals import score_freedom, widened_interval
 from decoder.inference.multiple_testing import p_values
 from decoder.model.counts import Observed
@@ -32,7 +33,7 @@ from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
 from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import scatter_sums
 from decoder.progress import Progress, silent
-from decoder.typing import Flags, Floats, Indices
+from decoder.typing import Floats, Indices
 
 _PRIOR_STEPS = 80  # of expectation maximization, from finished scores
 _FEW = 20  # values below which a prior cannot be learnt from their own estimates
@@ -78,7 +79,7 @@ class Estimate:
         """Standard normal deviates of the scores under their null distribution, (M,)."""
         return self.tail.deviate(self.z)
 
-    @property
+    @cached_property
     def p_values(self) -> Floats:
         """Of the test that nobody holds a candidate, (M,); all 1 where the fit did not converge."""
         return self._upper_tail(self.deviates)
@@ -108,27 +109,17 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`cavity`).
-
-    full: all candidates may take part in the fit.  warm_starts, weights: as in `fit_cavity`.
-    """
-    random, repeated = observed.noise.random, observed.noise.repetition > 1
-    fit = fit_cavity(
-        _problem(observed, full=full), progress, warm_starts, weights, repeated=repeated
-    )
+    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit. full: all candidates may
+    take part in it.  warm_starts, weights: as in `fit_cavity`."""
+    repeated = observed.noise.repetition > 1
+    problem = _problem(observed, full=full)
+    fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
     estimate = _estimate(
         observed, level, fit.scores, fit.z, fit.balance, tail=fit.tail, law=fit.law,
-        held=fit.taking_part, left=fit.freedom, prior=fit.prior
+        held=fit.taking_part, left=fit.freedom, prior=fit.prior, iterations=fit.iterations,
+        converged=fit.converged, full=fit.full, directions=fitted_directions(observed, fit.balance)
     )  # fmt: skip
-    if not fit.converged:
-        estimate = replace(estimate, local_fdr=np.ones(len(estimate.z)))
-    return replace(
-        estimate,
-        iterations=fit.iterations,
-        converged=fit.converged,
-        full=fit.full,
-        directions=fitted_directions(observed.positions, random, fit.balance.solution),
-    )
+    return estimate if fit.converged else replace(estimate, local_fdr=np.ones(len(estimate.z)))
 
 
 def by_lasso(
@@ -141,20 +132,24 @@ def by_lasso(
     """LASSO at a penalty set by the noise, least squares on what it selects; weights as above."""
     random, problem = observed.noise.random, _problem(observed)
     chosen = select(problem, alpha, progress)
-    shares = np.zeros(len(observed.positions))
-    shares[chosen.members] = chosen.fitted.shares
-    left = max(problem.freedom - len(chosen.members), 1.0)
-    balance = chosen.fitted.balance
-    tail = null_tail(balance.solution.residual, random)
-    first = *_refit_scores(observed, chosen.fitted, chosen.members, chosen.columns), tail
+    members, fitted, balance = chosen.members, chosen.fitted, chosen.fitted.balance
+    residual = balance.solution.residual
+    tail, held = null_tail(residual, random), np.zeros(len(observed.positions))
+    held[members] = fitted.shares
+    information = np.full(len(held), balance.solution.expected)
+    information[members] = balance.solution.information
+    sums = centerd_sums(observed.positions, residual, random)
+    shares, z = sums / information, sums / np.sqrt(null_variance(residual, random))
+    shares[members] = fitted.shares  # of the others: what they would add to the refit
+    z[members] = left_out_scores(residual, chosen.columns, fitted.directions, fitted.shares, random)
+    first = Scores(shares, np.sqrt(balance.excess / information)), z, tail
     scores, z = left_out(problem, chosen, first, alpha, progress, weights)
-    estimate = _estimate(
-        observed, level, scores, z, balance, tail=tail, law=tail, held=shares, left=left,
-        quieter=balance.slack
+    return _estimate(
+        observed, level, scores, z, balance, tail=tail, law=tail, held=held,
+        left=max(problem.freedom - len(members), 1.0), quieter=balance.slack,
+        penalty=chosen.fit.penalty, method="lasso",
+        directions=fitted_directions(observed, balance, (members, fitted.directions))
     )  # fmt: skip
-    known = chosen.members, chosen.fitted.directions
-    directions = fitted_directions(observed.positions, random, balance.solution, *known)
-    return replace(estimate, penalty=chosen.fit.penalty, method="lasso", directions=directions)
 
 
 def _problem(observed: Observed, *, full: bool = True) -> FitProblem:
@@ -177,9 +172,10 @@ def by_bit(observed: Observed, level: float) -> Estimate:
     shares = np.clip(fit.estimates, 0, 1)
     num_bits = noise.random.num_bits
     listed = scatter_sums(observed.positions, np.ones(len(shares)), num_bits) > 0
-    fitted = scatter_sums(observed.positions, shares, num_bits)
-    estimate = _direct_estimate(fit, np.where(listed, fitted, observed.bit_shares))
-    return replace(estimate, directions=own_directions(noise, bits, np.ones(len(shares))))
+    fitted = np.where(
+        listed, scatter_sums(observed.positions, shares, num_bits), observed.bit_shares
+    )
+    return _direct_estimate(fit, fitted, own_directions(noise, bits, np.ones(len(shares))))
 
 
 def by_boolean(observed: Observed, level: float) -> Estimate:
@@ -188,38 +184,23 @@ def by_boolean(observed: Observed, level: float) -> Estimate:
     true = fit_direct(bit, noise.reports, noise.bits, noise.repetition, level)
     false = fit_direct(1 - bit, noise.reports, noise.bits.mirrored(), noise.repetition, level)
     both = DirectFit(*(np.concatenate(pair) for pair in zip(true, false, strict=True)))
-    estimate = _direct_estimate(both, np.full(bit.shape, np.clip(true.estimates[0], 0, 1)))
+    fitted = np.full(bit.shape, np.clip(true.estimates[0], 0, 1))
     bits, signs = np.zeros((len(bit), 2), dtype=np.intp), np.array([1.0, -1.0])
-    return replace(estimate, directions=own_directions(noise, bits, signs))
+    return _direct_estimate(both, fitted, own_directions(noise, bits, signs))
 
 
-def _direct_estimate(fit: DirectFit, fitted: Floats) -> Estimate:
+def _direct_estimate(fit: DirectFit, fitted: Floats, directions: Directions) -> Estimate:
     """Where the values are few, their own shares are the best guess: no prior is learnt."""
     scores = Scores(fit.estimates, fit.std_errors)
     shrunken, prior = np.clip(fit.estimates, 0, 1), None
     local_fdr = np.asarray(expit(-(np.maximum(fit.z, 0.0) ** 2) / 2))  # its bound at even odds
     if len(fit.z) >= _FEW:
-        prior = _prior_of(scores, np.zeros(len(fit.z), dtype=bool), fit.z)
+        nobody = np.zeros(len(fit.z), dtype=bool)
+        prior = refit_prior(None, scores, nobody, null_z=fit.z, steps=_PRIOR_STEPS)
         shrunken, _, local_fdr = prior.posterior(*scores, fit.z)
-    unfitted = 1 - 1 / len(fitted)
     columns = *scores, fit.z, fit.low, fit.high, shrunken, local_fdr
-    return Estimate(*columns, prior, fitted, unfitted, method="direct")
-
-
-def _refit_scores(
-    observed: Observed, fitted: Refit, selected: Indices, columns: Floats
-) -> tuple[Scores, Floats]:
-    """Selected: the refit. Others: what they would add to it. With the scores of the test, (M,)."""
-    solution, random = fitted.balance.solution, observed.noise.random
-    residual = solution.residual
-    information = np.full(len(observed.positions), solution.expected)
-    information[selected] = solution.information
-    sums = centerd_sums(observed.positions, residual, random)
-    shares = sums / information
-    shares[selected] = fitted.shares
-    z = sums / np.sqrt(null_variance(residual, random))
-    z[selected] = left_out_scores(residual, columns, fitted.directions, fitted.shares, random)
-    return Scores(shares, np.sqrt(fitted.balance.excess / information)), np.asarray(z)
+    unfitted = 1 - 1 / len(fitted)
+    return Estimate(*columns, prior, fitted, unfitted, method="direct", directions=directions)
 
 
 def _estimate(
@@ -235,6 +216,7 @@ def _estimate(
     left: float,
     prior: SharePrior | None = None,
     quieter: float = 1.0,
+    **more: Any,
 ) -> Estimate:
     """Intervals, prior and posteriors of the scores, against their null distribution.
 
@@ -242,15 +224,16 @@ def _estimate(
     residual of all.  held: the shares that the fit gives, 0 outside it, (M,).  left: of the freedom
     of the rows, by the fit.  prior: where it has one.  quieter: of the errors, how large the
     scatter of scores is, where a selection took noise out of the rest: with the whole errors all
-    look like shares.
+    look like shares.  more: fields of the estimate.
     """
-    null_z = tail.deviate(z)
+    null_z, random = tail.deviate(z), observed.noise.random
     near = Scores(scores.estimates, scores.std_errors * quieter)
-    prior = _prior_of(near, held != 0, null_z, prior)
+    prior = refit_prior(prior, near, held != 0, null_z=null_z, steps=_PRIOR_STEPS)
     shrunken, _, local_fdr = prior.posterior(*near, null_z)
     cohorts, num_bits = observed.bit_shares.shape
     unfitted = float(left / (cohorts * (num_bits - 1)))
     freedom = score_freedom(left, unfitted)
+    listed = scatter_sums(observed.positions, held, num_bits)
     return Estimate(
         *scores,
         z,
@@ -258,7 +241,7 @@ def _estimate(
         shrunken,
         local_fdr,
         prior,
-        fitted=_fitted(observed, held),
+        fitted=listed + random.mean * (1 - float(held.sum())),  # random strings hold the rest
         unfitted=unfitted,
         tail=tail,
         missing=balance.missing,
@@ -266,19 +249,23 @@ def _estimate(
         ratio=balance.ratio,
         excess=balance.excess,
         freedom=freedom,
+        **more,
     )
 
 
-def _prior_of(
-    scores: Scores, active: Flags, null_z: Floats, prior: SharePrior | None = None
-) -> SharePrior:
-    """A prior learnt from finished scores and their null deviates, (M,), or `prior` improved."""
-    new = prior is None
-    return refit_prior(prior, scores, active, may_rebuild=new, null_z=null_z, steps=_PRIOR_STEPS)
+def fitted_directions(
+    observed: Observed, balance: Balance, selected: tuple[Indices, Floats] | None = None
+) -> Directions:
+    """The direction V^-1 z_i / (z_i'V^-1 z_i) in which an estimate reads the data. selected:
+    candidates without a belief, ascending, and V_-i^-1 z_i of theirs, (n, A)."""
 
+    def directions(candidates: Indices) -> Floats:
+        columns = centerd_columns(observed.positions[candidates], observed.noise.random)
+        weighed = np.asarray(balance.solution.weigh(columns))
+        if selected is not None:
+            own = np.flatnonzero(np.isin(candidates, selected[0]))
+            weighed[:, own] = selected[1][:, np.searchsorted(selected[0], candidates[own])]
+        information = (columns * weighed).sum(axis=0)
+        return np.asarray(weighed / np.where(information == 0, np.inf, information))
 
-def _fitted(observed: Observed, shares: Floats) -> Floats:
-    """Bit shares that `shares` (M,) explain, random strings holding the rest: (m, k)."""
-    random = observed.noise.random
-    listed = scatter_sums(observed.positions, shares, random.num_bits)
-    return listed + random.mean * (1 - float(shares.sum()))
+    return directions

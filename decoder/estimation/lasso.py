@@ -1,35 +1,165 @@
 """The LASSO estimator: select and refit, then test the selected against fits without them.
 
+Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4, select with the LASSO. Following
+the path to its end selects noise; we stop at the penalty that a string which nobody holds rarely
+reaches. scikit-learn's `Lasso` fits the columns that can enter; all are scored by a gather-sum over
+the index tensor, to choose those and to check the optimality conditions.
+
 What a selection keeps, it keeps because its score was high, and the values that it keeps beside a
-wrong string were chosen together with that string. The score of a selected candidate against the
-refit of the others is then no longer the score of a string that had no part in the fit. Here
-the LASSO and the refit are run again without each selected candidate (docs/method.md, "The LASSO
-estimator").
+wrong string were chosen together with that string. So the LASSO and the refit are run again without
+each selected candidate (docs/method.md, "The LASSO estimator").
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso
 
 from decoder.errors import ConvergenceError
 from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.ep_sites import Scores
-from decoder.estimation.lasso_path import LassoFit, fit_lasso, noise_penalty
 from decoder.estimation.least_squares import (
     CandidateSolver,
+    Refit,
     Solution,
     centerd_columns,
+    centerd_sums,
     null_variance,
+    refit,
 )
-from decoder.estimation.refit import Refit, refit
+from decoder.model.noise import RandomString
 from decoder.model.null_distribution import NullTail, null_tail
+from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
+
+SHORT_LIST_FACTOR = 0.5  # of the Bonferroni quantile; measured in docs/evaluation/lists.md
+LONG_LIST_FACTOR = 0.7
+_MIN_QUANTILE = 1.0  # of the normal: a penalty below it is none, whatever the level
+_MAX_ENTERING = 512  # columns added between two checks of all, of which most leave again
+_MAX_ROUNDS = 200
+_TOLERANCE = 1e-14  # of the squares of the data: the duality gap at which a fit ends
+_SLACK = 1e-7  # of the penalty: by how much a column outside the fit may violate its condition
+_MAX_SWEEPS = 100_000
+
+
+@dataclass(frozen=True)
+class LassoFit:
+    """The minimizer of 1/2 sum w (y - Z b)^2 + penalty sum b over b >= 0.
+
+    selected: indices with b > 0, ascending.  shares: their b.  penalty: as used.
+    largest_violation: of the optimality conditions over all M columns, relative to the penalty.
+    """
+
+    selected: Indices
+    shares: Floats
+    penalty: float
+    largest_violation: float
+
+
+def noise_penalty(
+    weights: Floats,
+    random: RandomString,
+    num_candidates: int,
+    alpha: float,
+    *,
+    strict: bool = False,
+) -> float:
+    """The LASSO penalty, as a fraction of the Bonferroni quantile of an absent string's score.
+
+    weights: 1 / variance of each row, (m, k). The score z_i' W noise has variance sum tr(C W_j).
+    strict: the whole quantile for a list longer than the rows, so that hardly any wrong string of
+    it is selected.
+    """
+    sigma = float(np.sqrt(random.variance * weights.sum()))
+    quantile = max(-float(ndtri(alpha / num_candidates)), _MIN_QUANTILE)
+    factor = SHORT_LIST_FACTOR
+    if num_candidates > weights.size:
+        factor = 1.0 if strict else LONG_LIST_FACTOR
+    return factor * quantile * sigma
+
+
+def fit_lasso(
+    centerd: Floats,
+    positions: Positions,
+    weights: Floats,
+    random: RandomString,
+    penalty: float,
+    *,
+    start: tuple[Indices, Floats] | None = None,
+    left_out: int | None = None,
+) -> LassoFit:
+    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0.
+
+    Args:
+        centerd: y - a, (m, k).
+        positions: Of the candidates, (M, m, h).
+        weights: Of the rows, (m, k), > 0.
+        random: Gives the mean a of a column.
+        penalty: > 0.
+        start: Indices and shares near the solution.
+        left_out: A candidate that takes no part.
+
+    Raises:
+        ConvergenceError: The optimality conditions could not be met.
+    """
+    root = np.sqrt(weights).reshape(-1, 1)
+    target = root.ravel() * centerd.ravel()
+    columns, shares = start or (np.empty(0, dtype=np.intp), np.empty(0))
+    matrix = root * centerd_columns(positions[columns], random)
+    for looks in range(_MAX_ROUNDS):
+        residual = (root.ravel() * (target - matrix @ shares)).reshape(centerd.shape)
+        scores = centerd_sums(positions, residual, random)
+        if left_out is not None:
+            scores[left_out] = -np.inf
+        violation = float(scores.max(initial=penalty) / penalty - 1)
+        scores[columns] = -np.inf
+        entering = np.flatnonzero(scores > penalty * (1 + _SLACK))
+        entering = entering[np.argsort(-scores[entering], kind="stable")][:_MAX_ENTERING]
+        if not len(entering) and (looks or not len(columns)):
+            order = np.argsort(columns)
+            order = order[shares[order] > 0]
+            return LassoFit(columns[order], shares[order], penalty, violation)
+        kept = shares > 0
+        columns = np.append(columns[kept], entering)
+        new = root * centerd_columns(positions[entering], random)
+        matrix = np.column_stack([matrix[:, kept], new])
+        shares = np.append(shares[kept], np.zeros(len(entering)))
+        shares = _minimize(matrix, target, penalty, shares)
+    raise ConvergenceError(
+        f"the LASSO still had columns to add after {_MAX_ROUNDS} rounds; use a larger penalty"
+    )
+
+
+def _minimize(matrix: Floats, target: Floats, penalty: float, start: Floats) -> Floats:
+    """Fit a few columns, (n, A), from the shares `start`, (A,), by scikit-learn."""
+    model = Lasso(
+        alpha=penalty / len(target),
+        fit_intercept=False,
+        precompute=len(target) > len(start),
+        max_iter=_MAX_SWEEPS,
+        tol=_TOLERANCE,
+        warm_start=True,
+        positive=True,
+    )
+    model.coef_ = start
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            return np.asarray(model.fit(matrix, target).coef_)
+        except ConvergenceWarning as error:
+            raise ConvergenceError(
+                f"the LASSO of {len(start)} columns did not converge in {_MAX_SWEEPS:,} sweeps; "
+                "use a larger penalty"
+            ) from error
+
 
 STAGE = "rounds of the LASSO"
 LEFT_OUT_STAGE = "selections without a candidate"
@@ -114,7 +244,8 @@ def left_out(
     for done, i in enumerate(worth.tolist(), start=1):
         least = float(leasts[i])
         without = _Without(problem, selected, i, float(estimates[i]), alpha)
-        deviate = without.deviate()
+        score, residual = without.score(0.0)
+        deviate = float(null_tail(residual, problem.random).deviate(np.array([score]))[0])
         z[i] = tail.score(np.array([deviate]))[0]
         if deviate > least:
             try:
@@ -159,9 +290,7 @@ def _response(
 @dataclass(frozen=True)
 class _Without:
     """Selections and refits of all candidates but one, `left`, of the data less a share of it.
-
-    expected: its share; what is left of it in the data is that of one unlisted.
-    """
+    expected: its share; what is left of it in the data is that of one unlisted."""
 
     problem: FitProblem
     selected: Selected
@@ -177,16 +306,18 @@ class _Without:
     def solve(self, taken: float) -> Solution:
         """Select and refit in y - a - b z_i, of a share b that is `taken` out of the data."""
         problem, fit, noise = self.problem, self.selected.fit, self.selected.noise
+        random = problem.random
         missing = self.selected.fitted.balance.missing + max(self.expected - taken, 0.0) ** 2
         weights, size = _weights(problem, noise, missing), len(problem.positions)
-        penalty = noise_penalty(weights, problem.random, size, self.alpha, strict=True)
+        penalty = noise_penalty(weights, random, size, self.alpha, strict=True)
         target = problem.centerd - taken * self.column.reshape(problem.centerd.shape)
-        data = target, problem.positions, weights, problem.random, penalty
         others = fit.selected != self.left
         start = fit.selected[others], fit.shares[others]
-        chosen = fit_lasso(*data, start=start, left_out=self.left)
-        columns = _refittable(problem, chosen)[1]
-        return CandidateSolver(noise, target, columns, None, problem.random)(missing)
+        chosen = fit_lasso(target, problem.positions, weights, random, penalty,
+                           start=start, left_out=self.left)  # fmt: skip
+        return CandidateSolver(noise, target, _refittable(problem, chosen)[1], None, random)(
+            missing
+        )
 
     def score(self, share: float) -> tuple[float, Floats]:
         """Of z_i, in its own null deviation, in the data less `share` of it; with the residual."""
@@ -194,16 +325,9 @@ class _Without:
         score = float(self.column.ravel() @ residual.ravel())
         return score / float(np.sqrt(null_variance(residual, self.problem.random))), residual
 
-    def deviate(self) -> float:
-        """Normal deviate of the score of z_i, in the null distribution of its own residual."""
-        z, residual = self.score(0.0)
-        return float(null_tail(residual, self.problem.random).deviate(np.array([z]))[0])
-
     def share(self, start: float, error: float) -> tuple[float, float]:
-        """The share b at which the data less b z_i show no score of z_i, and its standard error.
-
-        start, error: what is returned where the others leave nothing of z_i.
-        """
+        """The share b at which the data less b z_i show no score of z_i, and its standard error;
+        `start` and `error` where the others leave nothing of z_i."""
         share, shape = start, self.problem.centerd.shape
         for _ in range(_SHARE_STEPS):
             solution = self.solve(share)
@@ -218,18 +342,11 @@ class _Without:
             error = float(np.sqrt(max(variance / information, 1.0) / information))
             if abs(step) < _SHARE_TOLERANCE * error:
                 break
-        return share, error * self._widening(share, error)
-
-    def _widening(self, share: float, error: float) -> float:
-        """By how much more a share may be moved than `error` says until its score tells, >= 1.
-
-        The error of a refit holds for a selection that stays. What is moved may be taken over by
-        others that the LASSO selects instead: then the data tell less of it.
-        """
+        # What is moved may be taken over by others that the LASSO selects instead: then the data
+        # tell less of it than the error of a selection that stays.
         move = _PROBED * error
         fall = self.score(share - move)[0] - self.score(share + move)[0]
-        least = 2 * _PROBED / _MAX_WIDENED
-        return max(2 * _PROBED / max(fall, least), 1.0)
+        return share, error * max(2 * _PROBED / max(fall, 2 * _PROBED / _MAX_WIDENED), 1.0)
 
 
 def _weights(problem: FitProblem, noise: Floats, missing: float) -> Floats:
@@ -244,22 +361,18 @@ def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]
     share few bits and cohorts may be one another's sums.
     """
     columns = centerd_columns(problem.positions[chosen.selected], problem.random)
-    kept = _independent(columns, chosen.shares, problem.freedom // 2)
-    return chosen.selected[kept], columns[:, kept]
-
-
-def _independent(columns: Floats, shares: Floats, most: int) -> Indices:
-    """Which columns (n, A) to keep, ascending."""
+    most = problem.freedom // 2
     gram = columns.T @ columns
     if len(gram) <= most and np.linalg.eigvalsh(gram).min(initial=np.inf) > _DEPENDENT * len(gram):
-        return np.arange(len(gram))
+        return chosen.selected, columns
     kept: list[int] = []
     basis = np.empty((len(columns), 0))
-    for i in np.argsort(-shares, kind="stable").tolist():
+    for i in np.argsort(-chosen.shares, kind="stable").tolist():
         rest = columns[:, i]
         for _ in range(2):  # twice is enough for orthogonality
             rest = rest - basis @ (basis.T @ rest)
         if len(kept) < most and rest @ rest > _DEPENDENT * gram[i, i]:
             basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
             kept.append(i)
-    return np.sort(np.array(kept, dtype=np.intp))
+    kept.sort()
+    return chosen.selected[kept], columns[:, kept]

@@ -2,8 +2,8 @@
 
 V = blockdiag(S_j + tau C) + Z_A diag(s_A^2) Z_A', Z = X - a: noise, unlisted strings, and a
 Gaussian belief about the active candidates. Two routes to the same numbers: in the space of the
-rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). No belief at all is
-the limit of s -> infinity (`refit`).
+rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). No belief at all,
+everything else being noise or unlisted strings, is the limit of s -> infinity (`refit`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.linalg import lapack
 
-from decoder.errors import ImproperError
+from decoder.errors import ConvergenceError, ImproperError
 from decoder.model.noise import RandomString
 from decoder.numerics.bit_tensor import (
     Positions,
@@ -31,6 +31,7 @@ from decoder.typing import Floats
 
 _TINY = 1e-9
 _ROUNDING = 1e-12  # of the squares of a residual
+_ALIKE = 1e-12  # relative difference of the variances of two symbols that is rounding
 _CLOSE = 0.005  # of the ratio of observed to expected score variance to 1
 
 
@@ -66,8 +67,7 @@ class Balance(NamedTuple):
 
     @property
     def slack(self) -> float:
-        """Factor, at most 1, that shrinks scores where the residual is quieter than the model
-        says."""
+        """Factor, at most 1, that shrinks scores where the residual is quieter than V says."""
         return float(np.sqrt(min(1.0, self.ratio)))
 
 
@@ -85,10 +85,8 @@ def centerd_columns(positions: Positions, random: RandomString) -> Floats:
 
 
 def null_variance(residual: Floats, random: RandomString) -> Floats:
-    """Variance of z_i' u over the random positions of a string nobody holds: sum u_j' C u_j.
-
-    residual: u, (..., m, k). Returns (...). Above what rounding leaves where C u is 0.
-    """
+    """Variance of z_i' u over the random positions of a string nobody holds, sum u_j' C u_j, (...),
+    for u (..., m, k). Above what rounding leaves where C u is 0."""
     squares = (residual**2).sum(axis=(-2, -1))
     off = random.covariance * (residual.sum(axis=-1) ** 2).sum(axis=-1)
     own = (random.variance - random.covariance) * squares
@@ -98,18 +96,24 @@ def null_variance(residual: Floats, random: RandomString) -> Floats:
 def balance(solve: Solver, random: RandomString, start: float, steps: int) -> Balance:
     """Find tau >= 0 at which scores of absent strings vary as much as V says (secant steps).
 
-    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj). What `steps` leave open, or a tau of 0
-    cannot give, is in the ratio, so that the null variance is right in any case.
+    The equation is sum u_j' C u_j = sum tr(C [V^-1]_jj); 1 - 1/ratio is about linear in tau. What
+    `steps` leave open, or a tau of 0 cannot give, is in the ratio, so that the null variance is
+    right in any case.
     """
     tau, history = start, []
-    for step in range(steps + 1):
+    for taken in range(steps + 1):
         found = unexplained(solve(tau), tau, random)
         history.append((tau, 1 - 1 / found.ratio))
         converged = abs(found.ratio - 1) < _CLOSE or (tau == 0 and found.ratio <= 1)
-        if converged or step == steps:
+        if converged or taken == steps:
             break
-        scale = found.solution.residual.size / found.solution.expected
-        tau = _next_tau(history, scale * (found.ratio - 1))
+        (tau, error), step = history[-1], found.ratio - 1  # Newton's, then secant's
+        step *= found.solution.residual.size / found.solution.expected
+        if len(history) > 1:
+            before, error_before = history[-2]
+            if (error_before - error) * (tau - before) > 0:
+                step = error * (tau - before) / (error_before - error)
+        tau = max(0.0, tau + step)
     return found
 
 
@@ -139,79 +143,92 @@ def missing_error(balanced: Balance, freedom: float) -> float:
     return float(np.sqrt(2 * freedom) / balanced.solution.expected)
 
 
-def _next_tau(history: list[tuple[float, float]], newton: float) -> float:
-    """Secant step on 1 - 1/ratio, which is about linear in tau; at first the step `newton`."""
-    tau, error = history[-1]
-    step = newton
-    if len(history) > 1:
-        before, error_before = history[-2]
-        if (error_before - error) * (tau - before) > 0:
-            step = error * (tau - before) / (error_before - error)
-    return max(0.0, tau + step)
-
-
-@dataclass(frozen=True)
-class RowSolver:
-    """A solver in the space of the rows, for many active candidates: cost n^3 + A (m h)^2.
-
-    widening: z of those with a negative variance, (n, L), which are not in `base`; precisions:
-    theirs, below 0, (L,).
-    """
-
-    base: Floats
-    target: Floats
-    positions: Positions
-    widening: Floats
-    precisions: Floats
-    random: RandomString
-
-    def __call__(self, missing: float) -> Solution:
-        """Solve with tau = `missing`."""
-        shape = self.target.shape
-        covariance = _plus_blocks(self.base, missing * self.random.covariance_matrix, shape)
-        inverse = inverse_of(covariance)
-        if len(self.precisions):
-            spread = inverse @ self.widening
-            inner = inverse_of(np.diag(self.precisions) + self.widening.T @ spread)
-            inverse -= spread @ inner @ spread.T
-        residual = (inverse @ self.target.ravel()).reshape(shape)
-        expected = self._expected(inverse)
-        return Solution(residual, self._information(inverse), expected, inverse.__matmul__)
-
-    def _information(self, inverse: Floats) -> Floats:
-        """x'Wx - 2a x'W1 + a^2 1'W1 for each candidate."""
-        ones = inverse.sum(axis=1).reshape(self.target.shape)
-        a = self.random.mean
-        cross = gather_sums(self.positions, ones)
-        square = quadratic_sums(self.positions, inverse, self.random.num_bits)
-        return np.asarray(square - 2 * a * cross + a * a * float(ones.sum()))
-
-    def _expected(self, inverse: Floats) -> float:
-        m, k = self.target.shape
-        blocks = np.einsum("jajb->jab", inverse.reshape(m, k, m, k))
-        return float(np.tensordot(blocks.sum(axis=0), self.random.covariance_matrix))
-
-
 def row_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
-) -> RowSolver:
-    """Make a RowSolver with V at tau = 0. noise: (m, k, k); target y - Z m: (m, k); variances
-    s^2: (A,)."""
+) -> Solver:
+    """Make a solver in the space of the rows, for many candidates: cost n^3 + A (m h)^2.
+
+    noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,).
+    """
+    (m, k), a, C = target.shape, random.mean, random.covariance_matrix
     positive, negative = np.maximum(variances, 0.0), variances < 0
-    a, sums = random.mean, scatter_sums(positions, positive, random.num_bits).ravel()
-    base = pair_sums(positions, positive, random.num_bits)
+    sums = scatter_sums(positions, positive, k).ravel()
+    base = pair_sums(positions, positive, k)
     base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
-    base = _plus_blocks(base, noise, target.shape)
-    widening = centerd_columns(positions[negative], random)
-    return RowSolver(base, target, positions, widening, 1 / variances[negative], random)
+    base = _plus_blocks(base, noise, (m, k))
+    widening = centerd_columns(positions[negative], random).T, 1 / variances[negative]
+
+    def solve(missing: float) -> Solution:
+        inverse = _widened(inverse_of(_plus_blocks(base, missing * C, (m, k))), *widening)
+        residual = (inverse @ target.ravel()).reshape(m, k)
+        ones = inverse.sum(axis=1).reshape(m, k)
+        cross, square = gather_sums(positions, ones), quadratic_sums(positions, inverse, k)
+        information = np.asarray(square - 2 * a * cross + a * a * float(ones.sum()))
+        blocks = np.einsum("jajb->jab", inverse.reshape(m, k, m, k))
+        expected = float(np.tensordot(blocks.sum(axis=0), C))
+        return Solution(residual, information, expected, inverse.__matmul__)
+
+    return solve
+
+
+def _widened(inverse: Floats, widening: Floats, precisions: Floats) -> Floats:
+    """An inverse with the beliefs of negative variance: z' (L, n), and their precisions (L,)."""
+    if len(precisions):
+        wide = widening @ inverse
+        inner = inverse_of(np.diag(precisions) + wide @ widening.T)
+        inverse -= wide.T @ inner @ wide
+    return inverse
+
+
+def contrast_solver(
+    noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
+) -> Solver:
+    """Make a solver where each cohort has two symbols with equal noise: cost m^3 + A m^2.
+
+    One symbol's share is 1 less the other's, so that a cohort tells one number, its contrast: the
+    first share less the second, over the root of 2. A candidate's column lies along the contrasts,
+    and the noise does not mix them with the sums. V is then a matrix of m contrasts, an eighth of
+    the work of inverting 2 m rows, and a diagonal one of m sums. Arguments as of `row_solver`.
+    """
+    columns = np.sqrt(0.5) - np.sqrt(2.0) * positions[:, :, 0]  # Z' of the contrasts, (A, m)
+    negative, spread = variances < 0, random.variance - random.covariance
+    base = columns.T @ (columns * np.maximum(variances, 0.0)[:, None])
+    np.einsum("jj->j", base)[:] += noise[:, 0, 0] - noise[:, 0, 1]
+    sums = 2 * (noise[:, 0, 0] + noise[:, 0, 1])[:, None]
+    widening = columns[negative], 1 / variances[negative]
+
+    def solve(missing: float) -> Solution:
+        covariance = base.copy()
+        np.einsum("jj->j", covariance)[:] += missing * spread
+        inverse = _widened(inverse_of(covariance), *widening)
+
+        def weigh(columns: Floats) -> Floats:
+            first, second = columns.reshape(len(inverse), 2, -1).transpose(1, 0, 2)
+            apart, along = inverse @ (first - second) / 2, (first + second) / sums
+            return np.stack([along + apart, along - apart], axis=1).reshape(columns.shape)
+
+        residual = weigh(target.reshape(-1, 1)).reshape(target.shape)
+        information = np.einsum("aj,aj->a", columns, columns @ inverse)
+        return Solution(residual, information, spread * float(np.trace(inverse)), weigh)
+
+    return solve
+
+
+def solver_in_rows(
+    noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
+) -> Solver:
+    """A solver for many active candidates: in contrasts of two symbols where possible, else in
+    the rows; arguments as of `row_solver`."""
+    two = (random.num_bits, random.num_hashes) == (2, 1)
+    alike = two and np.abs(noise[:, 0, 0] - noise[:, 1, 1]) <= _ALIKE * noise[:, 0, 0]
+    make = contrast_solver if np.all(alike) else row_solver
+    return make(noise, target, positions, variances, random)
 
 
 @dataclass(frozen=True)
 class CandidateSolver:
     """A solver by Woodbury's formula, for few active candidates: cost m k^3 + n A^2 + A^3.
-
-    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity).
-    """
+    precisions: 1 / s^2, (A,), or None for no belief at all about them (s = infinity)."""
 
     noise: Floats
     target: Floats
@@ -237,8 +254,7 @@ class CandidateSolver:
         return Solution(residual, information, expected, weigh)
 
     def factors(self, missing: float) -> tuple[Floats, Floats, Floats, Floats]:
-        """The parts of Woodbury's formula: D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and
-        H, (A, A)."""
+        """D^-1 (m, k, k), F = D^-1 Z_A (n, A), G = Z_A' F and H, (A, A), of Woodbury's formula."""
         m, k = self.target.shape
         blocks = _block_inverses(_Same(self.noise), missing, self.random)
         F = (blocks @ self.centerd.reshape(m, k, -1)).reshape(m * k, -1)
@@ -250,9 +266,34 @@ class CandidateSolver:
 def candidate_solver(
     noise: Floats, target: Floats, positions: Positions, variances: Floats, random: RandomString
 ) -> CandidateSolver:
-    """Make a CandidateSolver. noise: (m, k, k); target y - Z m: (m, k); variances s^2: (A,)."""
-    centerd = centerd_columns(positions, random)
-    return CandidateSolver(noise, target, centerd, 1 / variances, random)
+    """Make a CandidateSolver; arguments as of `row_solver`."""
+    return CandidateSolver(noise, target, centerd_columns(positions, random), 1 / variances, random)
+
+
+class Refit(NamedTuple):
+    """Shares (A,) of a refit, their covariance (A, A) before kappa, and the balance found.
+    directions: (n, A), what the residual loses to each column, for each unit of its share."""
+
+    shares: Floats
+    covariance: Floats
+    balance: Balance
+    directions: Floats
+
+
+def refit(noise: Floats, target: Floats, centerd: Floats, random: RandomString) -> Refit:
+    """Fit the shares of given columns Z_A (n, A) by weighted least squares; they may be negative.
+    Raises ConvergenceError where the columns leave nothing of the rows over."""
+    num_columns, freedom = centerd.shape[1], target.size - len(target)
+    if num_columns >= freedom:
+        raise ConvergenceError(
+            f"{num_columns:,} values are to be told apart by {freedom:,} numbers (the bits of each "
+            "cohort but one), which leaves nothing to read the noise from; collect from more "
+            "cohorts, or use method 'cavity' with a stricter alpha"
+        )
+    solver = CandidateSolver(noise, target, centerd, None, random)
+    balanced = balance(solver, random, 0.0, 6)
+    _, F, _, H = solver.factors(balanced.missing)
+    return Refit(H @ (F.T @ target.ravel()), H, balanced, (F @ H) / np.diag(H))
 
 
 class _Same:

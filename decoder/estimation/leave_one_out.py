@@ -109,10 +109,8 @@ class WarmStarts:
 
 
 def _worth_a_start(problem: FitProblem) -> bool:
-    """Where all candidates take part, since other fits are quick, and rows are not too many.
-
-    Nor few: then the fits without a candidate in turn are what costs.
-    """
+    """Where all candidates take part, since other fits are quick, and rows are neither too many nor
+    so few that fits without a candidate in turn are what costs."""
     return problem.full and not problem.few_rows and problem.centerd.size <= MAX_ROWS
 
 
@@ -146,31 +144,24 @@ def fit_cavity(
 def _until_converged(
     problem: FitProblem, progress: Progress, warm_starts: WarmStarts | None
 ) -> tuple[FitProblem, EpResult]:
-    """Run EP from a warm start or, without one or where that does not converge, from nothing.
-
-    Where the fit of all candidates does not converge, that of the probable ones alone is tried,
-    and at last both with more damping. Returns the problem that was solved, and its fit.
-    """
+    """Run EP from a warm start, if there is one that converges, else from nothing: of all
+    candidates, of the probable ones, at last both with more damping. Returns the problem that was
+    solved, too."""
     near = warm_starts.near(problem) if warm_starts else None
     if near is not None:
         with suppress(ImproperError):
             found = run_ep(problem, progress, NEAR_TOLERANCE, near)
             if found.converged:
                 return problem, found
-    for attempt in _attempts(problem):
+    probable = replace(problem, may_be_full=False)
+    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, problem)]
+    for attempt in [problem, probable, *slower] if problem.full else [problem, slower[0]]:
         found = run_ep(attempt, progress)
         if found.converged:
             break
     if warm_starts is not None and attempt is problem:
         warm_starts.keep(problem, found)
     return attempt, found
-
-
-def _attempts(problem: FitProblem) -> list[FitProblem]:
-    """The fits that are tried in turn until one converges."""
-    probable = replace(problem, may_be_full=False)
-    slower = [replace(asked, damping=MORE_DAMPING) for asked in (probable, problem)]
-    return [problem, probable, *slower] if problem.full else [problem, slower[0]]
 
 
 def _doubtful(
@@ -191,20 +182,13 @@ def _doubtful(
     if alone or (problem.full and left > MOSTLY_OVER and many):
         return np.zeros(0, dtype=np.intp)
     p = ndtr(-deviates) if weights is None else ndtr(-deviates) / weights
-    limit = _may_be_named(p) if many else max(_may_be_named(p), EXPECTED / len(p))
+    ranked = np.sort(p)
+    # Benjamini and Hochberg's rule; Storey's at .05 accepts no more if a quarter or more is wrong
+    named = ranked[ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p)]
+    limit = max(named.max(initial=0.0), 0.0 if many else EXPECTED / len(p))
     doubtful = np.flatnonzero((p <= limit) & (deviates > WORTH_LEAVING_OUT))
     strength = deviates if weights is None else -p
     return doubtful[np.argsort(strength[doubtful], kind="stable")]
-
-
-def _may_be_named(p: Floats) -> float:
-    """The largest p-value that Benjamini and Hochberg would accept at a level of .2.
-
-    Storey's rule at .05 accepts no more if a quarter of the list or more is wrong.
-    """
-    ranked = np.sort(p)
-    named = np.flatnonzero(ranked <= MAY_BE_NAMED * np.arange(1, len(p) + 1) / len(p))
-    return float(ranked[named[-1]]) if len(named) else 0.0
 
 
 def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bool) -> Scores:
@@ -261,21 +245,17 @@ def _refitted(
     whether or not the fit has converged. Where a fit for each would take too long, candidates of
     like strength share one that saw none of them.
     """
+    work = problem.work if problem.full else problem.work_with(len(doubtful))
+    number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
+    number = max(number, 1 if len(doubtful) < len(problem.positions) else 2)
+    if problem.few_rows or number > len(doubtful):
+        number = len(doubtful)
     deviates, done = deviates.copy(), 0
-    for group in _groups(problem, doubtful):
+    for group in np.array_split(doubtful, number):
         deviates[group] = _unseen(problem, group)
         done += len(group)
         progress(REFIT_STAGE, done, len(doubtful))
     return deviates
-
-
-def _groups(problem: FitProblem, doubtful: Indices) -> list[Indices]:
-    """Who of the doubtful (D,) share a fit: each has one of its own where that is affordable."""
-    work = problem.work if problem.full else problem.work_with(len(doubtful))
-    affordable = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
-    at_least = 1 if len(doubtful) < len(problem.positions) else 2
-    number = len(doubtful) if problem.few_rows else max(affordable, at_least)
-    return np.array_split(doubtful, min(number, len(doubtful)))
 
 
 def _unseen(problem: FitProblem, group: Indices) -> Floats:

@@ -8,13 +8,15 @@ score interval (Wilson 1927), which inverts the test and behaves for shares near
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, ndtri_exp
 
-from decoder.model.noise import BitNoise
-from decoder.typing import Floats
+from decoder.model.noise import BitNoise, CohortNoise
+from decoder.typing import Floats, Indices
 
 
 class DirectFit(NamedTuple):
@@ -30,55 +32,45 @@ class DirectFit(NamedTuple):
 def fit_direct(
     bit_shares: Floats, reports: Floats, noise: BitNoise, repetition: float, level: float
 ) -> DirectFit:
-    """Average each bit's debiased share (m, k) over the cohorts by their reports (m,).
-
-    repetition: rho = sum r^2 / sum r over devices, >= 1.
-    """
+    """Average each bit's debiased share (m, k) over the cohorts by their reports (m,). repetition:
+    rho = sum r^2 / sum r over devices, >= 1."""
     total = float(reports.sum())
     estimates = reports @ bit_shares / total
-    constant, linear, square = _variance_polynomial(noise, repetition)
+    # N Var(estimate) = v0 + v1 t + v2 t^2 at share t: the mechanism's noise is linear in t,
+    # sampling adds rho t (1 - t).
+    zero, one = noise.mechanism_variance(np.array([0.0, 1.0]), repetition).tolist()
+    constant, linear, square = zero, one - zero + repetition, -repetition
     clipped = np.clip(estimates, 0.0, 1.0)
     variance = (constant + linear * clipped + square * clipped**2) / total
-    low, high = _score_interval(estimates, (constant, linear, square), total, level)
-    z = _null_z(estimates, noise, total, constant, repetition)
+    z = np.asarray(estimates / np.sqrt(constant / total))
+    if repetition <= 1:  # a binomial count's own tail: heavier where few lies are expected
+        shown, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
+        if noise.gap < 0:
+            shown, chance = total - shown, 1 - chance
+        with np.errstate(divide="ignore"):
+            exact = -ndtri_exp(np.log(betainc(shown, total - shown + 1, chance)))  # P(X >= shown)
+        z = np.where(np.isfinite(exact), exact, z)
+    # All t with (estimate - t)^2 <= z^2 Var(t): the roots of a quadratic.
+    scale = float(ndtri((1 - level) / 2)) ** 2 / total
+    constant, linear, square = (scale * part for part in (constant, linear, square))
+    a, b, c = 1 - square, -2 * estimates - linear, estimates**2 - constant
+    root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
+    low, high = (np.clip((-b + sign * root) / (2 * a), 0, 1) for sign in (-1, 1))
     return DirectFit(estimates, np.sqrt(variance), low, high, z)
 
 
-def _null_z(
-    estimates: Floats, noise: BitNoise, total: float, constant: float, repetition: float
-) -> Floats:
-    """Normal deviates of the estimates where nobody holds the value, (k,).
-
-    With one report a device the count is then binomial, and its own tail is taken: where few
-    lies are expected it is far heavier than the normal one.
-    """
-    z = np.asarray(estimates / np.sqrt(constant / total))
-    if repetition > 1:
-        return z
-    shown, chance = np.rint(total * (noise.p_star + noise.gap * estimates)), noise.p_star
-    if noise.gap < 0:
-        shown, chance = total - shown, 1 - chance
-    with np.errstate(divide="ignore"):
-        exact = -ndtri_exp(np.log(betainc(shown, total - shown + 1, chance)))  # P(X >= shown)
-    return np.where(np.isfinite(exact), exact, z)
+Directions: TypeAlias = Callable[[Indices], Floats]  # of candidates (B,): (n, B)
 
 
-def _variance_polynomial(noise: BitNoise, repetition: float) -> tuple[float, float, float]:
-    """v0, v1, v2 with N Var(estimate) = v0 + v1 t + v2 t^2 at share t.
+def own_directions(noise: CohortNoise, bits: NDArray[np.integer[Any]], signs: Floats) -> Directions:
+    """The direction in which an estimate reads its own bit: the mean over cohorts of bits (m,
+    M), or of the complement where `signs` (M,) are -1."""
+    weights, num_bits = noise.reports / noise.reports.sum(), noise.random.num_bits
 
-    The mechanism's noise is linear in t; sampling adds rho t (1 - t).
-    """
-    ends = noise.mechanism_variance(np.array([0.0, 1.0]), repetition)
-    zero, one = float(ends[0]), float(ends[1])
-    return zero, one - zero + repetition, -repetition
+    def directions(candidates: Indices) -> Floats:
+        found = np.zeros((len(weights), num_bits, len(candidates)))
+        cohorts, numbers = np.arange(len(weights))[:, None], np.arange(len(candidates))
+        found[cohorts, bits[:, candidates], numbers] = weights[:, None] * signs[candidates]
+        return found.reshape(-1, len(candidates))
 
-
-def _score_interval(
-    estimates: Floats, polynomial: tuple[float, float, float], total: float, level: float
-) -> tuple[Floats, Floats]:
-    """All t with (estimate - t)^2 <= z^2 Var(t): the roots of a quadratic, clipped to [0, 1]."""
-    scale = float(ndtri((1 - level) / 2)) ** 2 / total
-    constant, linear, square = (scale * part for part in polynomial)
-    a, b, c = 1 - square, -2 * estimates - linear, estimates**2 - constant
-    root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
-    return np.clip((-b - root) / (2 * a), 0, 1), np.clip((-b + root) / (2 * a), 0, 1)
+    return directions

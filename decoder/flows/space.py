@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from decoder.candidates.bloom_positions import bit_positions
+from decoder.candidates.lists import bit_positions
 from decoder.typing import Flags, Floats, Indices
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.flow import (

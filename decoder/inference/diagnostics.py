@@ -1,5 +1,13 @@
 """Diagnostics of the fit: residuals by cohort, parts of the variance, the smallest detectable
-share, and whether the bits of the candidates look randomly hashed."""
+share, whether the bits of the candidates look randomly hashed, and counts that no values can give.
+
+Every honest report represents 1 to h bits of a value (0 or 1 where a value has a bit of its own).
+So the debiased counts of a cohort, summed over its bits and divided by its reports, estimate a
+number between these limits, whatever values the devices hold. Forged reports do not keep to it: one
+with the value's bits alone counts as (h - k p*) / (q* - p*) bits, some hundred below zero. A cohort
+with such counts, or plainly unlike the others, is left out: one that fits nothing raises the noise
+of all.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
-from decoder.model.noise import CohortNoise, RandomString
+from decoder.model.design_matrix import design_matrix
+from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
-from decoder.typing import Floats
+from decoder.typing import Floats, Indices
+from rappor_core.params import RapporParams
 
 SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
 AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition
@@ -19,8 +29,7 @@ POWER = 0.8  # of a test to find a share of the size that we call detectable
 
 
 class VarianceParts(NamedTuple):
-    """Fractions of the variance of all bit shares: noise, explained by the fit, and the rest;
-    they sum to 1."""
+    """Fractions of the variance of all bit shares; they sum to 1."""
 
     explained: float
     missing: float
@@ -44,10 +53,8 @@ def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom
 
 
 def variance_parts(centerd: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
-    """Split sum (y - a)^2 into noise (its expectation), what the fit explains, and the rest.
-
-    centerd: y - a, (m, k).  fitted: the same of the fit.  covariance: of the noise, (m, k, k).
-    """
+    """Split sum (y - a)^2, y - a (m, k), into noise of a covariance (m, k, k), what the fit
+    explains, and the rest."""
     total = float((centerd**2).sum())
     if total == 0:
         return VarianceParts(0.0, 0.0, 1.0)
@@ -57,11 +64,10 @@ def variance_parts(centerd: Floats, fitted: Floats, covariance: Floats) -> Varia
 
 
 def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
-    """The fraction of the variance of bit shares due to values that a fit explains; None where
-    there is none.
+    """The fraction of the variance of bit shares due to values that a fit explains, or None.
 
-    fitted: centerd, of the fit, (m, k).  missing: tau of the strings that are not in it.
-    variance: a (1 - a), of a bit of a random string.
+    fitted: centerd, of the fit, (m, k).  missing: tau of the strings that are not in it.  variance:
+    a (1 - a), of a bit of a random string.
     """
     explained = float((fitted**2).sum())
     total = explained + missing * variance * fitted.size
@@ -74,10 +80,8 @@ def detectable_share(cutoff: float, std_errors: Floats) -> float:
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:
-    """P-value of equal cohorts: chi-squared over the m cohorts; 1 for a single one.
-
-    repetition: rho = sum r^2 / sum r, by which whole devices make the reports vary more.
-    """
+    """P-value of equal cohorts, chi-squared; 1 for a single one. repetition: rho, by which whole
+    devices make the reports vary more."""
     if len(reports) < 2:
         return 1.0
     mean = float(reports.mean())
@@ -142,8 +146,9 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     first, second = np.triu_indices(len(chosen), 1)
     if not len(first):
         return None
-    shared = _overlaps(positions[chosen], random.num_bits)[first, second]
     cohorts, k = positions.shape[1], random.num_bits
+    some = (design_matrix(positions[chosen], k) > 0).astype(np.float64)
+    shared = (some.T @ some).toarray()[first, second]
     expected = cohorts * k * random.mean**2
     both = random.covariance_matrix + random.mean**2
     variance = cohorts * float((both**2).sum() - k**2 * random.mean**4)
@@ -156,15 +161,130 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
     return Alike(ratio, one, other, int(shared[most]), expected)
 
 
-def _overlaps(positions: Positions, num_bits: int) -> Floats:
-    """Bits that each two of some candidates share, (S, S)."""
-    places = np.sort(positions.astype(np.int64), axis=2)
-    unset = places >= num_bits
-    unset[:, :, 1:] |= places[:, :, 1:] == places[:, :, :-1]
-    own, other = np.where(unset, -1, places), np.where(unset, -2, places)
-    shared = np.zeros((len(places), len(places)))
-    for cohort in range(places.shape[1]):
-        for one in own[:, cohort].T:
-            for two in other[:, cohort].T:
-                shared += one[:, None] == two[None, :]
-    return shared
+FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
+PLAINLY = 1e-6  # chance that any cohort of honest reports has so large a residual
+MAX_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
+
+
+class Impossible(NamedTuple):
+    """The finding that reports have more or fewer bits than any values give.
+
+    mean: bits of a value in a report; that of all reports, or of the cohorts named.
+    least, most: what it may be.  forged: smallest part of these reports that, forged, gives it.
+    cohorts: those that go beyond by themselves, empty where all reports together do.
+    """
+
+    mean: float
+    least: float
+    most: float
+    forged: float
+    cohorts: tuple[int, ...]
+
+
+def impossible_counts(
+    params: RapporParams, reports: Floats, counts: Floats, repetition: float
+) -> Impossible | None:
+    """Test whether the mean number of bits, in all reports and in each cohort, is one that
+    values can give.
+
+    Args:
+        params: of the metric; with symbols nothing is tested, since every report shows one.
+        reports: N_j, (m,).
+        counts: c_ij, (m, k).
+        repetition: rho, by which repeated permanent noise widens the variance of a sum.
+
+    Returns:
+        The finding about all reports if there is one, else about cohorts. Wrong about honest
+        reports with probability `FALSE_ALARM` at most, by the normal approximation.
+    """
+    bits = _Bits.of(params, reports, counts, repetition)
+    every = np.arange(len(bits.sums))
+    if bits.beyond(bits.sums.sum(), bits.reports.sum(), FALSE_ALARM / 2):
+        return bits.finding(every, ())
+    odd = bits.odd
+    return bits.finding(odd, tuple(bits.cohorts[odd].tolist())) if len(odd) else None
+
+
+class _Bits(NamedTuple):
+    """Bits of values in the cohorts that report, and what they may be; none with symbols.
+
+    cohorts: their numbers.  limits: of the bits of a report.  variances: of a report's sum where it
+    is at either limit, (2,): a bit that is set has another noise than one that is not, so that
+    reports of few bits may scatter much more than those of many.  step: what one bit of a report
+    moves a sum by.  ends: of the sum of a forged report.
+    """
+
+    cohorts: Indices
+    reports: Floats
+    sums: Floats
+    limits: tuple[float, float]
+    variances: Floats
+    step: float
+    ends: tuple[float, float]
+
+    @classmethod
+    def of(cls, params: RapporParams, reports: Floats, counts: Floats, repetition: float) -> _Bits:
+        """Sum the debiased counts. Arguments as of `impossible_counts`."""
+        present = np.flatnonzero(reports > (np.inf if params.scheme.symbols else 0))
+        number, noise, k = reports[present], BitNoise.of(params.mechanism), params.num_bits
+        sums = ((counts[present] - noise.p_star * number[:, None]) / noise.gap).sum(axis=1)
+        limits = (0.0 if params.scheme.own_bits else 1.0), float(params.num_hashes)
+        variances = k * noise.mechanism_variance(np.array(limits) / k, repetition)
+        low, high = sorted((-k * noise.p_star / noise.gap, k * (1 - noise.p_star) / noise.gap))
+        step = repetition / abs(noise.gap)
+        return cls(present, number, sums, limits, variances, step, (low, high))
+
+    def beyond(self, total: float, reports: float, level: float) -> bool:
+        """Whether a mean is outside its limits by more than noise, two-sided at this level.
+
+        The third moment of a mean is at most what a bit moves it by, times the variance: few
+        reports with few wrong bits scatter as a Poisson law, not as a normal one.
+        """
+        if not reports:
+            return False
+        mean, z = total / reports, -float(ndtri(level / 2))
+        reaches = z * np.sqrt(self.variances / reports)
+        reaches = reaches + (z**2 - 1) / 6 * (self.step / reports)  # Cornish and Fisher's first
+        return not self.limits[0] - reaches[0] <= mean <= self.limits[1] + reaches[1]
+
+    @property
+    def odd(self) -> Indices:
+        """Places of cohorts that are beyond by themselves; any honest ones by `FALSE_ALARM` / 2."""
+        each = FALSE_ALARM / 2 / max(len(self.sums), 1)
+        pairs = zip(self.sums, self.reports, strict=True)
+        return np.flatnonzero([self.beyond(total, size, each) for total, size in pairs])
+
+    def finding(self, some: Indices, named: tuple[int, ...]) -> Impossible:
+        """What is said of some cohorts: forged reports move a mean most with all bits, or none."""
+        mean = float(self.sums[some].sum() / self.reports[some].sum())
+        side = 0 if mean < self.limits[0] else 1
+        limit, end = self.limits[side], self.ends[side]
+        forged = min(max((mean - limit) / (end - limit), 0.0), 1.0)
+        return Impossible(mean, *self.limits, forged, named)
+
+
+def forged_cohorts(
+    params: RapporParams, reports: Floats, counts: Floats, repetition: float, scores: Floats
+) -> Indices:
+    """Find the cohorts whose counts no values give, or whose residuals are far beyond noise.
+
+    Args:
+        params: of the metric.
+        reports: N_j, (m,), 0 where a cohort is left out already.
+        counts: c_jb, (m, k).
+        repetition: rho of the reports.
+        scores: size of each cohort's residual as a normal deviate, (m,); NaN without reports.
+    """
+    bits = _Bits.of(params, reports, counts, repetition)
+    return np.union1d(plainly_odd(scores), bits.cohorts[bits.odd])
+
+
+def plainly_odd(scores: Floats) -> Indices:
+    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are far beyond noise."""
+    limit = -float(ndtri(PLAINLY / max(len(scores), 1)))
+    return np.flatnonzero(np.nan_to_num(scores) > limit)
+
+
+def may_be_left_out(odd: Indices, reports: Floats, total: float) -> bool:
+    """Whether the cohorts other than `odd` hold at least half of `total` reports. reports: (m,)."""
+    return float(reports.sum() - reports[odd].sum()) >= (1 - MAX_LEFT_OUT) * total

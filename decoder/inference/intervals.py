@@ -21,8 +21,7 @@ LITTLE_FITTED = 0.8  # part of the rows' freedom that a fit of few values leaves
 def plain_interval(
     estimates: Floats, std_errors: Floats, freedom: float, level: float
 ) -> tuple[Floats, Floats]:
-    """The interval estimate +- t se, with t of `freedom` > 0 degrees at `level` in (0, 1); not
-    clipped, (M,) each."""
+    """The interval estimate +- t se of `freedom` > 0 degrees at `level`, not clipped, (M,) each."""
     margin = -float(stdtrit(freedom, (1 - level) / 2)) * std_errors
     return estimates - margin, estimates + margin
 
@@ -125,31 +124,22 @@ def selected_interval(
     the estimate is below (1 - level) / 2. No prior. (Zhong and Prentice 2008; Weinstein,
     Fithian, Benjamini 2013.)
     """
-    tail = (1 - level) / 2
-    low = _truncated_quantile(estimates, std_errors, cutoffs, tail)
-    high = _truncated_quantile(estimates, std_errors, cutoffs, 1 - tail)
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+    tail, passed = (1 - level) / 2, np.minimum(cutoffs, estimates)
 
+    def ends(upper_tail: float) -> Floats:
+        """Find b >= 0 by bisection: the tail grows with b; in logarithms, for far tails."""
 
-def _truncated_quantile(
-    estimates: Floats, std_errors: Floats, cutoffs: Floats, upper_tail: float
-) -> Floats:
-    """The share b at which P(X >= estimate | X >= cutoff) = `upper_tail`, X ~ N(b, se^2); >= 0.
+        def excess(b: Floats) -> Floats:
+            seen, possible = (b - estimates) / std_errors, (b - passed) / std_errors
+            return np.asarray(log_ndtr(seen) - log_ndtr(possible) - np.log(upper_tail))
 
-    The tail grows with b, so bisection finds it; in logarithms, for far tails.
-    """
-    passed = np.minimum(cutoffs, estimates)
+        return np.clip(bisect(excess, np.zeros(len(estimates)), estimates + 9 * std_errors), 0, 1)
 
-    def excess(b: Floats) -> Floats:
-        seen, possible = (b - estimates) / std_errors, (b - passed) / std_errors
-        return np.asarray(log_ndtr(seen) - log_ndtr(possible) - np.log(upper_tail))
-
-    return bisect(excess, np.zeros(len(estimates)), estimates + 9 * std_errors)
+    return ends(tail), ends(1 - tail)
 
 
 def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Find where a rising function crosses 0, element by element; exactly `low` if it starts
-    above."""
+    """Find where a rising function crosses 0, element by element; `low` if it starts above."""
     starts_above, bottom = rising(low) >= 0, low
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

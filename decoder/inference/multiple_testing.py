@@ -61,8 +61,7 @@ class ListDecision(NamedTuple):
 
 
 def p_values(deviates: Floats) -> Floats:
-    """Upper tail probability of normal scores: the chance that a string nobody holds scores as
-    high, (M,)."""
+    """The chance that a string nobody holds scores as high as normal deviates, (M,)."""
     return np.asarray(ndtr(-deviates))
 
 
@@ -86,42 +85,29 @@ def decide(
     no part of the list, each tested by itself: a value that is surely held, such as `other` of a
     map, would else raise the level at which `bh` and `fdr` accept the rest.
     """
-    if alone is not None and alone.any():
-        return _apart(alone, p, local_fdr, correction, alpha, largest_p, weights, null_p)
-    w = np.ones(len(p)) if weights is None else weights
-    share, statistic = 1.0, local_fdr if correction == "fdr-eb" else p / w
+    if alone is not None and not alone.any():
+        alone = None
+    listed: slice | Flags = slice(None) if alone is None else ~alone
+    if weights is not None and alone is not None:
+        weights = np.where(alone, 1.0, weights / weights[listed].mean())
+    own, by_fdr = p[listed], correction == "fdr-eb"
+    w = None if weights is None else weights[listed]
+    share, statistic = 1.0, local_fdr[listed] if by_fdr else own if w is None else own / w
     if correction == "fdr":
-        share = null_share(p if null_p is None else null_p, weights)
-        statistic = np.where(p <= STOREY_LAMBDA, statistic, np.inf)
+        null = own if null_p is None else null_p[listed] if len(null_p) else null_p
+        share = null_share(null, w)
+        statistic = np.where(own <= STOREY_LAMBDA, statistic, np.inf)
     order = np.argsort(statistic, kind="stable")
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(_adjust(statistic[order], share, correction), 1.0)
-    detected = adjusted <= alpha
-    cutoff = _cutoff(statistic, detected, share, correction, alpha)
-    most = STOREY_LAMBDA if correction == "fdr" else 1.0
-    return ListDecision(detected & (p <= largest_p), adjusted, cutoff, weights, most)
-
-
-def _apart(
-    alone: Flags,
-    p: Floats,
-    local_fdr: Floats,
-    correction: Correction,
-    alpha: float,
-    largest_p: float,
-    weights: Floats | None,
-    null_p: Floats | None,
-) -> ListDecision:
-    """Decide on the list, and on each of those that are no part of it by itself."""
-    listed = ~alone
-    w = None if weights is None else np.where(listed, weights / weights[listed].mean(), 1.0)
-    own_w = None if w is None else w[listed]
-    own_null = null_p[listed] if null_p is not None and len(null_p) else null_p
-    own = decide(p[listed], local_fdr[listed], correction, alpha, largest_p, own_w, own_null)
-    adjusted = (local_fdr if correction == "fdr-eb" else p).copy()
+    ranked = np.empty_like(own)
+    ranked[order] = np.minimum(_adjust(statistic[order], share, correction), 1.0)
+    cutoff = _cutoff(statistic, ranked <= alpha, share, correction, alpha)
+    adjusted = ranked
+    if alone is not None:
+        adjusted = (local_fdr if by_fdr else p).copy()
+        adjusted[listed] = ranked
     detected = (adjusted <= alpha) & (p <= largest_p)
-    detected[listed], adjusted[listed] = own.detected, own.adjusted
-    return own._replace(detected=detected, adjusted=adjusted, weights=w, alone=alone, alpha=alpha)
+    most = STOREY_LAMBDA if correction == "fdr" else 1.0
+    return ListDecision(detected, adjusted, cutoff, weights, most, alone, alpha)
 
 
 def check_weighted(correction: Correction, weights: object | None) -> None:
@@ -172,8 +158,10 @@ def _cutoff(
     total, accepted = len(statistic), int(detected.sum())
     if not accepted:
         return 0.0
-    if correction == "fdr-eb":
-        return _largest_local_fdr(statistic, detected, alpha)
+    if correction == "fdr-eb":  # what the worst could have had: up to the mean, or the best refused
+        found, refused = statistic[detected], statistic[~detected]
+        spare = alpha * accepted - float(found.sum())
+        return float(min(float(found.max()) + max(spare, 0.0), refused.min(initial=1.0)))
     thresholds = {
         "bonferroni": alpha / total,
         "bh": alpha * accepted / total,
@@ -181,11 +169,3 @@ def _cutoff(
         "none": alpha,
     }
     return float(thresholds[correction])
-
-
-def _largest_local_fdr(local_fdr: Floats, detected: Flags, alpha: float) -> float:
-    """What the worst accepted could have had: up to the mean `alpha`, or to the best refused."""
-    accepted, refused = local_fdr[detected], local_fdr[~detected]
-    spare = alpha * len(accepted) - float(accepted.sum())
-    worst = float(accepted.max())
-    return float(min(worst + max(spare, 0.0), refused.min(initial=1.0)))

@@ -8,7 +8,7 @@ has read it and written `yes` in the column `publish` (`approved_strings`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
@@ -78,31 +78,50 @@ class Discoveries(KindDecoder):
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """The strings, with a box to keep each where the reader may."""
         found = stored.json()
-        view = discovery_view(found, query)
+        rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
+        shown = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
+                 for name, row in rows]  # fmt: skip
+        view = {
+            "found": found,
+            "table": page_of(shown, "string", replace(query, sort="", all=False)),
+            "level": f"{100 * found['options']['level']:g} %",
+            "alpha": f"{100 * found['options']['alpha']:g} %",
+            "keep": f"{stored.address}/keep" if stored.own else "",
+        }
         lead = (
             f"Strings found without a list, in {count(found['num_reports'])} randomized reports, "
             f"{days(found['first_day'], found['last_day'])}"
         )
-        keep = f"{stored.address}/keep" if stored.own else ""
-        return PageParts("result_discover.html.j2", {**view, "keep": keep}, lead)
+        return PageParts("result_discover.html.j2", view, lead)
 
 
 KIND = Discoveries()
 
 
 def discovery_result(found: Discovery) -> Result:
-    """The result of a discovery. Its summary says how many strings there are, and names none."""
+    """The result of a discovery. Its summary says how many strings there are, and names none;
+    results.json has them unescaped."""
+    options, sentences = found.options, list(statement(found))
+    told = {name: getattr(found, name) for name in ("num_tested", "num_below_crowd", "half_found")}
+    content = {
+        **found.described(),
+        **told,
+        "most_found": found.most_found,
+        "half_by_noise": found.half_by_noise,
+        "statement": sentences,
+        "options": asdict(options),
+        "warning": "strings are text that devices chose: a person must read them before they are "
+        "published",
+        "found": [{"id": string_id(row)} | asdict(row) for row in found.found],
+    }
     summary = {
         "num_reports": found.num_reports,
         "num_found": len(found.found),
-        "num_tested": found.num_tested,
-        "num_below_crowd": found.num_below_crowd,
-        "half_found": found.half_found,
-        "statement": list(statement(found)),
+        **told,
+        "statement": sentences,
         "headline": f"{len(found.found):,} strings found",
         "warnings": [],
     }
-    options = found.options
     rows = [
         (string_id(row), shown_string(row), row.estimate, row.std_error, row.low, row.high,
          row.p_adjusted, "yes" if row.whole else "no", row.declared,
@@ -110,34 +129,17 @@ def discovery_result(found: Discovery) -> Result:
         for row in found.found
     ]  # fmt: skip
     return Result(
-        _content(found),
+        content,
         summary,
         (STRINGS.of_rows(rows),),
         manifest=manifest_of(found, options, crowd=options.crowd),
-        notes=(*statement(found), *([REVIEW] if found.found else [])),
+        notes=(*sentences, *([REVIEW] if found.found else [])),
     )
 
 
 def string_id(row: FoundString) -> str:
     """The id of a found string, or beginning, in a reviewed table: 12 hexadecimal digits."""
     return sha256(f"{row.whole}:{row.code}:{row.string}".encode()).hexdigest()[:12]
-
-
-def _content(discovery: Discovery) -> dict[str, Any]:
-    """The contents of results.json as plain values, with unescaped strings."""
-    return {
-        **discovery.described(),
-        "num_tested": discovery.num_tested,
-        "num_below_crowd": discovery.num_below_crowd,
-        "half_found": discovery.half_found,
-        "most_found": discovery.most_found,
-        "half_by_noise": discovery.half_by_noise,
-        "statement": list(statement(discovery)),
-        "options": asdict(discovery.options),
-        "warning": "strings are text that devices chose: a person must read them before they are "
-        "published",
-        "found": [{"id": string_id(row)} | asdict(row) for row in discovery.found],
-    }
 
 
 def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
@@ -152,32 +154,19 @@ def kept_strings(content: bytes, ids: Iterable[str]) -> list[str]:
     ]
 
 
-def discovery_view(found: Mapping[str, Any], query: TableQuery) -> dict[str, Any]:
-    """The variables of `result_discover.html.j2`.
-
-    Args:
-        found: content of results.json.
-        query: the rows to show; the order is theirs, largest share first.
-    """
-    rows = [(one["id"], row_of(FoundString, one)) for one in found["found"]]
-    shown = [{"id": name, "string": shown_string(row), "role": role(row), "row": row}
-             for name, row in rows]  # fmt: skip
-    return {
-        "found": found,
-        "table": page_of(shown, "string", replace(query, sort="", all=False)),
-        "level": f"{100 * found['options']['level']:g} %",
-        "alpha": f"{100 * found['options']['alpha']:g} %",
-    }
-
-
 def approved_strings(directory: str | Path) -> list[str]:
     """The whole strings of a folder's discovered.csv for which a person wrote `yes`, in order.
-
-    Raises CandidatesError where the files do not belong together, or no string is approved.
-    """
+    Raises CandidatesError where the files do not belong together, or no string is approved."""
     folder = Path(directory)
     with naming(folder, CandidatesError, "write it again with rappor discover -o DIR"):
-        strings, rows = _reviewed(folder)
+        if not (folder / "discovered.csv").is_file():
+            raise DecodeError("it holds no discovered.csv, and so is not of rappor discover")
+        document = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+        rows = list(read_table(folder / "discovered.csv", ["id", "publish"]))
+        try:
+            strings = {row["id"]: (str(row["string"]), row["whole"]) for row in document["found"]}
+        except (KeyError, TypeError):
+            raise DecodeError(f"{RESULTS} lacks what was found") from None
         approved = [strings[row.cells["id"]] for row in rows if _is_approved(row, strings)]
         if not approved:
             raise DecodeError("no row of discovered.csv says yes in its column publish; read them")
@@ -188,20 +177,7 @@ def approved_strings(directory: str | Path) -> list[str]:
     return [string for string, _ in approved]
 
 
-def _reviewed(folder: Path) -> tuple[dict[str, tuple[str, bool]], list[Row]]:
-    """The strings by id as they are, and the rows that a person has read."""
-    if not (folder / "discovered.csv").is_file():
-        raise DecodeError("it holds no discovered.csv, and so is not of rappor discover")
-    document = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    rows = list(read_table(folder / "discovered.csv", ["id", "publish"]))
-    try:
-        strings = {row["id"]: (str(row["string"]), bool(row["whole"])) for row in document["found"]}
-    except (KeyError, TypeError):
-        raise DecodeError(f"{RESULTS} lacks what was found") from None
-    return strings, rows
-
-
-def _is_approved(row: Row, strings: dict[str, tuple[str, bool]]) -> bool:
+def _is_approved(row: Row, strings: Mapping[str, Any]) -> bool:
     """Whether a person approved a row. Raises DecodeError for another word or an unknown id."""
     decision = row.cells["publish"].strip().casefold()
     if decision not in ("yes", "no", "", BEGINNING):
@@ -224,60 +200,47 @@ def shown_string(row: FoundString) -> str:
 
 
 def role(row: FoundString) -> str:
-    """A remark in brackets for a row that is the metric's fallback or no-data value, or only a
-    beginning; "" for others."""
+    """A remark in brackets for a row that the metric itself sends, or that is a beginning."""
     parts = [f"{row.declared} of the metric"] * bool(row.declared) + [BEGINNING] * (not row.whole)
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def statement(discovery: Discovery) -> tuple[str, ...]:
-    """Sentences: how many strings are named, which shares can be found, which rows are only
+def statement(discovery: Discovery) -> Iterator[str]:
+    """Yield sentences: how many strings are named, which shares can be found, which rows are only
     beginnings."""
-    sentences = (_named(discovery), _reach(discovery), _beginnings(discovery))
-    return tuple(sentence for sentence in sentences if sentence)
-
-
-def _named(discovery: Discovery) -> str:
     below, found = discovery.num_below_crowd, len(discovery.found)
-    if not found and not below:
-        return "No string is told from chance."
-    named = f"{counted(found, 'string')} {'is' if found == 1 else 'are'} named."
-    if not below:
-        return named
-    more = f"{below:,} more {'is' if below == 1 else 'are'}" if found else f"{below:,} are"
-    crowd = counted(discovery.options.crowd, "report")
-    what = f"{more} told from chance, but fewer than {crowd} hold each."
-    return f"{named if found else 'No string is named.'} {what}"
-
-
-def _reach(discovery: Discovery) -> str:
     crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
-    if crowd > discovery.num_reports:
-        return f"No string can be named: there are {reports}, and it takes a crowd of {crowd:,}."
+    if not found and not below:
+        yield "No string is told from chance."
+    else:
+        are = "is" if found == 1 else "are"
+        named = f"{counted(found, 'string')} {are} named." if found else "No string is named."
+        more = f"{below:,} more" if found else f"{below:,}"
+        are = "is" if found and below == 1 else "are"
+        held = f"told from chance, but fewer than {counted(crowd, 'report')} hold each."
+        yield f"{named} {more} {are} {held}" if below else named
     reach = (
         f"About half of the strings with {percent(discovery.half_found)} of the {reports} are "
         f"named, and nearly all with {percent(discovery.most_found)}"
     )
-    if discovery.half_by_noise >= discovery.half_found:
-        return f"{reach}."
-    return (
-        f"{reach}: the crowd of {crowd:,} decides; half of those with "
-        f"{percent(discovery.half_by_noise)} are told from chance."
-    )
-
-
-def _beginnings(discovery: Discovery) -> str:
-    some = [row for row in discovery.found if not row.whole]
-    if not some:
-        return ""
-    one = len(some) == 1
-    text = (
-        f"{counted(len(some), 'row')} {'is' if one else 'are'} only the beginning of a string, "
-        f"for all that begin so, and {'fits' if one else 'fit'} no list of candidates."
-    )
-    if all(row.rest == "" and row.string.isascii() for row in some):
-        return text
-    return (
-        f"{text} Characters outside ASCII are long in this code: train one on a public list of "
-        "such strings (rappor metrics train-code)."
-    )
+    if crowd > discovery.num_reports:
+        yield f"No string can be named: there are {reports}, and it takes a crowd of {crowd:,}."
+    elif discovery.half_by_noise >= discovery.half_found:
+        yield f"{reach}."
+    else:
+        yield (
+            f"{reach}: the crowd of {crowd:,} decides; half of those with "
+            f"{percent(discovery.half_by_noise)} are told from chance."
+        )
+    if some := [row for row in discovery.found if not row.whole]:
+        are, fit = ("is", "fits") if len(some) == 1 else ("are", "fit")
+        text = (
+            f"{counted(len(some), 'row')} {are} only the beginning of a string, for all that begin "
+            f"so, and {fit} no list of candidates."
+        )
+        if not all(row.rest == "" and row.string.isascii() for row in some):
+            text += (
+                " Characters outside ASCII are long in this code: train one on a public list of "
+                "such strings (rappor metrics train-code)."
+            )
+        yield text

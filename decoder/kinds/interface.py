@@ -7,6 +7,7 @@ parts of its own for a page is shown by its tables.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from decoder.kinds.result import PageParts, Question, Result, StoredResult
 from decoder.options import CandidateChoice
 from decoder.tables.format import count
 from decoder.tables.paging import TableQuery, page_of_parquet
-from decoder.tables.table import columns_of, read_schema
+from decoder.tables.table import columns_of
 from rappor_core.errors import shown
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ MAX_ROWS = 50  # of a table that is not the main one
 
 def table_parts(stored: StoredResult, query: TableQuery, main_table: str) -> PageParts:
     """Every table of a result, the main one first and with search, sort and pages."""
+    from pyarrow import parquet
+
     found, shown = stored.json(), []
     names = sorted(name.removesuffix(".parquet") for name in stored.files
                    if name.endswith(".parquet"))  # fmt: skip
     for name in sorted(names, key=lambda one: one != main_table):
         content = stored.read(f"{name}.parquet")
         asked = query if name == main_table else TableQuery(rows=MAX_ROWS)
-        schema = read_schema(content)
+        schema = parquet.read_schema(io.BytesIO(content))
         columns = [column for column in columns_of(schema) if column.shown]
         page = page_of_parquet(content, asked, [column.name for column in columns])
         shown.append((schema.metadata[b"table"].decode(), columns, page))

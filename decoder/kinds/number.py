@@ -24,24 +24,6 @@ from rappor_core.aggregate import Aggregate
 _OPEN = ("lower", "upper")  # edges of a bin that are None where it is open
 
 
-def number_view(found: dict[str, Any]) -> dict[str, Any]:
-    """The variables of `result_number.html.j2`. found: content of results.json."""
-    points = [row_of(CurvePoint, one) for one in found["curve"]]
-    bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
-    curve = [_mark(one.edge, edge_text(one.edge), one) for one in points]
-    bars = [_mark(one.lower, _bin_text(one), one) for one in bins]
-    band = [(one.band_low, one.band_high) for one in points]
-    return {
-        "found": found,
-        "curve": estimate_plots(curve, band) if points else (),
-        "bins": estimate_plots(bars) if points else (),
-        "edge": _edge,
-        "known": known,
-        "of_period": _OF_PERIOD.get(found["of_period"], found["of_period"]),
-        "level": f"{100 * found['level']:g} %",
-    }
-
-
 def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
     """A share on a chart, with its edge to three digits on the axis."""
     label = "" if edge is None else f"{float(f'{edge:.3g}'):,.10g}"
@@ -55,17 +37,6 @@ def _bin_text(one: Bin) -> str:
     if one.upper is None:
         return f"{edge_text(one.lower)} or more"
     return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
-
-
-def _quantity_text(quantity: str, unit: str) -> str:
-    """What a change is of (`NumberChange.quantities`), for people."""
-    if quantity == ANY_DATA or quantity.startswith(MEAN):
-        return quantity
-    return f"at or above {quantity} {unit}".rstrip()
-
-
-def _edge(value: float | None) -> str:
-    return "open" if value is None else edge_text(value)
 
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
@@ -148,20 +119,32 @@ class Numbers(KindDecoder):
 
     def series(self, windows: Sequence[Aggregate], question: Question) -> Result:
         """Decode all windows together and each alone, and test what changed."""
-        found = decode_numbers_over_time(windows, question.options)
-        whole = self.decode(windows, question)
-        return series_result(whole, _over_time(found), question.options)
+        found = _over_time(decode_numbers_over_time(windows, question.options))
+        return series_result(self.decode(windows, question), found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Pictures of the curve and the bins, quantiles and the mean."""
         del query
         found, definition = stored.json(), stored.json(MANIFEST)["definition"]
         what = _OF_PERIOD.get(found["of_period"], found["of_period"])
+        points = [row_of(CurvePoint, one) for one in found["curve"]]
+        bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
+        curve = [_mark(one.edge, edge_text(one.edge), one) for one in points]
+        bars = [_mark(one.lower, _bin_text(one), one) for one in bins]
+        band = [(one.band_low, one.band_high) for one in points]
+        view = {
+            "found": found,
+            "curve": estimate_plots(curve, band) if points else (),
+            "bins": estimate_plots(bars) if points else (),
+            "edge": lambda value: "open" if value is None else edge_text(value),
+            "known": known,
+            "of_period": what,
+            "level": f"{100 * found['level']:g} %",
+        }
         lead = (
             f"The {what} of each {definition.get('period', 'day')}, in {found['unit']}; "
             f"{days(found['first_day'], found['last_day'])}; {count(found['num_reports'])} reports"
         )
-        view = number_view(found)
         return PageParts("result_number.html.j2", view, lead)
 
 
@@ -170,62 +153,49 @@ KIND = Numbers()
 
 def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
     """The result of a decoding of numbers with options."""
-    content = numbers_content(decoding)
+    number = decoding.number
     whose = "of devices" if decoding.with_data is None else "of devices with data"
-    unit = f"{decoding.number.unit}, {whose}"
-    at_edges = f"Share at or above each edge, {unit}"
-    curve = CURVE.of_rows([tuple(asdict(row).values()) for row in decoding.curve], at_edges)
-    bins = BINS.of_rows([tuple(asdict(row).values()) for row in decoding.bins])
-    quantiles = QUANTILES.of_rows([tuple(asdict(row).values()) for row in decoding.quantiles],
-                                  f"Quantiles, {unit}")  # fmt: skip
+    unit = f"{number.unit}, {whose}"
+    rows = {
+        name: [asdict(one) for one in getattr(decoding, name)]
+        for name in ("curve", "bins", "quantiles")
+    }
+    curve, bins, quantiles = (
+        schema.of_rows([tuple(one.values()) for one in rows[schema.name]], title)
+        for schema, title in ((CURVE, f"Share at or above each edge, {unit}"), (BINS, ""),
+                              (QUANTILES, f"Quantiles, {unit}"))
+    )  # fmt: skip
     title = f"{decoding.metric}: {count(decoding.num_reports)} reports"
     mean = MEANS.of_rows(_mean_rows(decoding), title)
+    content: dict[str, Any] = finite(
+        {
+            **decoding.described(),
+            "epsilon_infinity": decoding.params.epsilon_infinity,
+            "epsilon_one": decoding.params.epsilon_one,
+            **{name: getattr(number, name) for name in ("unit", "of_period", "mode")},
+            **{
+                name: getattr(decoding, name)
+                for name in ("level", "alpha", "repetition", "kappa", "freedom")
+            },
+            "with_data": decoding.with_data and asdict(decoding.with_data),
+            **rows,
+            "mean": decoding.mean and asdict(decoding.mean),
+            "warnings": list(decoding.warnings),
+        }
+    )
+    summary = {
+        **{name: content[name] for name in ("num_reports", "unit", "mean", "warnings")},
+        "quantiles": content["quantiles"][:MAX_LISTED],
+        "headline": "curve and quantiles",
+    }
     return Result(
         content,
-        _summary(content),
+        summary,
         (curve, bins, quantiles, mean),
         manifest=manifest_of(decoding, options, repeats=decoding.repetition),
         notes=decoding.warnings,
         printed=(mean, quantiles, curve),
     )
-
-
-def numbers_content(decoding: NumberDecoding) -> dict[str, Any]:
-    """The contents of results.json for a metric of numbers, as plain values (NaN and infinity as
-    null)."""
-    content = {
-        **decoding.described(),
-        "epsilon_infinity": decoding.params.epsilon_infinity,
-        "epsilon_one": decoding.params.epsilon_one,
-        "unit": decoding.number.unit,
-        "of_period": decoding.number.of_period,
-        "mode": decoding.number.mode,
-        "level": decoding.level,
-        "alpha": decoding.alpha,
-        "repetition": decoding.repetition,
-        "kappa": decoding.kappa,
-        "freedom": decoding.freedom,
-        "with_data": decoding.with_data and asdict(decoding.with_data),
-        "curve": [asdict(point) for point in decoding.curve],
-        "bins": [asdict(one) for one in decoding.bins],
-        "quantiles": [asdict(one) for one in decoding.quantiles],
-        "mean": decoding.mean and asdict(decoding.mean),
-        "warnings": list(decoding.warnings),
-    }
-    plain: dict[str, Any] = finite(content)
-    return plain
-
-
-def _summary(content: dict[str, Any]) -> dict[str, Any]:
-    """Mean and quantiles, for lists of results."""
-    return {
-        "num_reports": content["num_reports"],
-        "unit": content["unit"],
-        "mean": content["mean"],
-        "quantiles": content["quantiles"][:MAX_LISTED],
-        "headline": "curve and quantiles",
-        "warnings": content["warnings"],
-    }
 
 
 def _mean_rows(decoding: NumberDecoding) -> list[tuple[Any, ...]]:
@@ -246,16 +216,21 @@ def _over_time(series: NumberSeries) -> SeriesFound:
     """Shares at or above each edge; first the share with data, where that is asked apart."""
     first = series.windows[0]
     unit, has_apart = first.number.unit, first.with_data is not None
+
+    def named(quantities: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            name
+            if name == ANY_DATA or name.startswith(MEAN)
+            else f"at or above {name} {unit}".rstrip()
+            for name in quantities
+        )
+
     asked = [ANY_DATA] * has_apart + [f"{one.edge:.10g}" for one in first.curve]
     shares = [
         [[getattr(one, name) for one in [*([window.with_data] * has_apart), *window.curve]]
          for name in ("estimate", "std_error", "low", "high")]
         for window in series.windows
     ]  # fmt: skip
-    changes = [
-        replace(one, quantities=tuple(_quantity_text(name, unit) for name in one.quantities))
-        for one in series.changes
-    ]
+    changes = [replace(one, quantities=named(one.quantities)) for one in series.changes]
     means = [days_of(one) | asdict(one.mean) for one in series.windows if one.mean is not None]
-    named = [_quantity_text(name, unit) for name in asked]
-    return SeriesFound(series.windows, named, shares, changes, means, unit)
+    return SeriesFound(series.windows, named(asked), shares, changes, means, unit)

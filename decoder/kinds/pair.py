@@ -13,12 +13,11 @@ from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import MANIFEST, PageParts, Question, Result, StoredResult, manifest_of
 from decoder.options import DecodeOptions
 from decoder.output.charts import MAX_SIDE, heat_square
-from decoder.pairs.decoding import decode_pairs
-from decoder.pairs.table import JointTable
+from decoder.pairs.decoding import JointTable, decode_pairs
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
 from decoder.tables.paging import TableQuery, page_of
-from decoder.tables.table import Column, ColumnType, Table, TableSchema
+from decoder.tables.table import Column, ColumnType, TableSchema
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 
@@ -89,16 +88,36 @@ KIND = Pairs()
 
 def joint_result(table: JointTable, options: DecodeOptions) -> Result:
     """The result of a joint table. options: that it was made by."""
-    covariance = table.covariance
-    content = joint_content(table)
+    content, test = joint_content(table), table.independence
+    rows, margin_rows = _cell_rows(table), _margin_rows(table)
+    cells = sorted(content["cells"], key=lambda cell: -cell["fitted"])
+    names = ("first", "second", "estimate", "low", "high")
+    outcome = "rejected" if test.rejected else "not rejected"
+    summary = {
+        "num_reports": content["reports"],
+        "of": content["of"],
+        "num_cells": len(cells),
+        "independence": content["independence"],
+        "headline": f"{len(cells):,} cells; independence {outcome}",
+        "top": [{name: cell[name] for name in names} for cell in cells[:MAX_LISTED]],
+        "warnings": content["warnings"],
+    }
+    independence = (
+        f"{table.num_reports:,} reports. Independence of {table.of[0]} and {table.of[1]} is "
+        f"{outcome}: chi-squared {test.statistic:.1f} with {test.freedom:,} degrees of freedom, "
+        f"p {p_text(test.p_value)}"
+    )
+    largest = sorted(rows, key=lambda row: -row[6])
+    margins = sorted(margin_rows, key=lambda row: (row[0] != table.of[0], -row[2]))
+    title = f"{table.metric}: {' and '.join(table.of)}"
     return Result(
         content,
-        _summary(content),
-        (CELLS.of_rows(_cell_rows(table)), MARGINS.of_rows(_margin_rows(table))),
+        summary,
+        (CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)),
         manifest=manifest_of(table, options),
-        notes=(_independence_text(table), *table.warnings),
-        files={} if covariance is None else {"covariance.npy": partial(_write_array, covariance)},
-        printed=_printed(table),
+        notes=(independence, *table.warnings),
+        files={"covariance.npy": partial(_write_array, table.covariance)},
+        printed=(CELLS.of_rows(largest, title), MARGINS.of_rows(margins)),
     )
 
 
@@ -125,46 +144,13 @@ def joint_content(table: JointTable) -> dict[str, Any]:
     }
 
 
-def _summary(content: dict[str, Any]) -> dict[str, Any]:
-    """The test of independence, and the largest cells."""
-    cells = sorted(content["cells"], key=lambda cell: -cell["fitted"])
-    names = ("first", "second", "estimate", "low", "high")
-    outcome = "rejected" if content["independence"]["refuted"] else "not rejected"
-    return {
-        "num_reports": content["reports"],
-        "of": content["of"],
-        "num_cells": len(cells),
-        "independence": content["independence"],
-        "headline": f"{len(cells):,} cells; independence {outcome}",
-        "top": [{name: cell[name] for name in names} for cell in cells[:MAX_LISTED]],
-        "warnings": content["warnings"],
-    }
-
-
-def _independence_text(table: JointTable) -> str:
-    test = table.independence
-    return (
-        f"{table.num_reports:,} reports. Independence of {table.of[0]} and {table.of[1]} is "
-        f"{'rejected' if test.rejected else 'not rejected'}: chi-squared {test.statistic:.1f} with "
-        f"{test.freedom:,} degrees of freedom, p {p_text(test.p_value)}"
-    )
-
-
-def _printed(table: JointTable) -> tuple[Table, ...]:
-    """Cells and margins, the largest first."""
-    cells = sorted(_cell_rows(table), key=lambda row: -row[6])
-    margins = sorted(_margin_rows(table), key=lambda row: (row[0] != table.of[0], -row[2]))
-    title = f"{table.metric}: {' and '.join(table.of)}"
-    return CELLS.of_rows(cells, title), MARGINS.of_rows(margins)
-
-
 def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
     """A row for each cell, the second side running fastest."""
-    parts: list[Floats | None] = [*table.cells, table.fitted, table.shrunk]
+    parts = [*table.cells, table.fitted, table.shrunk]
     for given in (table.conditional(0), table.conditional(1)):
-        parts += [None] * 3 if given is None else [given.estimate, given.low, given.high]
+        parts += [given.estimate, given.low, given.high]
     return [
-        (row, column, *(None if part is None else float(part[i, j]) for part in parts))
+        (row, column, *(float(part[i, j]) for part in parts))
         for i, row in enumerate(table.rows)
         for j, column in enumerate(table.columns)
     ]
@@ -172,15 +158,11 @@ def _cell_rows(table: JointTable) -> list[tuple[Any, ...]]:
 
 def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
     """A row for each value of each side."""
-    rows: list[tuple[Any, ...]] = []
-    for side, values in enumerate((table.rows, table.columns)):
-        margin = table.margin(side)
-        if margin is not None:
-            rows += [
-                (table.of[side], value, *(float(part[i]) for part in margin))
-                for i, value in enumerate(values)
-            ]
-    return rows
+    return [
+        (table.of[side], value, *map(float, row))
+        for side, values in enumerate((table.rows, table.columns))
+        for value, row in zip(values, np.transpose(table.margin(side)), strict=True)
+    ]
 
 
 def _write_array(values: Floats, path: Path) -> None:
@@ -192,11 +174,15 @@ def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:
     """The variables of `result_pair.html.j2`. found: content of results.json."""
     cells = [one | {"pair": f"{one['first']}, {one['second']}"} for one in found["cells"]]
     cells.sort(key=lambda one: -one["fitted"])
+    margins = sorted(found["margins"], key=lambda one: -one["estimate"])
     return {
         "found": found,
         "heat": _heat(found["cells"], "fitted" if found["independence"]["refuted"] else "shrunk"),
         "table": page_of(cells, "pair", query),
-        "margins": _margins(found),
+        "margins": [
+            (name, [one for one in margins if one["side"] == name][:MAX_SIDE])
+            for name in found["of"]
+        ],
         "level": f"{100 * found['level']:g} %",
     }
 
@@ -205,8 +191,8 @@ def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
     """Shares within rows, as a table that is colored."""
     sums: tuple[dict[str, float], dict[str, float]] = ({}, {})
     for one in cells:
-        for side, name in enumerate(("first", "second")):
-            sums[side][one[name]] = sums[side].get(one[name], 0.0) + one[which]
+        for side, name in zip(sums, ("first", "second"), strict=True):
+            side[one[name]] = side.get(one[name], 0.0) + one[which]
     rows, columns = (
         [value for value in side if value in sorted(side, key=lambda v: -side[v])[:MAX_SIDE]]
         for side in sums
@@ -214,22 +200,12 @@ def _heat(cells: Sequence[Mapping[str, Any]], which: str) -> dict[str, Any]:
     at = {(one["first"], one["second"]): one for one in cells}
     shares = {place: one[which] / max(sums[0][place[0]], 1e-12) for place, one in at.items()}
     top = max((shares[r, c] for r in rows for c in columns), default=1.0) or 1.0
-    made = tuple(
-        (row, tuple(_square(at[row, column], shares[row, column], top) for column in columns))
-        for row in rows
-    )
-    hidden = max(len(side) for side in sums) > MAX_SIDE
+
+    def square(place: tuple[str, str]) -> dict[str, Any]:
+        one, share = at[place], shares[place]
+        title = f"{100 * one['low']:.1f} to {100 * one['high']:.1f} % of all reports"
+        return heat_square(share, top, f"{100 * share:.0f}", title, detected=one["low"] > 0)
+
+    made = tuple((row, tuple(square((row, column)) for column in columns)) for row in rows)
+    hidden = max(map(len, sums)) > MAX_SIDE
     return {"rows": made, "columns": tuple(columns), "hidden": hidden}
-
-
-def _square(one: Mapping[str, Any], share: float, top: float) -> dict[str, Any]:
-    title = f"{100 * one['low']:.1f} to {100 * one['high']:.1f} % of all reports"
-    return heat_square(share, top, f"{100 * share:.0f}", title, detected=one["low"] > 0)
-
-
-def _margins(found: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    return [
-        (name, sorted((one for one in found["margins"] if one["side"] == name),
-                      key=lambda one: -one["estimate"])[:MAX_SIDE])
-        for name in found["of"]
-    ]  # fmt: skip

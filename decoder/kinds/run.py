@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,9 +33,7 @@ MAX_PAGE_ROWS = 1_000  # of a page that is a file
 
 def kind_of(counts: Sequence[Aggregate]) -> KindDecoder:
     """The decoder of counts; of those without a definition, such as google/rappor's, of strings.
-
-    Raises DecodeError where there are no counts, and for a kind without a decoder.
-    """
+    Raises DecodeError where there are no counts, and for a kind without a decoder."""
     if not counts:
         raise DecodeError("there are no counts to decode; choose other days or files")
     return decoder_of(counts[0].definition.get("kind", "string"))
@@ -71,28 +69,21 @@ def decode_counts(
     question = replace(question, progress=progress, note=note)
     if operation == "compare":
         before, after = counts
-        _check_order(before, after)
+        first = min((one.first_day for one in before if one.first_day), default=None)
+        last = max((one.last_day for one in after if one.last_day), default=None)
+        if first and last and last < first:
+            raise DecodeError(
+                f"the later window ends on {last}, before the earlier one begins on {first}: swap "
+                "them"
+            )
         return kind.compare(before, after, question)
     if operation == "series":
         return kind.series(counts[0], question)
     return kind.decode(counts[0], question)
 
 
-def _check_order(before: Sequence[Aggregate], after: Sequence[Aggregate]) -> None:
-    """Raise DecodeError if the later window ends before the earlier one begins."""
-    first = min((one.first_day for one in before if one.first_day), default=None)
-    last = max((one.last_day for one in after if one.last_day), default=None)
-    if first and last and last < first:
-        raise DecodeError(
-            f"the later window ends on {last}, before the earlier one begins on {first}: swap them"
-        )
-
-
 def claim(folder: Path, kind: KindDecoder) -> None:
-    """Make a folder for a result, and refuse one that holds files of somebody else.
-
-    Raises OutputError.
-    """
+    """Make a folder for a result. Raises OutputError for one that holds files of somebody else."""
     names = (RESULTS, PAGE, MANIFEST, *(f"{kind.table_of(one)}.csv" for one in kind.operations))
     claim_folder(folder, names, RESULTS)
     make_folder(folder)
@@ -117,9 +108,6 @@ def write_result(
     """
     stored = in_memory(result, operation)
 
-    def write_page(path: Path) -> None:
-        path.write_text(render_page(kind, stored, tiles), encoding="utf-8")
-
     files: dict[str, Callable[[Path], object]] = {
         **_tables(result),
         **{
@@ -127,9 +115,13 @@ def write_result(
             for name, one in stored.documents.items()
         },
         **result.files,
-        PAGE: write_page,
+        PAGE: lambda path: path.write_text(render_page(kind, stored, tiles), encoding="utf-8"),
     }
-    before = _listed(folder / MANIFEST)
+    try:  # the files of an earlier result, if its manifest says
+        before = json.loads((folder / MANIFEST).read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        before = []
+    before = {name for name in before if isinstance(name, str) and Path(name).name == name}
     paths = write_files(folder, files, progress)
     for name in before - stored.files:
         try:
@@ -147,10 +139,8 @@ def in_memory(result: Result, operation: Operation) -> StoredResult:
     documents = {RESULTS: result.content, MANIFEST: manifest, **result.documents}
     tables = {f"{table.name}.parquet": table for table in result.tables}
 
-    def read(name: str) -> bytes:
-        return tables[name].to_parquet()
-
-    return StoredResult(operation, names, read, documents=documents)
+    return StoredResult(operation, names, lambda name: tables[name].to_parquet(),
+                        documents=documents)  # fmt: skip
 
 
 def _tables(result: Result) -> dict[str, Callable[[Path], object]]:
@@ -166,21 +156,16 @@ def page_parts(kind: KindDecoder, stored: StoredResult, query: TableQuery) -> Pa
     over_time = {"series": series_page, "compare": comparison_page}
     has_series = "series" in kind.operations and stored.operation in over_time
     parts = (over_time[stored.operation] if has_series else kind.page)(stored, query)
-    return replace(parts, guarantee=_guarantee(stored.json(MANIFEST)))
-
-
-def _guarantee(manifest: Mapping[str, Any]) -> str:
-    """What each device was promised; of google/rappor's files, which say no caps, by one value."""
+    manifest = stored.json(MANIFEST)
     if manifest["definition"]:
-        return risk_text(Metric.from_dict(manifest["definition"]))
-    once, ever = (
-        math.inf if manifest[name] is None else manifest[name]
-        for name in ("epsilon_one", "epsilon_infinity")
+        return replace(parts, guarantee=risk_text(Metric.from_dict(manifest["definition"])))
+    epsilons = (manifest[name] for name in ("epsilon_one", "epsilon_infinity"))
+    once, ever = (rise_text(math.inf if one is None else one) for one in epsilons)
+    promised = (  # of google/rappor's files, which say no caps
+        f"About a device's value, by one report {once}; by everything that it ever sends about one "
+        f"value {ever}."
     )
-    return (
-        f"About a device's value, by one report {rise_text(once)}; by everything that it ever "
-        f"sends about one value {rise_text(ever)}."
-    )
+    return replace(parts, guarantee=promised)
 
 
 def render_page(kind: KindDecoder, stored: StoredResult, tiles: Tiles | None = None) -> str:
@@ -201,17 +186,7 @@ def render_page(kind: KindDecoder, stored: StoredResult, tiles: Tiles | None = N
 
 
 def _write_json(content: dict[str, Any], indent: int | None, path: Path) -> None:
-    """Write JSON in ASCII, so that no text of a stranger steers a terminal; without an indent
-    without blanks."""
+    """Write JSON in ASCII, so that no text of a stranger steers a terminal."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(content, indent=indent, separators=separators, allow_nan=False, default=str)
     path.write_text(text.replace("\x7f", "\\u007f") + "\n", encoding="ascii")
-
-
-def _listed(path: Path) -> set[str]:
-    """The files of an earlier result; none where its manifest does not say."""
-    try:
-        listed = json.loads(path.read_bytes())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-    return {name for name in listed if isinstance(name, str) and Path(name).name == name}

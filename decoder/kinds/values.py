@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from decoder.candidates.lists import Candidates, metric_candidates
-from decoder.comparison.windows import Series, decode_over_time
+from decoder.comparison.windows import decode_over_time
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
 from decoder.kinds.interface import KindDecoder
@@ -27,7 +27,6 @@ from decoder.kinds.result import (
     manifest_of,
 )
 from decoder.kinds.run import write_result
-from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view
 from decoder.pipeline import decode
 from decoder.progress import Progress, silent
@@ -134,7 +133,9 @@ class Values(KindDecoder):
         """Decode all windows together, and the detected values in each."""
         candidates = chosen_candidates(windows[0], question)
         found = decode_over_time(windows, candidates, question.options, question.progress)
-        return values_series(found, question.options)
+        columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
+        over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
+        return series_result(decoding_result(found.whole), over_time, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Detected values with a picture, or every candidate; what the fit says of itself."""
@@ -158,39 +159,74 @@ class Values(KindDecoder):
 KIND = Values()
 
 
-def values_series(found: Series, options: DecodeOptions) -> Result:
-    """The result of a series of shares."""
-    columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
-    over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
-    return series_result(decoding_result(found.whole), over_time, options)
-
-
 def decoding_result(decoding: Decoding) -> Result:
     """The result of a decoding of a list."""
-    content = decoding_content(decoding)
+    content, rows = decoding_content(decoding), decoding.detected
+    total, options = decoding.summary.num_reports, decoding.options
+    keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
+    numbers = ("num_candidates", "num_detected", "num_reports", "detectable_share")
+    summary = {name: content["summary"][name] for name in numbers}
+    digest, weights, weight = sha256(), options.weights, decoding.candidates.weight
+    for value in decoding.candidates.values:
+        digest.update(f"{value}\n".encode())
+    detected = [
+        (row.value, row.share * total, row.std_error * total, row.share, row.std_error,
+         row.low, row.high, row.p_value, row.p_adjusted)
+        for row in rows
+    ]  # fmt: skip
+    names = {"string": "value", "proportion": "share", "prop_std_error": "std_error",
+             "prop_low_95": "low", "prop_high_95": "high"}  # fmt: skip
+    printed = {
+        name: [getattr(row, names.get(name, name)) for row in rows]
+        for name in PRINTED.names
+        if name != "true_share" or options.true_shares is not None
+    }
+    said = dict.fromkeys(f"{row.value}: {row.note}" for row in rows if row.note)
+    title = f"{decoding.metric}: {counted(len(rows), 'value')} found"
     return Result(
         content,
-        _summary(content),
-        (_detected_table(decoding), _candidate_table(decoding)),
-        manifest=_manifest(decoding),
-        notes=_notes(decoding),
-        printed=(_printed_table(decoding),),
+        summary
+        | {
+            "warnings": content["warnings"],
+            "reason": content["reason"],
+            "headline": f"{len(rows):,} of {summary['num_candidates']:,} found",
+            "top": [{key: row[key] for key in keys} for row in content["detected"][:MAX_LISTED]],
+        },
+        (DETECTED.of_rows(detected), _candidate_table(decoding)),
+        manifest=manifest_of(
+            decoding,
+            options,
+            num_candidates=decoding.summary.num_candidates,
+            candidates_sha256=digest.hexdigest(),  # one a line, in their order
+            method=decoding.diagnostics.method,
+            full_fit=options.full_fit,
+            correction=options.correction,
+            largest_p=options.largest_p,
+            weights=None
+            if weights is None or weight is None
+            else {
+                "sha256": weights.digest,
+                "least": float(weight.min()),
+                "most": float(weight.max()),
+            },
+            repeats=decoding.summary.repetition,
+            target="population: the interval allows for the reporters being a sample of it",
+        ),
+        notes=(*decoding.warnings, *([decoding.reason] if decoding.reason else []), *said),
+        printed=(PRINTED.table(printed, title),),
     )
 
 
 def write_outputs(
     decoding: Decoding, directory: str | Path, progress: Progress = silent
 ) -> tuple[Path, ...]:
-    """Write all files of a decoding into a directory, made if needed; return their paths.
-
-    Raises OutputError.
-    """
+    """Write all files of a decoding into a directory, made if needed; return their paths. Raises
+    OutputError."""
     return write_result(decoding_result(decoding), KIND, "decode", Path(directory), progress)
 
 
 def decoding_content(decoding: Decoding) -> dict[str, Any]:
-    """The contents of results.json: values detected, summary, diagnostics, warnings (NaN and
-    infinity as null)."""
+    """The contents of results.json (NaN and infinity as null)."""
     content = {
         "metric": decoding.metric,
         "summary": asdict(decoding.summary),
@@ -204,44 +240,7 @@ def decoding_content(decoding: Decoding) -> dict[str, Any]:
     return {name: finite(value) for name, value in content.items()}
 
 
-def _summary(content: dict[str, Any]) -> dict[str, Any]:
-    keys = ("value", "share", "std_error", "low", "high", "p_value", "p_adjusted")
-    numbers = ("num_candidates", "num_detected", "num_reports", "detectable_share")
-    summary = {name: content["summary"][name] for name in numbers}
-    return {
-        **summary,
-        "warnings": content["warnings"],
-        "reason": content["reason"],
-        "headline": f"{summary['num_detected']:,} of {summary['num_candidates']:,} found",
-        "top": [{key: row[key] for key in keys} for row in content["detected"][:MAX_LISTED]],
-    }
-
-
-def _detected_table(decoding: Decoding) -> Table:
-    total = decoding.summary.num_reports
-    return DETECTED.of_rows(
-        [
-            (row.value, row.share * total, row.std_error * total, row.share, row.std_error,
-             row.low, row.high, row.p_value, row.p_adjusted)
-            for row in decoding.detected
-        ]
-    )  # fmt: skip
-
-
-def _notes(decoding: Decoding) -> tuple[str, ...]:
-    """Warnings, why nothing was detected, and why an interval reaches 0."""
-    said = dict.fromkeys(f"{row.value}: {row.note}" for row in decoding.detected if row.note)
-    return (*decoding.warnings, *([decoding.reason] if decoding.reason else []), *said)
-
-
-def _printed_table(decoding: Decoding) -> Table:
-    rows = decoding.detected
-    names = {"string": "value", "proportion": "share", "prop_std_error": "std_error",
-             "prop_low_95": "low", "prop_high_95": "high"}  # fmt: skip
-    data = {name: [getattr(row, names.get(name, name)) for row in rows] for name in PRINTED.names}
-    if decoding.options.true_shares is None:
-        del data["true_share"]
-    return PRINTED.table(data, f"{decoding.metric}: {counted(len(rows), 'value')} found")
+_EXACT = ("p_value", "p_adjusted", "weight")  # they may be below what single precision holds
 
 
 def _candidate_table(decoding: Decoding) -> Table:
@@ -251,57 +250,13 @@ def _candidate_table(decoding: Decoding) -> Table:
     for name, values in columns.items():
         if isinstance(values, np.ndarray) and values.dtype == float and name not in _EXACT:
             columns[name] = values.astype(np.float32)
-    columns["value"] = table.values
-    columns["same_bits_as"] = _same_bits_as(decoding)
+    columns["value"], total = table.values, len(table.values)
+    others = np.flatnonzero(table.group != np.arange(total))
+    first = {i: table.values[table.group[i]] for i in others.tolist()}
+    same = pa.array(map(first.get, range(total)), pa.string()) if first else None
+    columns["same_bits_as"] = pa.nulls(total, pa.string()) if same is None else same
     columns["note"] = pa.DictionaryArray.from_arrays(table.note, list(NOTES)).cast(pa.string())
     return CANDIDATES.table({name: one for name, one in columns.items() if one is not None})
-
-
-_EXACT = ("p_value", "p_adjusted", "weight")  # they may be below what single precision holds
-
-
-def _same_bits_as(decoding: Decoding) -> Any:
-    """The first candidate with the same bits, where that is another one."""
-    table, total = decoding.candidates, len(decoding.candidates.values)
-    others = np.flatnonzero(table.group != np.arange(total))
-    names = dict(zip(others.tolist(), (table.values[i] for i in table.group[others]), strict=True))
-    if not names:
-        return pa.nulls(total, pa.string())
-    return pa.array([names.get(i) for i in range(total)], pa.string())
-
-
-def _manifest(decoding: Decoding) -> dict[str, Any]:
-    summary, options = decoding.summary, decoding.options
-    return manifest_of(
-        decoding,
-        options,
-        num_candidates=summary.num_candidates,
-        candidates_sha256=_digest(decoding.candidates.values),
-        method=decoding.diagnostics.method,
-        full_fit=options.full_fit,
-        correction=options.correction,
-        largest_p=options.largest_p,
-        weights=_weights(decoding),
-        repeats=summary.repetition,
-        target="population: the interval allows for the reporters being a sample of it",
-    )
-
-
-def _weights(decoding: Decoding) -> dict[str, Any] | None:
-    """The weights declared: their digest, and the least and largest of a candidate (1: even)."""
-    weights, table = decoding.options.weights, decoding.candidates
-    if weights is None or table.weight is None:
-        return None
-    least, most = float(table.weight.min()), float(table.weight.max())
-    return {"sha256": weights.digest, "least": least, "most": most}
-
-
-def _digest(values: Sequence[str]) -> str:
-    """SHA-256 of the distinct candidates in their order, one a line, UTF-8."""
-    digest = sha256()
-    for value in values:
-        digest.update(f"{value}\n".encode())
-    return digest.hexdigest()
 
 
 def chosen_candidates(counts: Aggregate, question: Question) -> Candidates:

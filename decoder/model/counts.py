@@ -24,10 +24,8 @@ from rappor_core.metrics.metric import Metric
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen, without the empty cohorts.
-
-    bit_shares: debiased, (m, k).  positions: (M, m, h).  noise: covariance of the cohorts.
-    """
+    """What was seen, without the empty cohorts: debiased shares (m, k), positions (M, m, h) of the
+    candidates, and the covariance of the noise."""
 
     bit_shares: Floats
     positions: Positions
@@ -111,9 +109,13 @@ def repetition(aggregate: Aggregate, repeats: float | None) -> float:
     definition = aggregate.definition
     if "max_reports_per_period" not in definition:
         return 1.0
-    bound = float(definition["max_reports_per_period"]) * _periods(aggregate)
-    most = definition.get("max_reports")
-    return max(1.0, min(bound, float(most) if most is not None else bound))
+    periods = 1  # that the window can touch, where its days are known
+    if aggregate.first_day is not None and aggregate.last_day is not None:
+        days = (aggregate.last_day - aggregate.first_day).days + 1
+        length = PERIOD_DAYS[str(definition.get("period", "day"))]
+        periods = days if length == 1 else (days - 2) // length + 2
+    bound = float(definition["max_reports_per_period"]) * periods
+    return max(1.0, min(bound, float(definition.get("max_reports") or bound)))
 
 
 def location_repetition(
@@ -144,14 +146,4 @@ def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
         return repetition(aggregate, repeats)
     unit = str(aggregate.definition.get("period", "day"))
     ends = periods_ended(unit, aggregate.first_day, aggregate.last_day)
-    most = aggregate.definition.get("max_reports")
-    return float(max(1, ends if most is None else min(ends, most)))
-
-
-def _periods(aggregate: Aggregate) -> int:
-    """The largest number of periods that the window can touch; 1 where it is not known."""
-    if aggregate.first_day is None or aggregate.last_day is None:
-        return 1
-    days = (aggregate.last_day - aggregate.first_day).days + 1
-    length = PERIOD_DAYS[str(aggregate.definition.get("period", "day"))]
-    return days if length == 1 else (days - 2) // length + 2
+    return float(max(1, min(ends, aggregate.definition.get("max_reports") or ends)))

@@ -1,8 +1,7 @@
-"""The design matrix of the candidates, explicitly.
+"""The design matrix X of the candidates, and candidates with equal columns.
 
 Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4: X is (m*k, M), X[j*k + b, i] = 1
-where candidate i sets bit b in cohort j. The fits use the index tensor (`bit_tensor`); the matrix
-itself serves readers, tests and other libraries.
+where candidate i sets bit b in cohort j. The fits use the index tensor (`bit_tensor`) instead.
 """
 
 from __future__ import annotations

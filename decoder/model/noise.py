@@ -50,8 +50,7 @@ class BitNoise:
 
     @property
     def gap(self) -> float:
-        """The difference d = q_star - p_star = (p1 - q1)(p2 - q2) by which a set bit raises the
-        mean of a report."""
+        """q_star - p_star = (p1 - q1)(p2 - q2), by which a set bit raises the mean of a report."""
         return self.q_star - self.p_star
 
     def mirrored(self) -> BitNoise:
@@ -63,9 +62,8 @@ class BitNoise:
     def within(self, bit: int) -> float:
         """Variance that every report draws afresh, for a true `bit`; of a sum over r: r times."""
         kept = self.keep_one if bit else self.keep_zero
-        return kept * self.show_one * (1 - self.show_one) + (1 - kept) * self.show_zero * (
-            1 - self.show_zero
-        )
+        one, zero = self.show_one * (1 - self.show_one), self.show_zero * (1 - self.show_zero)
+        return kept * one + (1 - kept) * zero
 
     def between(self, bit: int) -> float:
         """Variance of the permanent bit, drawn once for a device; of a sum over r: r^2 times."""
@@ -74,10 +72,10 @@ class BitNoise:
 
     def mechanism_variance(self, share: Floats, repetition: float) -> Floats:
         """Variance of one report's bit around the device's own, averaged over bits set with
-        `share` in [0, 1].
+        `share`.
 
-        repetition: rho = sum r^2 / sum r over devices, 1 when each reports once. In units of the
-        debiased share (divided by d^2); the sampling of the population is not in it.
+        In units of the debiased share (divided by d^2), for rho = sum r^2 / sum r over devices; the
+        sampling of the population is not in it.
         """
         one = self.within(1) + repetition * self.between(1)
         zero = self.within(0) + repetition * self.between(0)
@@ -161,13 +159,11 @@ class CohortNoise:
     symbols: bool = False
 
     def shown_repetition(self, ratio: float) -> float:
-        """The repetition in [1, rho] at which a typical bit's noise is `ratio` times that of
-        this model."""
+        """The repetition in [1, rho] at which the noise is `ratio` times that of this model."""
         return min(self.repetition_of(ratio), self.repetition)
 
     def repetition_of(self, ratio: float) -> float:
-        """The repetition, at least 1, at which a typical bit's noise is `ratio` times that of
-        this model."""
+        """The repetition, at least 1, at which the noise is `ratio` times that of this model."""
         once, now = self.typical(1.0), self.typical(self.repetition)
         return max(1.0 + (ratio * now - once) / (self.typical(2.0) - once), 1.0)
 
@@ -189,37 +185,26 @@ class CohortNoise:
         """
         held = np.maximum(shares, 0.0)
         held = held / max(float(held.sum()), 1.0)
-        bit_shares = self._bit_shares(positions, held)
-        both = self._both_set(positions, held)
+        rest, random = max(1.0 - float(held.sum()), 0.0), self.random
+        listed = scatter_sums(positions, held, random.num_bits)
+        bit_shares = np.clip(listed + rest * random.mean, 0.0, 1.0)
+        both = block_pair_sums(positions, held, random.num_bits)
+        both = both + rest * (random.covariance_matrix + random.mean**2)
         sampling = both - bit_shares[:, :, None] * bit_shares[:, None, :]
         mechanism = np.zeros_like(sampling)
         if self.symbols:
             mechanism = self.bits.symbol_covariance(bit_shares, self.repetition)
-        diagonal = np.arange(self.random.num_bits)
+        diagonal = np.arange(random.num_bits)
         mechanism[:, diagonal, diagonal] = self.bits.mechanism_variance(bit_shares, self.repetition)
         mechanism += self.repetition * sampling
         return np.asarray(mechanism / self.reports[:, None, None])
 
     def invertible(self, positions: Positions, shares: Floats) -> Floats:
-        """An invertible version of `covariance`, (m, k, k): a typical variance is put where
-        symbols have none.
-
-        Nothing that is solved for has a part along the ones of a cohort of symbols, neither data
-        nor candidates, so that any variance there gives the same answers.
-        """
+        """As `covariance`, with a typical variance where symbols have none: nothing that is solved
+        for, data or candidates, has a part along the ones of a cohort of symbols."""
         found = self.covariance(positions, shares)
         if not self.symbols:
             return found
         k = self.random.num_bits
         typical = np.trace(found, axis1=1, axis2=2) / (k - 1)
         return np.asarray(found + typical[:, None, None] / k)
-
-    def _bit_shares(self, positions: Positions, held: Floats) -> Floats:
-        rest = max(1.0 - float(held.sum()), 0.0)
-        listed = scatter_sums(positions, held, self.random.num_bits)
-        return np.clip(listed + rest * self.random.mean, 0.0, 1.0)
-
-    def _both_set(self, positions: Positions, held: Floats) -> Floats:
-        rest = max(1.0 - float(held.sum()), 0.0)
-        random_pairs = self.random.covariance_matrix + self.random.mean**2
-        return block_pair_sums(positions, held, self.random.num_bits) + rest * random_pairs

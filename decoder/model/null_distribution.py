@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -23,6 +22,11 @@ from scipy.special import factorial, ndtri, stirling2
 from decoder.model.noise import RandomString
 from decoder.typing import Floats
 
+FEW_COHORTS = 31  # up to which the distribution is exact; from more cohorts sums are smooth
+_MAX_SETS = 20_000  # of bits that a string may set in a cohort
+_BINS = 16_384  # of the grid, over the whole range of the score
+_LOST = 1e-11  # below it a chance from a convolution is rounding
+_SAME = 1e-9  # of a score's deviation: sums that are this near are one
 _TILTS = np.geomspace(0.3, 60, 40)
 _ROUNDING = 1e-12  # of the squares of a residual
 _ALMOST_SURE = 1 - 1e-12  # the chance of a score that every string reaches: its deviate is finite
@@ -31,11 +35,8 @@ _MIN_VARIANCE = 0.02  # of the tilted sum: below it the sum is at the end of its
 
 @dataclass(frozen=True)
 class NullTail:
-    """The null distribution as a table: standardized scores and the normal deviates with the
-    same upper tail; both rise.
-
-    Beyond the first and the last point both go on with slope 1.
-    """
+    """The null distribution as a table of standardized scores and the normal deviates with the same
+    upper tail; both rise, with slope 1 beyond the first and the last point."""
 
     scores: Floats
     deviates: Floats
@@ -54,17 +55,21 @@ NORMAL_TAIL = NullTail(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 def null_tail(residual: Floats, random: RandomString) -> NullTail:
     """Tabulate the distribution of z' u over random strings, for a residual u (m, k)."""
-    variance = float(_cumulants(residual, random, np.zeros(1)).variance[0])
+    variance = float(_cumulants(residual, random, np.zeros(1))[2][0])
     if variance <= _ROUNDING * float((residual**2).sum()):
         return NORMAL_TAIL
     scale = float(np.sqrt(variance))
-    if can_be_listed(len(residual), random):
-        scores, reached = upper_tail(residual / scale, random)
-        deviates = -ndtri(np.minimum(reached, _ALMOST_SURE))
-        return _tail(scores, deviates)
-    tilts = np.concatenate([-_TILTS[::-1], _TILTS])
-    scores, deviates = _saddlepoints(tilts, _cumulants(residual / scale, random, tilts))
-    return _tail(scores, deviates)
+    bits, hashes = random.num_bits, random.num_hashes
+    sets = sum(comb(bits, size) for size in range(1, min(hashes, bits) + 1))
+    if len(residual) <= FEW_COHORTS and sets <= _MAX_SETS:
+        scores, reached = _listed_tail(residual / scale, random)
+        return _tail(scores, -ndtri(np.minimum(reached, _ALMOST_SURE)))
+    s = np.concatenate([-_TILTS[::-1], _TILTS])
+    parts = s, *_cumulants(residual / scale, random, s)
+    # r* = w + log(v / w) / w at x = K'(s); no points where the sum is at the end of its range
+    s, K, x, curvature = (part[parts[3] > _MIN_VARIANCE] for part in parts)
+    w, v = np.sign(s) * np.sqrt(2 * (s * x - K)), s * np.sqrt(curvature)
+    return _tail(x, w + np.log(v / w) / w)
 
 
 def _tail(scores: Floats, deviates: Floats) -> NullTail:
@@ -81,28 +86,10 @@ def _extended(x: Floats, points: Floats, values: Floats) -> Floats:
     return np.asarray(inside + np.maximum(x - points[-1], 0) + np.minimum(x - points[0], 0))
 
 
-class Cumulants(NamedTuple):
-    """Cumulant generating function of z' u and its derivatives K(s), K'(s), K''(s), (T,) each."""
-
-    generating: Floats
-    mean: Floats
-    variance: Floats
-
-
-def _saddlepoints(tilts: Floats, K: Cumulants) -> tuple[Floats, Floats]:
-    """x = K'(s) and r* = w + log(v / w) / w, w = sign(s) sqrt(2 (s x - K)), v = s sqrt(K'').
-
-    Where the tilted sum has come to the end of its range, the points are left out.
-    """
-    inside = K.variance > _MIN_VARIANCE
-    s, x = tilts[inside], K.mean[inside]
-    w = np.sign(s) * np.sqrt(2 * (s * x - K.generating[inside]))
-    v = s * np.sqrt(K.variance[inside])
-    return x, w + np.log(v / w) / w
-
-
-def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulants:
-    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, and its derivatives.
+def _cumulants(
+    residual: Floats, random: RandomString, tilts: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """K(s) = sum_j log E exp(s z_j' u_j) over the bits of a random string, K' and K'', (T,) each.
 
     A string sets r given bits and no other with probability p_r = S(h, r) r! / k^h, S the Stirling
     numbers of the second kind. So E exp(s x_j' u_j) = sum_r p_r e_r, with e_r the elementary
@@ -122,14 +109,12 @@ def _cumulants(residual: Floats, random: RandomString, tilts: Floats) -> Cumulan
     first, second = first / E, second / E
     center = random.mean * float(residual.sum())
     generating = (np.log(E) + scale[:, :, 0]).sum(axis=1) - tilts * center
-    return Cumulants(generating, first.sum(axis=1) - center, (second - first**2).sum(axis=1))
+    return generating, first.sum(axis=1) - center, (second - first**2).sum(axis=1)
 
 
 def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, Floats, Floats]:
-    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2: (T, m, count) each.
-
-    e_r of the bits up to b is e_r of those before plus w_b e_(r-1) of those before.
-    """
+    """e_0 ... e_(count-1) of `weights` (T, m, k) = exp(s u), and d/ds, d2/ds2, (T, m, count): e_r
+    of the bits up to b is e_r of those before plus w_b e_(r-1) of those before."""
     e = np.zeros((*weights.shape[:2], count))
     e[:, :, 0] = 1.0
     first, second = np.zeros_like(e), np.zeros_like(e)
@@ -142,76 +127,35 @@ def _symmetric(weights: Floats, residual: Floats, count: int) -> tuple[Floats, F
     return e, first, second
 
 
-FEW_COHORTS = 31  # up to which the distribution is exact; from more cohorts sums are smooth
-_MAX_SETS = 20_000  # of bits that a string may set in a cohort
-_BINS = 16_384  # of the grid, over the whole range of the score
-_LOST = 1e-11  # below it a chance from a convolution is rounding
-_SAME = 1e-9  # of a score's deviation: sums that are this near are one
-
-
-class UpperTail(NamedTuple):
-    """The exact null distribution: rising scores (T,), and the chance that a string nobody holds
-    reaches each."""
-
-    scores: Floats
-    chances: Floats
-
-
-def can_be_listed(num_cohorts: int, random: RandomString) -> bool:
-    """Whether there are few enough cohorts and sets of bits to list all bit sets of a string."""
-    bits = random.num_bits
-    sets = sum(comb(bits, size) for size in range(1, min(random.num_hashes, bits) + 1))
-    return num_cohorts <= FEW_COHORTS and sets <= _MAX_SETS
-
-
-def upper_tail(residual: Floats, random: RandomString) -> UpperTail:
-    """P(z'u >= x) at all x that occur (one cohort), or at the points of a grid. residual: (m, k).
-
-    On the grid a chance is that of a score lower by 1.7 standard deviations of what the grid rounds
-    off, hence rarely too small. Those below 1e-11, which the convolution loses, are left out.
-    """
-    sums, chances = _sets_of_bits(residual, random)
-    sums = sums - random.mean * residual.sum(axis=1, keepdims=True)
-    if len(residual) == 1:
-        return _of_atoms(sums[0], chances)
-    return _of_grid(sums, chances)
-
-
-def _sets_of_bits(residual: Floats, random: RandomString) -> tuple[Floats, Floats]:
-    """The sum of u over each set of bits that a string may set, (m, B), and its chance, (B,).
+def _listed_tail(residual: Floats, random: RandomString) -> tuple[Floats, Floats]:
+    """P(z'u >= x) at all x that occur (one cohort), or at the points of a grid, for u (m, k).
 
     h positions hit exactly r given bits with probability S(h, r) r! / k^h, S the Stirling numbers
-    of the second kind.
+    of the second kind. On the grid a chance is that of a score lower by 1.7 standard deviations of
+    what the grid rounds off, hence rarely too small. Those below 1e-11, which the convolution
+    loses, are left out.
     """
-    k, h = random.num_bits, random.num_hashes
-    sums, chances = [], []
+    k, h, cohorts = random.num_bits, random.num_hashes, len(residual)
+    parts, odds = [], []
     for size in range(1, min(h, k) + 1):
         sets = np.array(list(combinations(range(k), size)), dtype=np.intp)
-        sums.append(residual[:, sets].sum(axis=2))
-        chances.append(np.full(len(sets), stirling2(h, size) * factorial(size) / float(k) ** h))
-    return np.concatenate(sums, axis=1), np.concatenate(chances)
-
-
-def _of_atoms(sums: Floats, chances: Floats) -> UpperTail:
-    """Of one cohort: at the sums themselves, each counted with those that rounding tells apart."""
-    order = np.argsort(sums, kind="stable")
-    sums, chances = sums[order], chances[order]
-    spread = float(np.sqrt((chances * sums**2).sum()))
-    starts = np.concatenate([[True], np.diff(sums) > _SAME * spread])
-    reached = np.cumsum(chances[::-1])[::-1]
-    return UpperTail(sums[starts], reached[starts])
-
-
-def _of_grid(sums: Floats, chances: Floats) -> UpperTail:
-    """Of several cohorts: the product of the transforms of their distributions on a grid."""
-    lowest, cohorts = sums.min(axis=1, keepdims=True), len(sums)
+        parts.append(residual[:, sets].sum(axis=2))
+        odds.append(np.full(len(sets), stirling2(h, size) * factorial(size) / float(k) ** h))
+    sums, chances = np.concatenate(parts, axis=1), np.concatenate(odds)
+    sums = sums - random.mean * residual.sum(axis=1, keepdims=True)
+    if cohorts == 1:  # at the sums themselves, each counted with those that rounding tells apart
+        order = np.argsort(sums[0], kind="stable")
+        atoms, chances = sums[0][order], chances[order]
+        spread = float(np.sqrt((chances * atoms**2).sum()))
+        starts = np.concatenate([[True], np.diff(atoms) > _SAME * spread])
+        return atoms[starts], np.cumsum(chances[::-1])[::-1][starts]
+    lowest = sums.min(axis=1, keepdims=True)
     step = float((sums - lowest).max(axis=1).sum()) / (_BINS - cohorts)
-    bins = np.rint((sums - lowest) / step).astype(np.intp)
     size = next_fast_len(_BINS + cohorts, real=True)
     product = np.ones(size // 2 + 1, dtype=np.complex128)
-    for row in bins:
+    for row in np.rint((sums - lowest) / step).astype(np.intp):
         product *= rfft(np.bincount(row, chances, minlength=size))
     reached = np.cumsum(irfft(product, size)[::-1])[::-1]
     scores = float(lowest.sum()) + step * (np.arange(size) + cohorts**0.5 / 2)
     known = (reached > _LOST) & (reached < 1 - _LOST)
-    return UpperTail(scores[known], reached[known])
+    return scores[known], reached[known]

@@ -27,8 +27,7 @@ _ROWS = 10_000  # candidates handled at once: bounds memory, and stays in the ca
 
 
 class Posterior(NamedTuple):
-    """The posterior of each candidate's share given its estimate: mean, variance, weight of 0;
-    each (M,)."""
+    """Posterior mean, variance and weight of 0 of each candidate's share, (M,) each."""
 
     mean: Floats
     variance: Floats
@@ -36,8 +35,7 @@ class Posterior(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The posterior of shares given that they are not 0: weights, means and deviations of the
-    bumps, (M, G)."""
+    """The posterior of shares that are not 0: weights, means, deviations of bumps, (M, G)."""
 
     weights: Floats
     means: Floats
@@ -52,8 +50,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class SharePrior:
-    """A prior of shares. Weights (G+1,), the first that of 0; centers (G,) of the bumps; spreads
-    (G,)."""
+    """A prior of shares: weights (G+1,), the first that of 0, and centers (G,) of the bumps."""
 
     weights: Floats
     centers: Floats
@@ -66,16 +63,17 @@ class SharePrior:
     def posterior(
         self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
     ) -> Posterior:
-        """Combine the prior with unbiased estimates (M,) and their standard errors (M,).
-
-        null_z: deviates of the estimates if the share is 0, (M,); None: estimate / error.
-        """
+        """Combine the prior with unbiased estimates (M,) and their standard errors (M,). null_z:
+        their deviates if the share is 0, (M,); None: estimate / error."""
         null_z = estimates / std_errors if null_z is None else null_z
-        columns = estimates, std_errors, null_z
-        parts = [
-            self._posterior_rows(*(column[start : start + _ROWS] for column in columns))
-            for start in range(0, max(len(estimates), 1), _ROWS)
-        ]
+        parts = []
+        for start in range(0, max(len(estimates), 1), _ROWS):
+            rows = slice(start, start + _ROWS)
+            weights = responsibilities(self, estimates[rows], std_errors[rows], null_z[rows])
+            means, variances = self.given_bumps(estimates[rows], std_errors[rows])
+            mean = (weights[:, 1:] * means).sum(axis=1)
+            second = (weights[:, 1:] * (variances + means**2)).sum(axis=1)
+            parts.append((mean, np.maximum(second - mean**2, 0.0), weights[:, 0]))
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def held(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Held:
@@ -91,17 +89,9 @@ class SharePrior:
         means = (estimates[:, None] * spread + self.centers * noise) / (spread + noise)
         return means, spread * noise / (spread + noise)
 
-    def _posterior_rows(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Posterior:
-        weights = responsibilities(self, estimates, std_errors, null_z)
-        means, variances = self.given_bumps(estimates, std_errors)
-        mean = (weights[:, 1:] * means).sum(axis=1)
-        second = (weights[:, 1:] * (variances + means**2)).sum(axis=1)
-        return Posterior(mean, np.maximum(second - mean**2, 0.0), weights[:, 0])
-
 
 def ladder(estimates: Floats, std_errors: Floats) -> Floats:
-    """The centers of the prior's bumps, from .4 of the median standard error up to the largest
-    estimate."""
+    """The centers of the bumps, from .4 of the median standard error up to the largest estimate."""
     lowest = lowest_bump(std_errors)
     highest = max(_TOP * float(estimates.max()), 2 * lowest)
     steps = min(int(np.ceil(np.log(highest / lowest) / np.log(_RATIO))), _MAX_BUMPS - 1)
@@ -169,19 +159,12 @@ def likelihoods(prior: SharePrior, estimates: Floats, std_errors: Floats, null_z
     squares = (estimates[:, None] - means) ** 2 / variances
     squares[:, 0] = np.minimum(null_z**2, squares[:, 0])
     logs = -0.5 * (squares + np.log(variances))
+    # The chance that a share is above 0 given its bump and its estimate: without it a bump far
+    # wider than the error would explain an estimate far below 0 as a negative share.
     below = estimates < 0
-    logs[below, 1:] += _above_zero(prior, estimates[below], std_errors[below])
+    given, variances = prior.given_bumps(estimates[below], std_errors[below])
+    deviates = given / np.sqrt(variances)
+    above, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
+    above[near] = log_ndtr(deviates[near])
+    logs[below, 1:] += above
     return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
-
-
-def _above_zero(prior: SharePrior, estimates: Floats, std_errors: Floats) -> Floats:
-    """Log chance that a share is above 0 given its bump and its estimate, (M, G).
-
-    Without it a bump far wider than the error would explain an estimate far below 0 as a negative
-    share, of which its tail holds more than the density under 0 there.
-    """
-    means, variances = prior.given_bumps(estimates, std_errors)
-    deviates = means / np.sqrt(variances)
-    logs, near = np.zeros(deviates.shape), deviates < _SURELY_ABOVE
-    logs[near] = log_ndtr(deviates[near])
-    return logs

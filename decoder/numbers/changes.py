@@ -23,8 +23,7 @@ from decoder.comparison.differences import (
 from decoder.errors import DecodeError
 from decoder.model.counts import collected_repetition
 from decoder.numbers.decoding import decode_numbers
-from decoder.numbers.means import strata_weights
-from decoder.numbers.quantities import NumberDecoding
+from decoder.numbers.quantities import NumberDecoding, strata_weights
 from decoder.numbers.survival import CutCounts, Survival, cut_counts, replicate_factor, survival
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
@@ -48,8 +47,7 @@ class NumberChange(WindowChange):
 
 @dataclass(frozen=True)
 class NumberSeries:
-    """Decoded windows, oldest first, and the changes from each to the next and from the first to
-    the last."""
+    """Decoded windows, oldest first, and the changes to the next, and from first to last."""
 
     windows: tuple[NumberDecoding, ...]
     changes: tuple[NumberChange, ...]
@@ -58,10 +56,8 @@ class NumberSeries:
 def decode_numbers_over_time(
     aggregates: Sequence[Aggregate], options: DecodeOptions | None = None
 ) -> NumberSeries:
-    """Decode windows of one metric, oldest first, and compare them.
-
-    Raises DecodeError for fewer than two, for other metrics, and questions without reports.
-    """
+    """Decode windows of one metric, oldest first, and compare them. Raises DecodeError for fewer
+    than two, for other metrics, and questions without reports."""
     pairs, options = window_pairs(len(aggregates)), options or DecodeOptions()
     windows = tuple(decode_numbers(one, options) for one in aggregates)
     changes = [
@@ -98,7 +94,10 @@ def compare_numbers(
     shown = range(len(names)) if number.ask == "edges" else range(number.none == "apart")
     rows = [(names[j], difference[j], variances[j]) for j in shown]
     if number.ask == "mean":
-        rows.append(_mean_row(first, second, plain, kappa))
+        (early_mean, left), (late_mean, right) = (_mean_slope(curve) for curve in (first, second))
+        variance = kappa * float(left @ plain[0] @ left + right @ plain[1] @ right)
+        name = f"{MEAN} logarithm" if number.scale == "log" else MEAN
+        rows.append((name, late_mean - early_mean, variance))
     quantities, changes, spread = zip(*rows, strict=True)
     errors = np.sqrt(np.maximum(spread, 1e-300))
     found = differences(np.array(changes), errors, level=options.level, freedom=freedom)
@@ -139,20 +138,8 @@ def _factor(
     return max(least, measured[0]), measured[1]
 
 
-def _mean_row(
-    first: Survival, second: Survival, plain: Sequence[Floats], kappa: float
-) -> tuple[str, float, float]:
-    """Name, difference and variance of the mean of devices with data.
-
-    The variance is by the slope of the mean in the shares, at those of each window.
-    """
-    (early, early_slope), (late, late_slope) = (_mean_slope(curve) for curve in (first, second))
-    variance = early_slope @ plain[0] @ early_slope + late_slope @ plain[1] @ late_slope
-    name = f"{MEAN} logarithm" if first.counts.number.scale == "log" else MEAN
-    return name, late - early, kappa * float(variance)
-
-
 def _mean_slope(curve: Survival) -> tuple[float, Floats]:
+    """The mean of devices with data, and its slope in the shares of a window."""
     weights = strata_weights(curve.counts.number)
     value = float(weights @ curve.shares)
     if curve.counts.number.none != "apart":

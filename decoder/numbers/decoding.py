@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from decoder.decoded_window import window_fields
 from decoder.model.counts import collected_repetition
 from decoder.numbers.fit import fitted_shares
-from decoder.numbers.means import mean_of
 from decoder.numbers.quantities import (
     Bin,
     CurvePoint,
     Interval,
     NumberDecoding,
     Quantile,
-    first_edge,
+    mean_of,
     of_those_with_data,
     quantile_ends,
-    unit,
 )
-from decoder.numbers.survival import Survival, cut_counts, survival
+from decoder.numbers.survival import Survival, cut_counts, first_edge, survival
 from decoder.options import DecodeOptions
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
@@ -51,10 +50,12 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
     bound = collected_repetition(aggregate, options.repeats)
     curve = survival(counts, bound)
     fitted = fitted_shares(counts, max(1.0, curve.kappa))
-    number, level = counts.number, options.level
-    of_edges = number.ask == "edges"
-    points = _points(curve, fitted, level) if of_edges else ()
-    mean = mean_of(curve, level)
+    number, level, with_data = counts.number, options.level, None
+    of_edges, mean = number.ask == "edges", mean_of(curve, level)
+    if first_edge(number):
+        low, high = curve.intervals(level)
+        error = math.sqrt(float(curve.covariance[0, 0]))
+        with_data = Interval(float(curve.shares[0]), error, float(low[0]), float(high[0]))
     return NumberDecoding(
         **window_fields(aggregate),
         number=number,
@@ -63,8 +64,8 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
         repetition=bound,
         kappa=curve.kappa,
         freedom=curve.freedom,
-        with_data=with_data(curve, level),
-        curve=points,
+        with_data=with_data,
+        curve=_points(curve, fitted, level) if of_edges else (),
         bins=_bins(curve, fitted, level) if of_edges else (),
         quantiles=tuple(_quantile(curve, fitted, share, level) for share in QUANTILES),
         mean=mean,
@@ -73,26 +74,18 @@ def decode_numbers(aggregate: Aggregate, options: DecodeOptions | None = None) -
     )
 
 
-def with_data(curve: Survival, level: float) -> Interval | None:
-    """Share of devices that had data; None where no data is the number zero."""
-    if not first_edge(curve.counts.number):
-        return None
-    low, high = curve.intervals(level)
-    error = math.sqrt(float(curve.covariance[0, 0]))
-    return Interval(float(curve.shares[0]), error, float(low[0]), float(high[0]))
-
-
 def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, ...]:
     number = curve.counts.number
     first, size = first_edge(number), len(curve.shares)
     low, high = curve.intervals(level)
     band_low, band_high = curve.band(level)
-    each = [of_those_with_data(curve, unit(curve, j), 0.0, level) for j in range(size)]
+    questions = np.eye(size)
+    each = [of_those_with_data(curve, one, 0.0, level) for one in questions]
     if first:  # of those with data: bounds of a quotient, joint by Bonferroni
         joint = 1 - (1 - level) / (size - first)
-        wide = [of_those_with_data(curve, unit(curve, j), 0.0, joint) for j in range(size)]
-        low, high = _clipped(each)
-        band_low, band_high = _clipped(wide)
+        wide = [of_those_with_data(curve, one, 0.0, joint) for one in questions]
+        low, high = np.clip([(one.low, one.high) for one in each], 0, 1).T
+        band_low, band_high = np.clip([(one.low, one.high) for one in wide], 0, 1).T
         band_low = np.maximum.accumulate(band_low[::-1])[::-1]
         band_high = np.minimum.accumulate(band_high)
     tail = np.cumsum(fitted[::-1])[::-1]  # share of a cell and all above it
@@ -107,73 +100,45 @@ def _points(curve: Survival, fitted: Floats, level: float) -> tuple[CurvePoint, 
     )  # fmt: skip
 
 
-def _clipped(several: list[Interval]) -> tuple[Floats, Floats]:
-    low = np.clip([one.low for one in several], 0, 1)
-    return low, np.clip([one.high for one in several], 0, 1)
-
-
 def _bins(curve: Survival, fitted: Floats, level: float) -> tuple[Bin, ...]:
     """From each edge to the next, with an open one at either end."""
-    number = curve.counts.number
-    first, size = first_edge(number), len(curve.shares)
+    number, size = curve.counts.number, len(curve.shares)
+    first = first_edge(number)
     whole = 1 - fitted[0] if first else 1.0
-    bins = []
-    for j in range(first - 1, size):
-        weights, constant = np.zeros(size), 0.0
-        if j < first:
-            constant = 1.0
-        else:
-            weights[j] += 1.0
-        if j + 1 < size:
-            weights[j + 1] -= 1.0
-        share = of_those_with_data(curve, weights, constant, level)
+    ends = [None if number.negative else 0.0, *number.asked[first:], None]
+    questions, bins = np.eye(size + 1, size), []  # nothing is at or above the last
+    for j, (lower, upper) in enumerate(pairwise(ends), start=first - 1):
+        weights = questions[j] * (j >= first) - questions[j + 1]
+        share = of_those_with_data(curve, weights, float(j < first), level)
         low, high = np.clip([share.low, share.high], 0, 1).tolist()
-        bins.append(
-            Bin(
-                _lowest(number) if j < first else number.asked[j],
-                number.asked[j + 1] if j + 1 < size else None,
-                share.estimate,
-                share.std_error,
-                low,
-                high,
-                float(fitted[j + 1] / whole),
-            )
-        )
+        guess = float(fitted[j + 1] / whole)
+        bins.append(Bin(lower, upper, share.estimate, share.std_error, low, high, guess))
     return tuple(bins)
-
-
-def _lowest(number: Number) -> float | None:
-    return None if number.negative else 0.0
 
 
 def _quantile(curve: Survival, fitted: Floats, share: float, level: float) -> Quantile:
     """Its interval by tests at the edges; of jittered questions the far end of the stratum."""
     number = curve.counts.number
-    first = first_edge(number)
-    asked = number.asked
-    lower, upper = quantile_ends(curve, share, 0 if first else None, level)
-    low = _lowest(number) if lower < first else asked[lower]
-    if number.ask == "mean" and upper < len(asked) - 1:
+    lower, upper = quantile_ends(curve, share, level)
+    low = number.asked[lower] if lower >= first_edge(number) else None
+    if low is None and not number.negative:
+        low = 0.0
+    if number.ask == "mean" and upper < len(number.asked) - 1:
         upper += 1
-    high = asked[upper] if upper < len(asked) else None
-    return Quantile(share, low, high, fitted_quantile(number, fitted, share))
+    high = number.asked[upper] if upper < len(number.asked) else None
+    return Quantile(share, low, high, _fitted_quantile(number, fitted, share))
 
 
-def fitted_quantile(number: Number, fitted: Floats, share: float) -> float | None:
+def _fitted_quantile(number: Number, fitted: Floats, share: float) -> float | None:
     """A quantile of the smooth fit, linear within a bin; None outside the edges, and for strata."""
-    if number.ask == "mean":
-        return None
     first = first_edge(number)
     edges = np.array(number.asked[first:])
     inside = fitted[first:] / fitted[first:].sum()
     below = np.cumsum(inside)  # share below each edge, then all
     j = int(np.searchsorted(below, share))
-    if j >= len(edges):
+    if number.ask == "mean" or j >= len(edges) or (j == 0 and number.negative):
         return None
-    if j == 0 and number.negative:
-        return None
-    start = edges[j - 1] if j else 0.0
-    before = float(below[j - 1]) if j else 0.0
+    start, before = (edges[j - 1], float(below[j - 1])) if j else (0.0, 0.0)
     part = (share - before) / max(float(below[j]) - before, 1e-12)
     if number.scale == "log" and start > 0:
         return float(start * (edges[j] / start) ** part)

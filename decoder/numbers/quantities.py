@@ -7,14 +7,13 @@ Fieller), or found by tests at the edges; none uses a smoothed curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from decoder.decoded_window import DecodedWindow
 from decoder.inference.intervals import fieller
-from decoder.numbers.survival import Survival
+from decoder.numbers.survival import Survival, first_edge
 from decoder.typing import Floats
 from rappor_core.metrics.number import Number
 
@@ -29,100 +28,6 @@ class Interval:
     std_error: float
     low: float
     high: float
-
-
-def linear(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """`constant + weights . shares`, with a normal interval (Student's where kappa is measured)."""
-    value = constant + float(weights @ curve.shares)
-    error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
-    margin = curve.quantile((1 - level) / 2) * error
-    return Interval(value, error, value - margin, value + margin)
-
-
-def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """The linear combination `constant + weights . shares` among devices with data, by Fieller's
-    interval where some have none.
-
-    constant: of the devices with data.
-    """
-    if not first_edge(curve.counts.number):
-        return linear(curve, weights, constant, level)
-    bottom = unit(curve, 0)
-    both = np.stack([weights + constant * bottom, bottom])
-    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
-    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
-    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
-    return Interval(*(float(column[0]) for column in found))
-
-
-def unit(curve: Survival, question: int) -> Floats:
-    """The weights (K,) of one question alone."""
-    weights = np.zeros(len(curve.shares))
-    weights[question] = 1.0
-    return weights
-
-
-def first_edge(number: Number) -> int:
-    """Index of the first question that is an edge: before it may be one of having data."""
-    return 1 if number.none == "apart" else 0
-
-
-def quantile_ends(
-    curve: Survival, share: float, whole: int | None, level: float
-) -> tuple[int, int]:
-    """The questions between which the quantile of `share` lies, at the level.
-
-    Going down from the highest question, "no more than `share` is below it" is rejected by the
-    pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
-    What is tested is nested, so the sequence needs no correction; the three pools do.
-
-    Args:
-        curve: of all devices.
-        share: of the quantile, in (0, 1).
-        whole: question that reveals who counts at all ("any data?"), or None for everybody.
-        level: of the interval.
-
-    Returns:
-        The last question from below whose cut the quantile reaches, -1 for none; and the last from
-        above whose cut it does not reach, K for none.
-    """
-    start = 0 if whole is None else whole + 1
-    size = len(curve.shares)
-    part = 1.0 if whole is None else float(np.clip(curve.shares[whole], 0, 1))
-    wanted = (1 - share) * part
-    critical = curve.quantile((1 - level) / 2 / len(WINDOWS))
-    score = _pooled_score(curve, wanted, 0.0 if whole is None else (1 - share), whole)
-    upper = size
-    while upper - 1 >= start and any(
-        score(max(start, upper - w), upper) < -critical for w in WINDOWS
-    ):
-        upper -= 1
-    lower = start - 1
-    while lower + 1 < size and any(
-        score(lower + 1, min(size, lower + 1 + w)) > critical for w in WINDOWS
-    ):
-        lower += 1
-    return (lower if lower >= start else -1), upper
-
-
-def _pooled_score(
-    curve: Survival, wanted: float, factor: float, whole: int | None
-) -> Callable[[int, int], float]:
-    """The score of "the share at or above these questions is `wanted`", pooled over questions."""
-    excess = curve.shares - wanted
-    scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
-    covariance = curve.covariance * scale[:, None] * scale[None, :]
-
-    def score(first: int, end: int) -> float:
-        weights = np.zeros(len(excess))
-        weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
-        variance = float(weights @ covariance @ weights)
-        if whole is not None:
-            variance += factor**2 * float(curve.covariance[whole, whole])
-            variance -= 2 * factor * float(weights @ (curve.covariance[:, whole] * scale))
-        return float(weights @ excess) / math.sqrt(max(variance, 1e-300))
-
-    return score
 
 
 @dataclass(frozen=True)
@@ -219,3 +124,147 @@ class NumberDecoding(DecodedWindow):
     mean: Mean | None
     fitted: Floats
     warnings: tuple[str, ...]
+
+
+def linear(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
+    """`constant + weights . shares`, with a normal interval (Student's where kappa is measured)."""
+    value = constant + float(weights @ curve.shares)
+    error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
+    margin = curve.quantile((1 - level) / 2) * error
+    return Interval(value, error, value - margin, value + margin)
+
+
+def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
+    """The linear combination `constant + weights . shares` among devices with data, by Fieller's
+    interval where some have none.
+
+    constant: of the devices with data.
+    """
+    if not first_edge(curve.counts.number):
+        return linear(curve, weights, constant, level)
+    bottom = np.eye(1, len(weights))[0]
+    both = np.stack([weights + constant * bottom, bottom])
+    parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
+    part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
+    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
+    return Interval(*(float(column[0]) for column in found))
+
+
+def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
+    """The questions between which the quantile of `share` lies, at the level.
+
+    Going down from the highest question, "no more than `share` is below it" is rejected by the
+    pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
+    What is tested is nested, so the sequence needs no correction; the three pools do.
+
+    Args:
+        curve: of all devices.
+        share: of the quantile among devices with data, in (0, 1).
+        level: of the interval.
+
+    Returns:
+        The last question from below whose cut the quantile reaches, -1 for none; and the last from
+        above whose cut it does not reach, K for none.
+    """
+    start, size = first_edge(curve.counts.number), len(curve.shares)
+    wanted, factor = 1 - share, (1 - share) * bool(start)
+    if start:
+        wanted *= float(np.clip(curve.shares[0], 0, 1))
+    critical = curve.quantile((1 - level) / 2 / len(WINDOWS))
+    excess = curve.shares - wanted
+    scale = np.sqrt(curve.variance(wanted) / np.maximum(np.diag(curve.covariance), 1e-300))
+    covariance = curve.covariance * scale[:, None] * scale[None, :]
+
+    def score(first: int, end: int) -> float:
+        """Of "the share at or above these questions is `wanted`", pooled over questions."""
+        weights = np.zeros(size)
+        weights[first:end] = curve.reports[first:end] / curve.reports[first:end].sum()
+        variance = float(weights @ covariance @ weights)
+        variance += factor**2 * float(curve.covariance[0, 0])
+        variance -= 2 * factor * float(weights @ (curve.covariance[:, 0] * scale))
+        return float(weights @ excess) / math.sqrt(max(variance, 1e-300))
+
+    upper, lower = size, start
+    while upper > start and any(score(max(start, upper - w), upper) < -critical for w in WINDOWS):
+        upper -= 1
+    while lower < size and any(score(lower, min(size, lower + w)) > critical for w in WINDOWS):
+        lower += 1
+    return (lower - 1 if lower > start else -1), upper
+
+
+def mean_of(curve: Survival, level: float) -> Mean | None:
+    """The mean of clipped numbers among devices with data; None where the edges give no bound.
+
+    With E clip(X) - lo = integral of P(X >= x) from lo to hi, a metric with `ask = "mean"` has an
+    unbiased estimate of the integral over each stratum, because each device compares with a
+    constant that is uniform in it. A metric of edges has the integrand at the edges alone, which
+    bounds the integral on either side; of whole numbers with an edge at each nothing is left open.
+    Between two bounds the estimate is their middle: as linear in the shares as they are, it has no
+    bias but what the edges leave open. A sum over all devices is not cut to the range, which would
+    lift the mean of small numbers under strong noise; a quotient and a geometric mean are.
+
+    Args:
+        curve: shares at or above the cuts, of all devices.
+        level: of the interval.
+    """
+    number = curve.counts.number
+    first, asked, constant = first_edge(number), number.ask == "mean", 0.0
+    geometric = asked and number.scale == "log"
+    if asked:
+        least = most = strata_weights(number)
+        ends = [math.log(end) for end in number.edges] if geometric else number.edges
+        low_end, high_end = ends[0], ends[-1]
+    else:
+        low_end = number.asked[first] if number.negative else 0.0
+        high_end = number.asked[-1]
+        if low_end >= high_end:
+            return None
+        least, most, constant = _bounds(curve, low_end)
+    lower = of_those_with_data(curve, least, 0.0, level)
+    upper = of_those_with_data(curve, most, constant, level)
+    middle = (lower.estimate + upper.estimate) / 2
+    found = [middle, min(lower.low, middle), max(upper.high, middle)]
+    values = np.array([*found, lower.estimate, upper.estimate]) + low_end
+    error = max(lower.std_error, upper.std_error)
+    if first or geometric:
+        values = np.clip(values, low_end, high_end)
+    if geometric:
+        values = np.exp(values)
+        error *= float(values[0])
+    estimate, low, high, lowest, highest = values.tolist()
+    clipped_to = (number.edges[0] if asked else low_end, number.edges[-1])
+    top = of_those_with_data(curve, np.eye(len(curve.shares))[-1], 0.0, level)
+    if first:
+        top = replace(top, low=max(0.0, top.low), high=min(1.0, top.high))
+    else:  # Wilson's: a normal interval of few reports is too short at shares near 0 or 1
+        above, below = (float(ends[-1]) for ends in curve.intervals(level))
+        top = replace(top, low=above, high=below)
+    return Mean(estimate, error, low, high, lowest, highest,
+                geometric=geometric, clipped_to=clipped_to, at_or_above_top=top)  # fmt: skip
+
+
+def strata_weights(number: Number) -> Floats:
+    """Widths of the strata on the scale of the mean, 0 for other questions, (K,)."""
+    ends = np.log(number.edges) if number.scale == "log" else np.array(number.edges)
+    weights = np.zeros(len(number.asked))
+    first = first_edge(number)
+    weights[first : first + len(ends) - 1] = np.diff(ends)
+    return weights
+
+
+def _bounds(curve: Survival, low_end: float) -> tuple[Floats, Floats, float]:
+    """Weights of the least and the most that the integral can be, and a constant of the most.
+
+    Between two edges the integrand is at least its value at the upper, at most that at the lower;
+    below the first edge it is at most 1. Of whole numbers the sum over them has the upper edge
+    itself in it.
+    """
+    number = curve.counts.number
+    first = first_edge(number)
+    widths = np.diff([low_end, *number.asked[first:]])
+    known = np.where(widths > 0, float(number.whole), 0.0)  # what the upper edge tells exactly
+    least, most = np.zeros(len(curve.shares)), np.zeros(len(curve.shares))
+    least[first:] = widths
+    most[first:] = known
+    most[first:-1] += (widths - known)[1:]
+    return least, most, float(widths[0] - known[0])

@@ -86,11 +86,8 @@ class Survival:
     freedom: float
 
     def quantile(self, tail: float) -> float:
-        """The quantile of (estimate - truth) / standard error with upper tail probability
-        `tail`."""
-        if math.isinf(self.freedom):
-            return float(-ndtri(tail))
-        return float(-stdtrit(self.freedom, tail))
+        """The upper quantile of (estimate - truth) / standard error, of probability `tail`."""
+        return float(-(ndtri(tail) if math.isinf(self.freedom) else stdtrit(self.freedom, tail)))
 
     def intervals(self, level: float) -> tuple[Floats, Floats]:
         """Wilson's intervals of each share, each at the level: (K,), (K,), within [0, 1]."""
@@ -98,11 +95,8 @@ class Survival:
         rho = np.clip(self.counts.offset + self.counts.spread * self.shares, 0, 1)
         middle = (rho + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * np.sqrt(rho * (1 - rho) / n + z**2 / (4 * n**2))
-        ends = (
-            (middle + sign * half - self.counts.offset) / self.counts.spread for sign in (-1, 1)
-        )
-        low, high = (np.clip(end, 0, 1) for end in ends)
-        return low, high
+        low, high = (middle - half, middle + half) - self.counts.offset
+        return np.clip(low / self.counts.spread, 0, 1), np.clip(high / self.counts.spread, 0, 1)
 
     def band(self, level: float) -> tuple[Floats, Floats]:
         """Simultaneous intervals of all shares at the level, falling as the shares do."""
@@ -116,13 +110,9 @@ class Survival:
         return v
 
 
-def number_of(aggregate: Aggregate) -> Number:
-    """The `Number` of an aggregate's definition. Raises DecodeError where it has none."""
-    if aggregate.definition:
-        details = Metric.from_dict(aggregate.definition).details
-        if isinstance(details, Number):
-            return details
-    raise DecodeError(f"metric {aggregate.metric!r} is not one of numbers, by its definition")
+def first_edge(number: Number) -> int:
+    """Index of the first question that is an edge: before it may be one of having data."""
+    return 1 if number.none == "apart" else 0
 
 
 def cut_counts(aggregate: Aggregate) -> CutCounts:
@@ -130,7 +120,10 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
 
     Raises DecodeError for a metric of another kind, and where a question has no reports.
     """
-    number, params = number_of(aggregate), aggregate.params
+    params, definition = aggregate.params, aggregate.definition
+    number = Metric.from_dict(definition).details if definition else None
+    if not isinstance(number, Number):
+        raise DecodeError(f"metric {aggregate.metric!r} is not one of numbers, by its definition")
     g, size = params.num_bits, len(number.asked)
     stride = number.stride(g)
     counts = np.array(aggregate.bit_counts, dtype=np.float64).reshape(-1, stride, g)

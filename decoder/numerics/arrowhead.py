@@ -6,19 +6,17 @@ border: d unknowns, of which b are the border's, take b (b + d) numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
-from decoder.typing import Flags, Floats, Indices
+from decoder.typing import Floats, Indices
 
 _FULL = 0.2  # part of entries other than 0 from which dense algebra is faster
 
 
-@dataclass(frozen=True)
 class Arrowhead:
     """A regular symmetric matrix (d, d), definite or not.
 
@@ -26,55 +24,32 @@ class Arrowhead:
     matrix is of two blocks. The b = d - q Z unknowns of no block are the border.
     """
 
-    matrix: Any
-    blocks: Indices
-
-    @property
-    def _inner(self) -> Indices:
-        """(q Z,) unknowns of blocks."""
-        return self.blocks.ravel()
-
-    @cached_property
-    def _border(self) -> Indices:
-        """(b,) unknowns of the border, rising."""
-        return np.setdiff1d(np.arange(self.matrix.shape[0]), self._inner)
+    def __init__(self, matrix: Any, blocks: Indices) -> None:
+        self.matrix, self.blocks = matrix, blocks
+        size, count = blocks.shape
+        self._inner = blocks.ravel()
+        self._border = np.setdiff1d(np.arange(matrix.shape[0]), self._inner)
+        self._corner, self._between = self._parts(matrix[self._border])
+        within = self._parts(matrix[self._inner])[1].tocoo()
+        self._block_values = np.zeros((count, size, size))
+        self._block_values[within.row % count, within.row // count, within.col // count] = (
+            within.data
+        )
+        inverse = np.linalg.inv(self._block_values)
+        place = np.arange(size * count).reshape(size, count).T
+        rows, columns = np.repeat(place, size, axis=1), np.tile(place, (1, size))
+        # the inverse of the blocks alone; entries of border and blocks times it, (b, q Z)
+        self._block_inverse = sparse.csr_array((inverse.ravel(), (rows.ravel(), columns.ravel())))
+        self._reach = self._between @ self._block_inverse
 
     def _parts(self, rows: Any) -> tuple[Any, Any]:
         """Sparse rows (.., d) as the columns of the border (.., b) and of blocks (.., q Z)."""
         return rows[:, self._border], rows[:, self._inner]
 
     @cached_property
-    def _border_rows(self) -> tuple[Any, Any]:
-        return self._parts(self.matrix[self._border])
-
-    @cached_property
-    def _block_values(self) -> Floats:
-        """(Z, q, q) entries within blocks."""
-        size, count = self.blocks.shape
-        within = self._parts(self.matrix[self._inner])[1].tocoo()
-        found = np.zeros((count, size, size))
-        found[within.row % count, within.row // count, within.col // count] = within.data
-        return found
-
-    @cached_property
-    def _block_inverse(self) -> Any:
-        """(q Z, q Z) sparse: the inverse of the blocks alone."""
-        size, count = self.blocks.shape
-        place = np.arange(size * count).reshape(size, count).T
-        rows, columns = np.repeat(place, size, axis=1), np.tile(place, (1, size))
-        inverse = np.linalg.inv(self._block_values)
-        return sparse.csr_array((inverse.ravel(), (rows.ravel(), columns.ravel())))
-
-    @cached_property
-    def _reach(self) -> Any:
-        """(b, q Z) sparse: entries of border and blocks times the inverse of the blocks."""
-        return self._border_rows[1] @ self._block_inverse
-
-    @cached_property
     def _factor(self) -> Any:
         """LU factors of the Schur complement (b, b)."""
-        corner, between = self._border_rows
-        corner = corner.toarray() - _product(self._reach, between.T)
+        corner = self._corner.toarray() - _product(self._reach, self._between.T)
         return linalg.lu_factor(corner, overwrite_a=True, check_finite=False)
 
     @cached_property
@@ -100,15 +75,6 @@ class Arrowhead:
             found[row, column] -= left.multiply(right).sum(axis=1)
         return found
 
-    @cached_property
-    def _place(self) -> tuple[Indices, Flags]:
-        """(d,) place of each unknown in the border or the blocks, and whether it is of a block."""
-        place = np.empty(self.matrix.shape[0], dtype=np.intp)
-        place[self._border], place[self._inner] = (
-            np.arange(len(one)) for one in (self._border, self._inner)
-        )
-        return place, np.isin(np.arange(len(place)), self._inner)
-
     @property
     def log_determinant(self) -> float:
         """Logarithm of the absolute determinant."""
@@ -127,8 +93,10 @@ class Arrowhead:
     def inverse_at(self, rows: Indices, columns: Indices) -> Floats:
         """(n,) entries of the inverse. The rows are all of blocks or all of the border, so are the
         columns; a row and a column that are both of blocks are of one."""
-        place, of_block = self._place
-        within = of_block[rows[0]], of_block[columns[0]]
+        place = np.empty(self.matrix.shape[0], dtype=np.intp)
+        for own in (self._border, self._inner):
+            place[own] = np.arange(len(own))
+        within = rows[0] in self._inner, columns[0] in self._inner
         row, column = place[rows], place[columns]
         if all(within):
             count = self.blocks.shape[1]
@@ -143,13 +111,14 @@ class Arrowhead:
         inner = [own for _, own in parts]
         border = [rest - own @ self._reach.T for rest, own in parts]
 
-        def form(one: int, solved_inner: Any, solved_border: Floats) -> Floats:
-            whole = inner[one].multiply(solved_inner).sum(axis=1)
-            return np.asarray(whole + border[one].multiply(solved_border).sum(axis=1))
+        within = [own @ self._block_inverse for own in inner]
+        beyond = [_product(rest, self._border_inverse) for rest in border]
 
-        first = inner[0] @ self._block_inverse, _product(border[0], self._border_inverse)
-        second = inner[1] @ self._block_inverse, _product(border[1], self._border_inverse)
-        return form(0, *first), form(1, *first), form(1, *second)
+        def form(one: int, other: int) -> Floats:
+            whole = inner[one].multiply(within[other]).sum(axis=1)
+            return np.asarray(whole + border[one].multiply(beyond[other]).sum(axis=1))
+
+        return form(0, 0), form(1, 0), form(1, 1)
 
 
 def _product(left: Any, right: Any) -> Floats:

@@ -110,8 +110,7 @@ def dense_columns(positions: Positions, num_bits: int) -> Floats:
 
 
 def scatter_sums(positions: Positions, weights: Floats, num_bits: int) -> Floats:
-    """The product X w: for each bit the sum of the `weights` (M,) of the candidates that set it,
-    (m, k)."""
+    """X w: for each bit the sum of the `weights` (M,) of candidates that set it, (m, k)."""
     padded = np.zeros((positions.shape[1], num_bits + 1))
     _scatter(positions, weights, padded)
     return padded[:, :num_bits]

@@ -1,4 +1,4 @@
-"""`decode_pairs`: unbiased cells of a pair metric, their covariance, and a test of independence.
+"""`decode_pairs`: the joint table of a pair metric, with margins, conditional shares and a test.
 
 One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, "Two things
 together").
@@ -6,23 +6,108 @@ together").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, helmert
-from scipy.special import chdtrc
+from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.special import chdtrc, ndtri
 
-from decoder.candidates.lists import Candidates, listed_positions, metric_candidates
-from decoder.errors import DecodeError, ImproperError
+from decoder.candidates.lists import metric_candidates
+from decoder.decoded_window import DecodedWindow, window_fields
+from decoder.errors import ConvergenceError, DecodeError, ImproperError
+from decoder.inference.intervals import ShareTable, fieller
 from decoder.model.counts import debias, repetition
 from decoder.model.noise import BitNoise
-from decoder.numerics.bit_tensor import one_thread
+from decoder.numerics.bit_tensor import dense_columns, one_thread
 from decoder.numerics.simplex import project_simplex
 from decoder.options import DecodeOptions
-from decoder.pairs.table import MAX_CELLS, Independence, JointTable, joint_table, margins, side_sums
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.pair_kind import Pair
+
+MAX_CELLS = 4_000  # the covariance of all cells has as many squares
+SUM_WEIGHT = 1e3  # of the equation that all shares add up to 1, in reports
+RANK = 1e-9  # of the largest eigenvalue: smaller ones are directions that nothing tells
+LEAST = 1e-300
+MIN_MARGIN = 1e-3  # of an even margin: where it is 0, a prior needs some width
+TAUS = np.concatenate([[0.0], np.geomspace(1e-12, 1e4, 801)])  # 5 % apart
+
+
+class Independence(NamedTuple):
+    """A test of whether the two sides are independent.
+
+    statistic: chi-squared with `freedom` degrees under independence.  level: of the decision.
+    """
+
+    statistic: float
+    freedom: int
+    p_value: float
+    level: float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the test rejects independence at the level."""
+        return self.p_value <= self.level
+
+
+@dataclass(frozen=True)
+class JointTable(DecodedWindow):
+    """Shares of reports that hold each pair of values.
+
+    of: the names of the two sides.  rows, columns: the values of the sides.
+    estimate: unbiased, (M1, M2); may be negative.  covariance: of the cells, row by row.
+    fitted: the nearest table without negative shares, of sum 1.
+    shrunk: the estimate drawn towards the product of the margins as far as the evidence is weak.
+        No interval is of it.
+    independence: the test.  level: of intervals, such as .95.
+    """
+
+    of: tuple[str, str]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    estimate: Floats
+    covariance: Floats
+    fitted: Floats
+    shrunk: Floats
+    independence: Independence
+    level: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> ShareTable:
+        """Shares of all cells, with intervals."""
+        variances = np.maximum(np.diag(self.covariance), 0.0).reshape(self.estimate.shape)
+        return self._shares(self.estimate, np.sqrt(variances))
+
+    def margin(self, side: int) -> ShareTable:
+        """Shares of the values of a side (0: rows, 1: columns)."""
+        sums = side_sums(self.estimate.shape, side)
+        errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", sums, self.covariance, sums), 0.0))
+        return self._shares(sums @ self.estimate.ravel(), errors)
+
+    def conditional(self, given: int) -> ShareTable:
+        """Share of each cell among the reports with the value of side `given`.
+
+        Intervals are Fieller's, exact for a ratio of two normal estimates: from 0 to 1 where the
+        share of the given value is itself not detected.
+        """
+        sums = side_sums(self.estimate.shape, given)
+        across = sums @ self.covariance
+        place = np.indices(self.estimate.shape)[given].ravel()
+        found = fieller(
+            (self.estimate.ravel(), np.maximum(np.diag(self.covariance), 0.0)),
+            ((sums @ self.estimate.ravel())[place], np.einsum("ia,ia->i", across, sums)[place]),
+            across[place, np.arange(self.estimate.size)],
+            float(ndtri(0.5 + self.level / 2)),
+        )
+        parts = (found.estimate, found.std_error, *np.clip([found.low, found.high], 0.0, 1.0))
+        return ShareTable(*(part.reshape(self.estimate.shape) for part in parts))
+
+    def _shares(self, estimate: Floats, errors: Floats) -> ShareTable:
+        reach = float(ndtri(0.5 + self.level / 2)) * errors
+        return ShareTable(estimate, errors, *np.clip([estimate - reach, estimate + reach], 0, 1))
 
 
 def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> JointTable:
@@ -37,22 +122,6 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
-    pair = _pair(aggregate)
-    counts = _counts(aggregate, pair, options)
-    with one_thread():
-        fit = fit_pair(counts)
-        return joint_table(
-            aggregate,
-            pair,
-            fit.estimate.reshape(pair.shape),
-            fit.covariance(),
-            fit.curvature,
-            pair_independence(fit, options.alpha),
-            options.level,
-        )
-
-
-def _pair(aggregate: Aggregate) -> Pair:
     details = aggregate.definition.get("details")
     if not isinstance(details, dict) or set(details) != {"of", "values"}:
         raise DecodeError(
@@ -64,31 +133,38 @@ def _pair(aggregate: Aggregate) -> Pair:
             f"metric {aggregate.metric!r} has {pair.num_pairs:,} pairs, {MAX_CELLS:,} at most: "
             "merge rare values into one"
         )
-    return pair
+    counts = pair_counts(aggregate, pair, options)
+    with one_thread():
+        fit = fit_pair(counts)
+        estimate, covariance = fit.estimate.reshape(pair.shape), fit.covariance()
+        table = JointTable(
+            **window_fields(aggregate),
+            of=pair.of,
+            rows=pair.labels(0),
+            columns=pair.labels(1),
+            estimate=estimate,
+            covariance=covariance,
+            fitted=nearest_table(estimate, fit.curvature),
+            shrunk=shrunk_table(estimate, covariance),
+            independence=pair_independence(fit, options.alpha),
+            level=options.level,
+        )
+    return replace(table, warnings=tuple(_warnings(table)))
 
 
-def _counts(aggregate: Aggregate, pair: Pair, options: DecodeOptions) -> PairCounts:
-    params, reports = aggregate.params, np.array(aggregate.reports_per_cohort, dtype=np.float64)
-    present = reports > 0
-    if not present.any():
-        raise DecodeError(f"metric {aggregate.metric!r} has no reports in this window")
-    noise = BitNoise.of(params.mechanism)
-    counts = np.array(aggregate.bit_counts, dtype=np.float64)[present]
-    shares = debias(counts, reports[present], noise)
-    candidates: Candidates = metric_candidates(aggregate)
-    positions = (
-        candidates.positions(params)
-        if params.scheme.hashed
-        else listed_positions(pair.num_pairs, params)
-    )
-    bits = np.asarray(positions)[:, present, 0]  # one hash
-    designs = (bits.T[:, None, :] == np.arange(params.num_bits)[None, :, None]).astype(np.float64)
-    repeats = repetition(aggregate, options.repeats)
-    return PairCounts(shares, reports[present], designs, pair.shape, noise, repeats)
-
-
-SUM_WEIGHT = 1e3  # of the equation that all shares add up to 1, in reports
-RANK = 1e-9  # of the largest eigenvalue: smaller ones are directions that nothing tells
+def _warnings(table: JointTable) -> list[str]:
+    """What a reader of a table should know."""
+    warnings, independence = [], table.independence
+    if not independence.rejected:
+        warnings.append(
+            f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
+            "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
+            "shorter lists or a larger epsilon"
+        )
+    found = int((table.cells.low > 0).sum())
+    if found * 4 < table.estimate.size:
+        warnings.append(f"{found} of {table.estimate.size:,} cells are detected")
+    return warnings
 
 
 @dataclass(frozen=True)
@@ -107,11 +183,30 @@ class PairCounts:
     noise: BitNoise
     repetition: float = 1.0
 
+    def bit_weights(self, design: Floats) -> Floats:
+        """Inverse variance of each debiased bit at the mean share of the pairs, (k,)."""
+        mean = np.full(len(design), float(design.mean()))
+        noise = self.noise.mechanism_variance(mean, self.repetition)
+        return np.asarray(1 / (noise + self.repetition * mean * (1 - mean)))
+
+
+def pair_counts(aggregate: Aggregate, pair: Pair, options: DecodeOptions) -> PairCounts:
+    """The debiased counts of a window. Raises DecodeError where it has no reports."""
+    params, reports = aggregate.params, np.array(aggregate.reports_per_cohort, dtype=np.float64)
+    present = reports > 0
+    if not present.any():
+        raise DecodeError(f"metric {aggregate.metric!r} has no reports in this window")
+    noise = BitNoise.of(params.mechanism)
+    shares = debias(np.array(aggregate.bit_counts, float)[present], reports[present], noise)
+    positions = metric_candidates(aggregate).positions(params)[:, present]
+    designs = dense_columns(positions, params.num_bits).reshape(*shares.shape, -1)
+    repeats = repetition(aggregate, options.repeats)
+    return PairCounts(shares, reports[present], designs, pair.shape, noise, repeats)
+
 
 @dataclass(frozen=True)
 class PairFit:
-    """The unbiased shares P (M,) of the pairs, the fit's information matrix H, and the counts
-    behind them."""
+    """The unbiased shares P (M,) of the pairs, the information matrix H, and the counts."""
 
     estimate: Floats
     information: Floats
@@ -123,13 +218,12 @@ class PairFit:
         return self.information - SUM_WEIGHT * float(self.counts.reports.sum())
 
     def covariance(self, shares: Floats | None = None) -> Floats:
-        """Covariance of P if devices hold `shares` (M,), by default the estimate projected on
-        the simplex."""
+        """Covariance of P if devices hold `shares` (M,), or the estimate on the simplex."""
         held = project_simplex(self.estimate) if shares is None else shares
         inner = np.zeros_like(self.information)
         counts = self.counts
         for design, number in zip(counts.designs, counts.reports, strict=True):
-            weighted = design * _weights(counts, design)[:, None]
+            weighted = design * counts.bit_weights(design)[:, None]
             mean = design @ held
             bits = (design * held) @ design.T - np.outer(mean, mean)
             noise = counts.noise.mechanism_variance(np.clip(mean, 0, 1), counts.repetition)
@@ -141,27 +235,39 @@ class PairFit:
 
 
 def fit_pair(counts: PairCounts) -> PairFit:
-    """Fit the shares of the pairs to the bit shares by weighted least squares; the shares add up
-    to 1.
-
-    Raises ImproperError where two pairs have the same bits in every cohort.
-    """
+    """Fit the shares of the pairs, which add up to 1, to the bit shares by weighted least squares.
+    Raises ImproperError where two pairs have the same bits in every cohort."""
     cells = counts.designs.shape[2]
     weight = SUM_WEIGHT * float(counts.reports.sum())
     information, target = np.full((cells, cells), weight), np.full(cells, weight)
     for design, number, share in zip(counts.designs, counts.reports, counts.shares, strict=True):
-        weighted = number * design * _weights(counts, design)[:, None]
+        weighted = number * design * counts.bit_weights(design)[:, None]
         information += weighted.T @ design
         target += weighted.T @ share
-    estimate = cho_solve(_factor(information), target)
-    return PairFit(np.asarray(estimate), information, counts)
+    return PairFit(np.asarray(cho_solve(_factor(information), target)), information, counts)
+
+
+def _factor(information: Floats) -> tuple[Floats, bool]:
+    try:
+        factor: tuple[Floats, bool] = cho_factor(information)
+    except np.linalg.LinAlgError as error:
+        raise ImproperError(
+            f"{len(information):,} pairs cannot be told apart by the bits of these cohorts: use "
+            "more bits or cohorts, or merge rare values"
+        ) from error
+    if float(np.diag(factor[0]).min()) < RANK * float(np.diag(factor[0]).max()):
+        raise ImproperError(
+            f"some of {len(information):,} pairs have the same bits in every cohort: use more "
+            "cohorts, or merge rare values"
+        )
+    return factor
 
 
 def pair_independence(fit: PairFit, level: float) -> Independence:
     """Wald test that the table is the product of its margins, with the covariance under the null.
 
-    The departures d = p - r c' (r, c: the margins), less the covariance of the estimated margins,
-    have mean 0 under independence; T = d' Cov(d)^-1 d over their (M1 - 1)(M2 - 1) dimensions.
+    The departures d = p - r c', less the covariance of the estimated margins, have mean 0 under
+    independence; T = d' Cov(d)^-1 d over their (M1 - 1)(M2 - 1) dimensions.
     """
     shape = fit.counts.shape
     table = fit.estimate.reshape(shape)
@@ -180,9 +286,7 @@ def pair_independence(fit: PairFit, level: float) -> Independence:
 
 def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independence:
     """Wald statistic T = d' V^+ d with its p-value; the degrees of freedom are the rank of V.
-
-    Raises ImproperError where there is nothing to test.
-    """
+    Raises ImproperError where there is nothing to test."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     told = values > RANK * max(float(values[-1]), 0.0)
     if not told.any():
@@ -193,24 +297,89 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
     return Independence(statistic, freedom, float(chdtrc(freedom, statistic)), level)
 
 
-def _weights(counts: PairCounts, design: Floats) -> Floats:
-    """Inverse variance of each debiased bit at the mean share of the pairs, (k,)."""
-    mean = np.full(len(design), float(design.mean()))
-    noise = counts.noise.mechanism_variance(mean, counts.repetition)
-    return np.asarray(1 / (noise + counts.repetition * mean * (1 - mean)))
+def side_sums(shape: tuple[int, ...], side: int) -> Floats:
+    """Matrix (values of the side, cells) that sums cells to the margin of a side."""
+    place = np.indices(shape)[side].ravel()
+    return np.asarray((place[None, :] == np.arange(shape[side])[:, None]).astype(np.float64))
 
 
-def _factor(information: Floats) -> tuple[Floats, bool]:
-    try:
-        factor: tuple[Floats, bool] = cho_factor(information)
-    except np.linalg.LinAlgError as error:
-        raise ImproperError(
-            f"{len(information):,} pairs cannot be told apart by the bits of these cohorts: use "
-            "more bits or cohorts, or merge rare values"
-        ) from error
-    if float(np.diag(factor[0]).min()) < RANK * float(np.diag(factor[0]).max()):
-        raise ImproperError(
-            f"some of {len(information):,} pairs have the same bits in every cohort: use more "
-            "cohorts, or merge rare values"
-        )
-    return factor
+def margins(table: Floats) -> tuple[Floats, Floats]:
+    """The margins of both sides of a table (M1, M2), projected on the simplex."""
+    return project_simplex(table.sum(axis=1)), project_simplex(table.sum(axis=0))
+
+
+def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:
+    """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
+
+    estimate: (M1, M2).  information: H, (M1 M2, M1 M2), symmetric, without a weight on the sum,
+    which is 1 here.  FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no
+    share moves by more than 1e-9 of the sum. Tables differ by changes of sum 0 alone, so a step is
+    as long as the curvature of those allows: that of the sum is v0^2 times as large, v0 the noise
+    of a bit, and would leave strong noise far from the nearest table. SciPy's nnls gives the same
+    table, and takes a minute for 4,000 cells.
+
+    Raises ConvergenceError.
+    """
+    target, size = estimate.ravel(), estimate.size
+
+    def centred(change: Floats) -> Floats:
+        moved = information @ (change - change.mean())
+        return np.asarray(moved - moved.mean())
+
+    largest = float(information[0, 0])  # of one cell there are no changes
+    if size > 1:
+        start = np.arange(size) - (size - 1) / 2 + 0.1 * (-1.0) ** np.arange(size)
+        operator = LinearOperator((size, size), matvec=centred, dtype=np.float64)
+        largest = float(eigsh(operator, 1, v0=start, return_eigenvectors=False, tol=1e-3)[0])
+    bound = 1.01 * largest
+    found = ahead = project_simplex(target)
+    momentum = 1.0
+    for _ in range(steps):
+        moved = project_simplex(ahead - information @ (ahead - target) / bound)
+        if float((ahead - moved) @ (moved - found)) > 0:
+            momentum = 1.0
+        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = moved + (momentum - 1) / following * (moved - found)
+        change = float(np.abs(moved - found).max())
+        found, momentum = moved, following
+        if change < 1e-9 / size:
+            return np.asarray(found.reshape(estimate.shape))
+    raise ConvergenceError(f"the nearest table was not reached in {steps} steps")
+
+
+def shrunk_table(estimate: Floats, covariance: Floats) -> Floats:
+    """The empirical Bayes table: each cell's posterior mean, drawn towards the product of the
+    margins.
+
+    What the cells depart by from the product is taken to be normal around 0, with variances of tau
+    times the product; tau is the most likely one, given the part of the departures that the
+    margins leave free.  estimate: (M1, M2).  covariance: of its cells, (M1 M2, M1 M2).
+    """
+    both = margins(estimate)
+    product = np.outer(*both)
+    (rows, back_rows), (columns, back_columns) = (_unit_contrasts(one) for one in both)
+
+    def contrasted(cells: Floats) -> Floats:
+        """(rows kron columns)' cells (M1 M2, n), without the Kronecker product."""
+        number = cells.shape[1]
+        cube = columns.T @ np.tensordot(rows.T, cells.reshape(*estimate.shape, number), 1)
+        return np.asarray(cube.reshape(rows.shape[1] * columns.shape[1], number))
+
+    noise, axes = np.linalg.eigh(contrasted(contrasted(covariance).T))
+    noise = np.maximum(noise, LEAST)
+    seen = rows.T @ (estimate - product) @ columns
+    scores = axes.T @ seen.ravel()
+    spreads = noise + TAUS[:, None]  # of scores that are normal around 0
+    tau = float(TAUS[np.argmin((np.log(spreads) + scores**2 / spreads).sum(axis=1))])
+    kept = (axes @ (tau / (noise + tau) * scores)).reshape(seen.shape)
+    departed = product + back_rows @ kept @ back_columns.T
+    return np.asarray(project_simplex(departed.ravel()).reshape(estimate.shape))
+
+
+def _unit_contrasts(margin: Floats) -> tuple[Floats, Floats]:
+    """Contrasts of variance 1 where departures have variances of the margin (M,), (M, M - 1);
+    and what takes them back to departures of sum 0."""
+    basis = helmert(len(margin)).T
+    width = np.maximum(margin, MIN_MARGIN / len(margin))
+    root = np.linalg.cholesky((basis.T * width) @ basis)
+    return np.linalg.solve(root, basis.T).T, basis @ root

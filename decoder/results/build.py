@@ -38,23 +38,20 @@ def assemble(
     grouping: Grouping,
 ) -> Decoding:
     """Put the answer in the analyst's terms."""
-    table = _table(candidates, options, answer, grouping)
     noise = answer.observed.noise_of(answer.estimate.shrunken)
-    diagnostics = _diagnostics(aggregate, answer, noise)
-    summary = _summary(aggregate, options, answer, noise, len(table.values))
-    facts = Facts(
-        aggregate, candidates, options, answer, grouping, table.values, summary, diagnostics
-    )
-    return Decoding(
+    decoding = Decoding(
         **window_fields(aggregate),
         options=options,
-        candidates=table,
-        summary=summary,
-        diagnostics=diagnostics,
-        warnings=plain_warnings(facts),
-        reason=None if summary.num_detected else why_nothing(summary),
+        candidates=_table(candidates, options, answer, grouping),
+        summary=_summary(aggregate, options, answer, noise, len(candidates)),
+        diagnostics=_diagnostics(aggregate, answer, noise),
+        warnings=(),
+        reason=None,
         notes=str(candidates.notes),
     )
+    facts = Facts(aggregate, candidates, decoding, answer)
+    reason = None if decoding.summary.num_detected else why_nothing(decoding.summary)
+    return replace(decoding, warnings=plain_warnings(facts), reason=reason)
 
 
 def with_left_out(decoding: Decoding, scores: Mapping[int, float]) -> Decoding:
@@ -75,8 +72,8 @@ def notes_of(answer: StepResults, options: DecodeOptions) -> NDArray[np.uint8]:
     """Numbers into `NOTES`, (G,): why an interval reaches 0, or does not hold its estimate."""
     shares, printed = answer.estimate.shares, answer.estimate.shrunken
     detected = answer.decision.detected
-    reaches = detected & ~(answer.intervals.low > 0)
-    weak = answer.p > (1 - options.level) / 2
+    reaches = detected & ~(answer.intervals[0] > 0)
+    weak = answer.estimate.p_values > (1 - options.level) / 2
     above = (shares > 1) | (detected & (printed > 1))
     notes = np.where(shares < 0, 1, np.where(above, 2, 0))
     unlikely = answer.estimate.local_fdr > EVEN_ODDS
@@ -87,9 +84,9 @@ def notes_of(answer: StepResults, options: DecodeOptions) -> NDArray[np.uint8]:
 def _table(
     candidates: Candidates, options: DecodeOptions, answer: StepResults, grouping: Grouping
 ) -> CandidateTable:
-    estimate, back = answer.estimate, grouping.back
-    decision = answer.decision
-    bounds = forged(answer.observed, estimate, decision.detected, answer.intervals.low)
+    estimate, back, decision = answer.estimate, grouping.back, answer.decision
+    low, high = answer.intervals
+    bounds = forged(answer.observed, estimate, decision.detected, low)
     columns: dict[str, NDArray[Any]] = {
         "estimate": estimate.shares,
         "std_error": estimate.std_errors,
@@ -97,26 +94,23 @@ def _table(
         "high": estimate.high,
         "shrunken": estimate.shrunken,
         "z": estimate.z,
-        "p_value": answer.p,
+        "p_value": estimate.p_values,
         "p_adjusted": decision.adjusted,
         "local_fdr": estimate.local_fdr,
-        "selected_low": answer.intervals.low,
-        "selected_high": answer.intervals.high,
+        "detected": decision.detected,
+        "selected_low": low,
+        "selected_high": high,
         "forged": bounds.whole,
         "forged_low": bounds.low,
         "forged_shift": bounds.shift,
         "note": notes_of(answer, options),
     }
-    values = [value.decode() for value in candidates.values]
+    if decision.weights is not None:
+        columns["weight"] = decision.weights
     if not np.array_equal(back, np.arange(len(back))):  # no copies where all differ
         columns = {name: column[back] for name, column in columns.items()}
-    return CandidateTable(
-        values=values,
-        group=grouping.group,
-        detected=decision.detected[back],
-        weight=None if decision.weights is None else decision.weights[back],
-        **columns,
-    )
+    values = [value.decode() for value in candidates.values]
+    return CandidateTable(values=values, group=grouping.group, **columns)
 
 
 def _diagnostics(aggregate: Aggregate, answer: StepResults, noise: Floats) -> Diagnostics:
@@ -154,11 +148,10 @@ def _summary(
     aggregate: Aggregate, options: DecodeOptions, answer: StepResults, noise: Floats, listed: int
 ) -> Summary:
     params, observed, estimate = aggregate.params, answer.observed, answer.estimate
-    detected = answer.decision.detected
-    mean = observed.noise.random.mean
+    detected, random = answer.decision.detected, observed.noise.random
     if observed.noise.symbols:  # without what was added to make it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
-    fitted = estimate.fitted - mean
+    fitted = estimate.fitted - random.mean
     parts = variance_parts(observed.centerd, fitted, noise)
     return Summary(
         num_candidates=listed,
@@ -168,10 +161,8 @@ def _summary(
         num_cohorts=params.num_cohorts,
         empty_cohorts=params.num_cohorts - len(observed.bit_shares),
         allocated_share=float(estimate.shrunken[detected].sum()),
-        explained=parts.explained,
-        missing=parts.missing,
-        noise=parts.noise,
-        signal_explained=signal_explained(fitted, estimate.missing, observed.noise.random.variance),
+        **parts._asdict(),
+        signal_explained=signal_explained(fitted, estimate.missing, random.variance),
         detectable_share=_detectable(estimate, answer.decision, options),
         epsilon_infinity=params.epsilon_infinity,
         epsilon_one=params.epsilon_one,
@@ -186,6 +177,5 @@ def _detectable(estimate: Estimate, decision: ListDecision, options: DecodeOptio
         threshold = options.alpha
     elif options.correction not in ("bonferroni", "fdr-eb"):
         threshold = max(min(decision.cutoff, decision.most), threshold)
-    threshold = min(threshold, options.largest_p)
-    null_errors = estimate.std_errors
-    return detectable_share(-float(ndtri(min(threshold, 0.5))), null_errors)
+    threshold = min(threshold, options.largest_p, 0.5)
+    return detectable_share(-float(ndtri(threshold)), estimate.std_errors)

@@ -19,8 +19,6 @@ from decoder.inference.intervals import bisect, selected_interval
 from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
 from decoder.model.noise import BitNoise
-from decoder.model.null_distribution import NullTail
-from decoder.model.share_prior import SharePrior
 from decoder.options import DecodeOptions
 from decoder.typing import Flags, Floats, Indices
 
@@ -32,16 +30,9 @@ EVEN_ODDS = 0.5  # local fdr above which a found value is likelier wrong than ri
 LEAST = 1e-9  # where an interval of a detected share begins that reaches down to it
 
 
-class FoundIntervals(NamedTuple):
-    """Intervals of the detected candidates, NaN elsewhere, (G,)."""
-
-    low: Floats
-    high: Floats
-
-
 def selected_intervals(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions
-) -> FoundIntervals:
+) -> tuple[Floats, Floats]:
     """Intervals of the detected that account for their having been chosen; NaN elsewhere, (G,).
 
     They agree with the decision: where the rule accepts no p-value above (1 - level) / 2, the
@@ -49,29 +40,32 @@ def selected_intervals(
     share"). They are of shares, from 0 to 1, and hold the unbiased and the printed share as far
     as these are.
     """
-    low = np.full(len(estimate.shares), np.nan)
-    high = low.copy()
+    low, high = np.full((2, len(estimate.shares)), np.nan)
     found = np.flatnonzero(decision.detected)
     if len(found):
         low[found], high[found] = _ends(estimate, decision, options, found)
-    return FoundIntervals(low, high)
+    return low, high
 
 
 def _ends(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
 ) -> tuple[Floats, Floats]:
     """The conditional interval, its lower end raised to what test and prior both exclude, (D,)."""
-    cutoffs = _cutoffs(estimate, decision, options, found)
+    cutoffs, spread = _cutoffs(estimate, decision, options, found)
     shares, printed = estimate.shares[found], estimate.shrunken[found]
     wrong = estimate.local_fdr[found]
     reaching = wrong > EVEN_ODDS
     told_apart = np.where(reaching, 0.0, wrong)[decision.listed(found)]
-    level = _level(options.level, float(told_apart.mean()) if told_apart.size else 0.0)
-    tail = (1 - level) / 2
+    # No interval without 0 holds the share of a wrong string. What those miss is taken from what
+    # all may miss, down to a fifth of it.
+    missed = 1 - options.level - (float(told_apart.mean()) if told_apart.size else 0.0)
+    tail = max(missed, (1 - options.level) * _MIN_MISSED) / 2
     wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
     errors = estimate.std_errors[found] * wider  # as far as Student's t reaches
-    lows, highs = selected_interval(shares, errors, cutoffs, level)
-    tested = np.clip(shares - _margins(estimate, cutoffs, options, found), 0, 1)
+    lows, highs = selected_interval(shares, errors, cutoffs, 1 - 2 * tail)
+    # The test reaches as far as the rule's cutoff, and no less than a plain interval.
+    plain = estimate.tail.score(-ndtri([(1 - options.level) / 2])) * spread
+    tested = np.clip(shares - np.maximum(cutoffs, plain), 0, 1)
     lows = np.maximum(lows, np.minimum(tested, _least_held(estimate, found, tail)))
     highs = np.maximum(highs, np.clip(shares, 0, 1))
     lows = np.where(reaching, 0.0, np.minimum(lows, printed))
@@ -93,62 +87,29 @@ def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
     return bisect(lambda limits: held.below(limits) - tail, np.zeros(len(found)), highest)
 
 
-def _level(level: float, wrong: float) -> float:
-    """The level of the intervals, where a part `wrong` of the found is wrong but told from 0.
-
-    No interval without 0 holds the share of a wrong string. What those miss is taken from what all
-    may miss, down to a fifth of it.
-    """
-    return 1 - max(1 - level - wrong, (1 - level) * _MIN_MISSED)
-
-
-def _margins(estimate: Estimate, cutoffs: Floats, options: DecodeOptions, found: Indices) -> Floats:
-    """How far below its estimate the test of each detected candidate reaches, (D,).
-
-    As far as the rule's cutoff lies above 0, and no less than a plain interval of the level.
-    """
-    deviate = -ndtri([(1 - options.level) / 2])
-    spread = _spread(estimate, found)
-    return np.asarray(np.maximum(cutoffs, estimate.tail.score(deviate) * spread))
-
-
-def _spread(estimate: Estimate, found: Indices) -> Floats:
-    """What a unit of the test's score is as a share, (D,)."""
-    shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
-    return np.asarray(np.divide(shares, z, out=errors.copy(), where=shares * z > 0))
-
-
 def _cutoffs(
     estimate: Estimate, decision: ListDecision, options: DecodeOptions, found: Indices
-) -> Floats:
-    """The smallest estimate with which each detected candidate would have been accepted, (D,)."""
-    by_local_fdr = options.correction == "fdr-eb"
-    largest_p = np.full(len(found), options.largest_p)
-    if not by_local_fdr:
-        largest_p = np.minimum(decision.largest(found), largest_p)
-    each, back = np.unique(largest_p, return_inverse=True)
-    limit = estimate.tail.score(np.maximum(-ndtri(each), -_FAR))[back]
-    cutoffs = limit * _spread(estimate, found)
-    if by_local_fdr and estimate.prior is not None:
-        errors = estimate.std_errors[found]
-        largest = decision.largest(found)
-        by_prior = _local_fdr_cutoffs(estimate.prior, estimate.tail, errors, largest)
-        cutoffs = np.maximum(cutoffs, by_prior)
-    return np.asarray(cutoffs)
+) -> tuple[Floats, Floats]:
+    """The smallest estimate with which each detected candidate would have been accepted, and what
+    a unit of the test's score is as a share, (D,).
 
-
-def _local_fdr_cutoffs(
-    prior: SharePrior, tail: NullTail, errors: Floats, thresholds: Floats
-) -> Floats:
-    """The estimate at which the local fdr falls to its threshold, for each standard error, (D,).
-
-    Far below 0 where the prior accepts any estimate: then nothing was selected.
+    Where the prior accepts any estimate the first is far below 0: then nothing was selected.
     """
+    shares, z, errors = (x[found] for x in (estimate.shares, estimate.z, estimate.std_errors))
+    spread = np.divide(shares, z, out=errors.copy(), where=shares * z > 0)
+    largest, prior = decision.largest(found), estimate.prior
+    by_local_fdr = options.correction == "fdr-eb"
+    largest_p = np.minimum(np.inf if by_local_fdr else largest, options.largest_p)
+    each, back = np.unique(np.broadcast_to(largest_p, found.shape), return_inverse=True)
+    cutoffs = estimate.tail.score(np.maximum(-ndtri(each), -_FAR))[back] * spread
+    if by_local_fdr and prior is not None:
 
-    def rising(shares: Floats) -> Floats:
-        return thresholds - prior.posterior(shares, errors, tail.deviate(shares / errors)).local_fdr
+        def rising(shares: Floats) -> Floats:
+            null_z = estimate.tail.deviate(shares / errors)
+            return largest - prior.posterior(shares, errors, null_z).local_fdr
 
-    return bisect(rising, -_NO_CUT * errors, _FAR * errors)
+        cutoffs = np.maximum(cutoffs, bisect(rising, -_NO_CUT * errors, _FAR * errors))
+    return np.asarray(cutoffs), np.asarray(spread)
 
 
 PER_CENT = 0.01  # of all reports, whose largest effect is told

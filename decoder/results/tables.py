@@ -69,8 +69,8 @@ class CandidateTable:
 
     @property
     def found(self) -> Indices:
-        """Indices of the detected candidates, largest share first, one for each group with the
-        same bits, (D,)."""
+        """Indices of the first of each detected group with the same bits, largest share first,
+        (D,)."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 
@@ -181,28 +181,26 @@ class Decoding(DecodedWindow):
     @property
     def detected(self) -> tuple[Detected, ...]:
         """The values found, largest share first; candidates with the same bits are one entry."""
-        return tuple(self._detected(int(i)) for i in self.candidates.found)
+        table, known, rows = self.candidates, self.options.true_shares, []
+        columns = {"share": "shrunken", "low": "selected_low", "high": "selected_high"}
+        names = [one for one in Detected.__annotations__
+                 if one not in ("value", "true_share", "note")]  # fmt: skip
+        for i in table.found.tolist():
+            members = [i]
+            if self.summary.num_groups < self.summary.num_candidates:
+                members = np.flatnonzero(table.group == i).tolist()
+            values = [table.values[j] for j in members]
+            numbers = {name: float(getattr(table, columns.get(name, name))[i]) for name in names}
+            true = None if known is None else float(sum(known.get(value, 0.0) for value in values))
+            note = NOTES[table.note[i]]
+            row = Detected(value=join_group(values), true_share=true, note=note, **numbers)
+            rows.append(row)
+        return tuple(rows)
 
     def to_frame(self) -> Any:
         """`detected` as a pandas.DataFrame. Raises OutputError where pandas is not installed."""
         names = [one.name for one in fields(Detected)]
         return to_frame([asdict(row) for row in self.detected], names)
-
-    def _detected(self, i: int) -> Detected:
-        """The row of a group, by its first candidate."""
-        table, members, known = self.candidates, [i], self.options.true_shares
-        if self.summary.num_groups < self.summary.num_candidates:
-            members = np.flatnonzero(table.group == i).tolist()
-        values = [table.values[j] for j in members]
-        columns = {"share": "shrunken", "low": "selected_low", "high": "selected_high"}
-        numbers = {
-            name: float(getattr(table, columns.get(name, name))[i])
-            for name in Detected.__annotations__
-            if name not in ("value", "true_share", "note")
-        }
-        true = None if known is None else float(sum(known.get(value, 0.0) for value in values))
-        note = NOTES[int(table.note[i])]
-        return Detected(value=join_group(values), true_share=true, note=note, **numbers)
 
 
 def join_group(members: Sequence[str]) -> str:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 from decoder.candidates.lists import Candidates
 from decoder.estimation.estimate import Estimate
-from decoder.inference.diagnostics import alike_candidates, balance_p_value
-from decoder.inference.impossible_counts import impossible_counts
+from decoder.inference.diagnostics import alike_candidates, balance_p_value, impossible_counts
 from decoder.inference.multiple_testing import FALSE_SHARE, ListDecision
 from decoder.model.counts import Observed, repetition
 from decoder.model.design_matrix import Grouping
-from decoder.options import DecodeOptions
-from decoder.results.selective_intervals import FoundIntervals
-from decoder.results.tables import Diagnostics, Summary, join_group
+from decoder.results.tables import Decoding, Summary, join_group
 from decoder.tables.format import percent, short
 from decoder.typing import Floats, Indices
 from rappor_core.aggregate import Aggregate
@@ -34,48 +32,36 @@ SUM_TOO_LARGE = 1.1
 _GROUPS_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class StepResults:
-    """What the steps of `decode` gave, for candidates that can be told apart, (G,)."""
+class StepResults(NamedTuple):
+    """What the steps of `decode` gave, for candidates that can be told apart, (G,).
+
+    intervals: lower and upper ends, of those detected.
+    """
 
     observed: Observed
     estimate: Estimate
-    p: Floats
     decision: ListDecision
-    intervals: FoundIntervals
+    intervals: tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """A decoding, and what it was made of: what warnings are about.
-
-    grouping: of all candidates, (M,).  values: their texts.
-    """
+    """A decoding, and what it was made of: what warnings are about."""
 
     aggregate: Aggregate
     candidates: Candidates
-    options: DecodeOptions
+    decoding: Decoding
     answer: StepResults
-    grouping: Grouping
-    values: Sequence[str]
-    summary: Summary
-    diagnostics: Diagnostics
 
     @property
     def hashed(self) -> bool:
         """Whether values share bits (a Bloom filter) or symbols."""
-        return self.diagnostics.method != "direct"
+        return self.decoding.diagnostics.method != "direct"
 
     @property
     def rows(self) -> int:
         """Bits counted in the cohorts that have reports; of symbols one less in each."""
         return self.answer.observed.rows
-
-    @property
-    def reports(self) -> Floats:
-        """N_j of all cohorts but those left out as asked."""
-        reports = np.array(self.aggregate.reports_per_cohort, float)
-        return np.delete(reports, list(self.options.without_cohorts))
 
 
 def plain_warnings(facts: Facts) -> tuple[str, ...]:
@@ -107,15 +93,14 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
 
 
 def odd_cohorts(cohort_z: Floats) -> Indices:
-    """Cohorts whose residual is too large for noise, at a false alarm rate of 1 in 1,000 for any
-    of them."""
+    """Cohorts whose residual is beyond noise, at a false alarm rate of 1 in 1,000 for any."""
     limit = -float(ndtri(ALARM / max(len(cohort_z), 1)))
     return np.flatnonzero(np.nan_to_num(cohort_z) > limit)
 
 
 def _of_the_fit(facts: Facts) -> Iterator[str]:
     """Yield what is wrong with the fit, or with what it was made of."""
-    diagnostics, rows = facts.diagnostics, facts.rows
+    diagnostics, rows = facts.decoding.diagnostics, facts.rows
     if not diagnostics.converged:
         yield (
             f"No fit converged within {diagnostics.iterations} rounds, neither of all candidates "
@@ -127,7 +112,7 @@ def _of_the_fit(facts: Facts) -> Iterator[str]:
     # of 1,000 were alarmed
     estimate, detected = facts.answer.estimate, facts.answer.decision.detected
     by_chance = -float(ndtri(ALARM)) * float(np.linalg.norm(estimate.std_errors[detected]))
-    total = facts.summary.allocated_share
+    total = facts.decoding.summary.allocated_share
     if total > max(SUM_TOO_LARGE, 1 + by_chance):
         yield (
             f"The shares found sum to {percent(total)}, more than all reports: the counts, the "
@@ -144,7 +129,7 @@ def _of_the_fit(facts: Facts) -> Iterator[str]:
 
 def _of_the_counts(facts: Facts) -> Iterator[str]:
     """Yield where the counts, or the list, are not what the model takes them for."""
-    diagnostics, summary = facts.diagnostics, facts.summary
+    diagnostics, summary = facts.decoding.diagnostics, facts.decoding.summary
     odd = odd_cohorts(diagnostics.cohort_z)
     if len(odd):
         named = ",".join(str(cohort) for cohort in odd[:10])
@@ -173,7 +158,8 @@ def _of_the_counts(facts: Facts) -> Iterator[str]:
             f"Entries of the list of candidates that are not UTF-8 were left out ({not_text:,}): "
             "save the list as UTF-8, or these values cannot be found."
         )
-    if groups := facts.grouping.larger_than_one(facts.values):
+    table = facts.decoding.candidates
+    if groups := Grouping(table.group).larger_than_one(table.values):
         named = "; ".join(join_group(list(map(short, group))) for group in groups[:_GROUPS_SHOWN])
         yield (
             f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
@@ -183,7 +169,8 @@ def _of_the_counts(facts: Facts) -> Iterator[str]:
 
 def _of_the_size(facts: Facts) -> Iterator[str]:
     """Yield what so many reports, cohorts and candidates cannot show."""
-    summary, reports = facts.summary, facts.reports
+    summary, asked = facts.decoding.summary, list(facts.decoding.options.without_cohorts)
+    reports = np.delete(np.array(facts.aggregate.reports_per_cohort, float), asked)
     if summary.detectable_share >= MUCH_UNLISTED:
         yield (
             f"{summary.num_reports:,} reports cannot show shares below "
@@ -207,9 +194,9 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
             f"The cohorts are not equally large (from {reports.min():,.0f} to "
             f"{reports.max():,.0f} reports, {mean:,.0f} expected): {why}."
         )
-    empty, asked = int((reports == 0).sum()), cohorts - len(reports)
-    reasons = (empty, "have no reports and were left out"), (asked, "were left out as asked")
-    told = [f"{count} of {cohorts} cohorts {why}" for count, why in reasons if count]
+    reasons = {"have no reports and were left out": int((reports == 0).sum()),
+               "were left out as asked": cohorts - len(reports)}  # fmt: skip
+    told = [f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count]
     if told:
         yield "; ".join(told) + "."
     yield from filter(None, [_repeats(facts)])
@@ -217,20 +204,17 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
 
 def _impossible(facts: Facts) -> str | None:
     aggregate = facts.aggregate
-    reports, counts = aggregate.reports_per_cohort, aggregate.bit_counts
-    found = impossible_counts(
-        aggregate.params,
-        np.array(reports, dtype=np.float64),
-        np.array(counts, dtype=np.float64),
-        facts.summary.repetition,
-    )
+    both = aggregate.reports_per_cohort, aggregate.bit_counts
+    reports, counts = (np.array(one, dtype=np.float64) for one in both)
+    repeats = facts.decoding.summary.repetition
+    found = impossible_counts(aggregate.params, reports, counts, repeats)
     if found is None:
         return None
     of, which, apart = "the reports", "", ""
     if found.cohorts:
         named = ",".join(map(str, found.cohorts[:10]))
         of = "the reports of these cohorts"
-        which = f" in {len(found.cohorts)} of {facts.summary.num_cohorts} cohorts (cohort {named})"
+        which = f" in {len(found.cohorts)} of {len(reports)} cohorts (cohort {named})"
         apart = f", without those cohorts (--set without_cohorts={named})"
     return (
         f"No values give such counts: a report has {found.mean:.3g} bits of a value on average"
@@ -250,8 +234,9 @@ def _alike(facts: Facts) -> str | None:
     alike = alike_candidates(observed.positions, observed.noise.random)
     if alike is None:
         return None
-    leaders = np.flatnonzero(facts.grouping.first)
-    first, second = (short(facts.values[leaders[i]]) for i in (alike.first, alike.second))
+    table = facts.decoding.candidates
+    leaders = np.flatnonzero(Grouping(table.group).first)
+    first, second = (short(table.values[leaders[i]]) for i in (alike.first, alike.second))
     return (
         "The bits of the candidates are not those of random hashing: how many two of them share "
         f"varies {alike.ratio:.1f} times as much as it should ({first} and "
@@ -265,7 +250,7 @@ def _alike(facts: Facts) -> str | None:
 
 
 def _crowded(facts: Facts) -> str | None:
-    listed = facts.summary.num_groups
+    listed = facts.decoding.summary.num_groups
     complete = facts.candidates.complete
     if complete or not facts.hashed or facts.rows > MAX_CROWDED_ROWS or listed <= facts.rows:
         return None  # of maps, whose lists are complete, `cells` says it
@@ -274,7 +259,7 @@ def _crowded(facts: Facts) -> str | None:
         "explain them about equally well"
     )
     end = "Shorten the list, or use more cohorts, bits or symbols."
-    if not facts.summary.num_detected:
+    if not facts.decoding.summary.num_detected:
         return f"{beginning}. {end}"
     return (
         f"{beginning}, and intervals of 95 % of values that were found held the truth 88 to 93 "
@@ -284,11 +269,15 @@ def _crowded(facts: Facts) -> str | None:
 
 def _few_found(facts: Facts) -> str | None:
     """Why intervals of few found values hold less often than their level."""
-    found, answer, options = facts.summary.num_detected, facts.answer, facts.options
+    found, answer, options = (
+        facts.decoding.summary.num_detected,
+        facts.answer,
+        facts.decoding.options,
+    )
     if options.correction not in FALSE_SHARE or found > FEW_FOUND or facts.candidates.complete:
         return None
-    beyond = answer.p * len(answer.p) > options.alpha
-    named = int((answer.decision.detected & beyond).sum())
+    p = answer.estimate.p_values
+    named = int((answer.decision.detected & (p * len(p) > options.alpha)).sum())
     if not named:
         return None
     return (
@@ -302,7 +291,7 @@ def _few_found(facts: Facts) -> str | None:
 
 
 def _repeats(facts: Facts) -> str | None:
-    used, declared = facts.summary.repetition, facts.options.repeats
+    used, declared = facts.decoding.summary.repetition, facts.decoding.options.repeats
     bound = 1.0 if declared is not None else repetition(facts.aggregate, None)
     if bound <= 1:
         if used <= 1 or declared is not None:

@@ -23,10 +23,7 @@ class AggregateSource(Protocol):
     """The interface of a source of aggregates."""
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
-        """Read the counts of a window; `note` is called with what is left out.
-
-        Raises RapporError where there are none.
-        """
+        """Read a window; `note` is called with what is left out. Raises RapporError for none."""
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Read the aggregates of a series of windows, oldest first; otherwise as `read`."""

@@ -29,8 +29,7 @@ _MAX_DETAIL = 2000  # characters of its sentence
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A handler that follows no redirect, since the key in the headers would go along to any
-    host."""
+    """A handler that follows no redirect: the key would go along to any host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return no request, so that a redirect becomes an HTTPError."""
@@ -46,8 +45,7 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
 
 
 def read_limited(answer: HTTPResponse, address: str, most: int) -> bytes:
-    """Read the body of an answer. Raises RemoteError if it is longer than `most` bytes, or cut
-    short."""
+    """Read a body. Raises RemoteError if it is longer than `most` bytes, or cut short."""
     content: bytes = answer.read(most + 1)
     said = answer.headers.get("Content-Length", "")
     if said.isdecimal() and len(content) < min(int(said), most):
@@ -83,13 +81,15 @@ def answer_of(
         urlsplit(url).port  # noqa: B018 (a port above 65535 is another one to a socket)
         request = urllib.request.Request(url, body, method=method)  # noqa: S310 (checked above)
     except ValueError as error:
-        reason = failure_reason(error)
-        raise RemoteError(
-            f"collector {collector!r} is not the address of a host: {reason}"
-        ) from error
+        text = f"collector {collector!r} is not the address of a host: {failure_reason(error)}"
+        raise RemoteError(text) from error
     if body is not None:
         request.add_header("Content-Type", content_type)
-    _add_key(request, os.environ.get(KEY_VARIABLE, "") if key is None else key)
+    key = (os.environ.get(KEY_VARIABLE, "") if key is None else key).strip()
+    if not key.isascii() or not key.isprintable():
+        raise RemoteError(f"{KEY_VARIABLE} holds characters that no key has")
+    if key:
+        request.add_header("Authorization", f"Bearer {key}")
     try:
         with urllib.request.build_opener(NoRedirects()).open(request, timeout=_SECONDS) as answer:
             yield answer
@@ -102,14 +102,6 @@ def answer_of(
         raise RemoteError(f"no collector answers at {collector}: {reason}; {way_out}") from error
 
 
-def _add_key(request: urllib.request.Request, key: str) -> None:
-    key = key.strip()
-    if not key.isascii() or not key.isprintable():
-        raise RemoteError(f"{KEY_VARIABLE} holds characters that no key has")
-    if key:
-        request.add_header("Authorization", f"Bearer {key}")
-
-
 def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[str, Any]:
     """Send a request as `ask` does, and parse the answer as a JSON object.
 
@@ -118,8 +110,7 @@ def ask_json(collector: str, path: str, *members: str, **options: Any) -> dict[s
     try:
         document = json.loads(ask(collector, path, **options))
     except (ValueError, RecursionError) as error:
-        reason = failure_reason(error)
-        raise _stranger(collector, reason) from error
+        raise _stranger(collector, failure_reason(error)) from error
     if not isinstance(document, dict) or any(name not in document for name in members):
         missing = members[0] if members else "object"
         raise _stranger(collector, f"its {path} has no {missing!r}, as those of this version have")
@@ -136,11 +127,8 @@ def fetch_aggregate(
     key: str | None = None,
 ) -> Aggregate:
     """An aggregate from a collector. key: that of RAPPOR_KEY if None. Raises RemoteError."""
-    query = {
-        "params_id": params_id,
-        "from": None if first is None else first.isoformat(),
-        "to": None if last is None else last.isoformat(),
-    }
+    days = {"from": first and first.isoformat(), "to": last and last.isoformat()}
+    query = {"params_id": params_id, **days}
     answer = ask(collector, f"/v1/metrics/{metric}/aggregate", query=query, key=key)
     try:
         return Aggregate.from_json(answer)

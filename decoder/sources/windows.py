@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import reduce
 from itertools import groupby
-from typing import Any
 
 from decoder.errors import RemoteError
 from decoder.progress import Note, quiet
@@ -78,9 +77,12 @@ def windows_of_collector(
             yield fetch_aggregate(collector, metric, first=start, last=end)
             served = True
         except RemoteError as refusal:
-            reason, cut = refusal.problem.get("reason"), _merged(refusal.problem)
+            reason, blocks = refusal.problem.get("reason"), refusal.problem.get("blocks", [])
+            # of each merged block that the window would have cut, oldest first
+            cut = [tuple(map(date.fromisoformat, block)) for block in blocks]
+            cut = cut if reason == "window_cuts_block" else []
             if cut and cut[0][0] < start:
-                note(_left_out(start, cut[0][1], refusal))
+                note(f"left out {start} to {cut[0][1]}: {refusal}")
                 start = cut[0][1] + _DAY
                 end = max(end, window_end(start, each, last))
                 continue
@@ -88,7 +90,7 @@ def windows_of_collector(
                 end = window_end(cut[-1][1], each, last)
                 continue
             if cut or reason in _NOT_YET:
-                note(_left_out(start, last, refusal))
+                note(f"left out {start} to {last}: {refusal}")
                 break
             if reason != "no_reports":
                 raise
@@ -96,18 +98,6 @@ def windows_of_collector(
         end = window_end(start, each, last)
     if not served:
         raise RemoteError(f"no window of metric {metric!r} is served from {first} to {last}")
-
-
-def _merged(problem: Mapping[str, Any]) -> list[tuple[date, date]]:
-    """First and last day of each merged block that the window would have cut, oldest first."""
-    if problem.get("reason") != "window_cuts_block":
-        return []
-    blocks = problem.get("blocks", [])
-    return [(date.fromisoformat(first), date.fromisoformat(last)) for first, last in blocks]
-
-
-def _left_out(start: date, end: date, refusal: RemoteError) -> str:
-    return f"left out {start} to {end}: {refusal}"
 
 
 def _start(aggregate: Aggregate) -> date:
@@ -119,9 +109,6 @@ def window_end(start: date, each: str, last: date = date.max) -> date:
 
     each: `day`, `week` (which ends on a Sunday) or `month`.
     """
-    days = 0
-    if each == "week":
-        days = 6 - start.weekday()
-    elif each == "month":
-        days = monthrange(start.year, start.month)[1] - start.day
+    month = monthrange(start.year, start.month)[1] - start.day if each == "month" else 0
+    days = 6 - start.weekday() if each == "week" else month
     return last if (last - start).days <= days else start + timedelta(days=days)

@@ -67,8 +67,7 @@ def days(first: date | str | None, last: date | str | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share as per cent with at most three significant digits: 12.3 %, 0.045 %, 0.00012
-    %."""
+    """Format a share as per cent with at most three significant digits: 12.3 %, 0.00012 %."""
     size = abs(share)
     if size < 5e-12:
         return "0 %"

@@ -38,9 +38,8 @@ class TableQuery:
 
     def order(self, column: str) -> str:
         """The value of `aria-sort` for a column."""
-        if column != self.column:
-            return "none"
-        return "descending" if self.descending else "ascending"
+        order = "descending" if self.descending else "ascending"
+        return order if column == self.column else "none"
 
     def by(self, column: str) -> str:
         """The query of the same table sorted by a column, largest first, then turned."""
@@ -49,12 +48,8 @@ class TableQuery:
 
     def link(self, **changed: Any) -> str:
         """The query of an address, with changes."""
-        wanted, plain = replace(self, **changed), TableQuery()
-        given = {
-            name: getattr(wanted, name)
-            for name in ("q", "sort", "page", "rows", "all")
-            if getattr(wanted, name) != getattr(plain, name)
-        }
+        plain = vars(TableQuery())
+        given = {n: v for n, v in vars(replace(self, **changed)).items() if v != plain[n]}
         return "?" + urlencode({n: int(v) if v is True else v for n, v in given.items()})
 
     @property

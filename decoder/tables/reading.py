@@ -60,8 +60,7 @@ class Row:
         return text
 
     def raw(self, column: Column) -> str:
-        """Return a text with whatever it begins and ends with. Raises TableFileError where it is
-        not UTF-8."""
+        """Return a text as it is. Raises TableFileError where it is not UTF-8."""
         text = self.cells[column]
         if not text.isprintable() and text_problem(text) == NOT_UTF8:
             raise self.refused(column, f"{shown(text)} {NOT_UTF8}")
@@ -89,8 +88,7 @@ class Row:
         return int(text)
 
     def flag(self, column: Column) -> bool:
-        """Return `true` or `false`, which spreadsheets write in capitals. Raises
-        TableFileError."""
+        """Return `true` or `false`, in capitals or not. Raises TableFileError."""
         text = self.cells[column].lower()
         if text not in ("true", "false"):
             raise self.refused(column, f"{shown(self.cells[column])} is neither true nor false")

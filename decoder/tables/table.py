@@ -184,9 +184,9 @@ class Table:
         """
         from pyarrow import csv
 
-        table = self.to_arrow()
+        table = self.to_arrow() if self.exact else without_formulas(self.to_arrow())
         with path.open("wb") as file:
-            csv.write_csv(table if self.exact else without_formulas(table), file)
+            csv.write_csv(table, file)
 
     def to_parquet(self) -> bytes:
         """The bytes of `write_parquet`, without shapes."""
@@ -208,15 +208,8 @@ class Table:
             write_geoparquet(path, self.to_arrow(), self.geometries)
 
 
-def read_schema(content: bytes) -> Any:
-    """The pyarrow.Schema of a Parquet file that `Table.write_parquet` made."""
-    from pyarrow import parquet
-
-    return parquet.read_schema(io.BytesIO(content))
-
-
 def columns_of(schema: Any) -> tuple[Column, ...]:
-    """The declarations of the columns of a schema that `read_schema` read, without shapes."""
+    """The declared columns of a pyarrow.Schema that `Table.write_parquet` wrote, without shapes."""
     found = []
     for one in schema:
         if one.name == GEOMETRY:
@@ -248,17 +241,15 @@ def csv_of_texts(content: bytes, num_columns: int) -> bytes:
         csv.ParseOptions(newlines_in_values=True),
         csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
     )
-    buffer = io.BytesIO()
-    csv.write_csv(without_formulas(table), buffer, csv.WriteOptions(include_header=False))
-    return buffer.getvalue()
+    return to_csv(table, header=False)
 
 
-def to_csv(table: Any) -> bytes:
+def to_csv(table: Any, *, header: bool = True) -> bytes:
     """The bytes that `Table.write_csv` would write of a pyarrow.Table."""
     from pyarrow import csv
 
     buffer = io.BytesIO()
-    csv.write_csv(without_formulas(table), buffer)
+    csv.write_csv(without_formulas(table), buffer, csv.WriteOptions(include_header=header))
     return buffer.getvalue()
 
 

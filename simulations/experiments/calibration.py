@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from decoder.errors import ConvergenceError, DecodeError
 from decoder.estimation.estimate import Estimate, by_cavity, by_lasso
-from decoder.estimation.least_squares import centerd_columns
-from decoder.estimation.refit import refit
+from decoder.estimation.least_squares import centerd_columns, refit
 from decoder.inference.multiple_testing import Correction, decide, p_values
 from decoder.model.counts import Observed, debias
 from decoder.model.design_matrix import same_positions

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder.discovery.bucket_shares import GroupShares
+from decoder.discovery.bucket_shares import GroupShares, prefix_positions
 from decoder.discovery.discovery import (
     DiscoverOptions,
     Discovery,
     discover,
     group_shares,
 )
-from decoder.discovery.prefix_hash import prefix_positions
 from decoder.discovery.search import CompletedString, count, search, upper_tail
 from decoder.errors import CandidatesError, DecodeError
 from decoder.kinds.discover import KIND, approved_strings, discovery_result

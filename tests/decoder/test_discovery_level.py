@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decoder.discovery.bucket_shares import GroupShares
-from decoder.discovery.prefix_hash import prefix_positions
+from decoder.discovery.bucket_shares import GroupShares, prefix_positions
 from decoder.discovery.search import BEAM, _holm, decide_by_level
 from decoder.model.noise import BitNoise
 from decoder.typing import Floats

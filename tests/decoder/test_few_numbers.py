@@ -15,9 +15,7 @@ import pytest
 
 from decoder.errors import DecodeError
 from decoder.numbers.changes import compare_numbers
-from decoder.numbers.decoding import of_those_with_data
-from decoder.numbers.means import mean_of
-from decoder.numbers.quantities import quantile_ends
+from decoder.numbers.quantities import mean_of, of_those_with_data, quantile_ends
 from decoder.numbers.survival import Survival, survival
 from decoder.typing import Floats
 from metric_design.number_kind import mean_error
@@ -70,7 +68,7 @@ def test_shares_with_data_and_medians_are_estimated(devices: int, mode: str, sha
     for curve in curves(shares, devices, life, none="apart", mode=mode):
         one = of_those_with_data(curve, np.array([0.0, 1.0]), 0.0, 0.95)
         flags.append(one.low <= share <= one.high)
-        lower, upper = quantile_ends(curve, 0.5, 0, 0.95)
+        lower, upper = quantile_ends(curve, 0.5, 0.95)
         medians.append(upper == 2 if share else lower < 1)
     assert np.mean(flags) > LEAST
     assert np.mean(medians) > LEAST

@@ -2,7 +2,7 @@
 
 import pytest
 
-from decoder.candidates.bloom_positions import bit_positions
+from decoder.candidates.lists import bit_positions
 from rappor_core.hashing import bloom_positions
 from tests.decoder.params_support import rappor
 

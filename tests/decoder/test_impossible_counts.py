@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from decoder import Candidates, DecodeOptions, decode
-from decoder.inference.impossible_counts import FALSE_ALARM, Impossible, impossible_counts
+from decoder.inference.diagnostics import FALSE_ALARM, Impossible, impossible_counts
 from rappor_core.aggregate import Aggregate
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams

@@ -96,7 +96,7 @@ def test_quantiles_of_many_reports_are_their_bins() -> None:
     shares = falling(metric)  # P(below the edge) = 0.05 at 1, then steps of 0.0238
     curve = survival(cut_counts(expected(metric, shares)), 1.0)
     for share in (0.03, 0.2, 0.5, 0.97, 0.99):
-        lower, upper = quantile_ends(curve, share, None, 0.95)
+        lower, upper = quantile_ends(curve, share, 0.95)
         below = np.flatnonzero(1 - shares < share)
         assert lower == (below[-1] if len(below) else -1)
         assert upper == lower + 1

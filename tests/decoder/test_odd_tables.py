@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import nnls
 
 from decoder.options import DecodeOptions
-from decoder.pairs.decoding import _counts, decode_pairs, fit_pair
-from decoder.pairs.table import nearest_table
+from decoder.pairs.decoding import decode_pairs, fit_pair, nearest_table, pair_counts
 from tests.pair_support import coupled_table, drawn_pairs, pair_metric
 
 
@@ -17,7 +16,7 @@ def test_nearest_tables_are_nearest_at_any_noise(epsilon: float) -> None:
     """No change of sum 0 that keeps shares above 0 lowers the distance: its gradient is even."""
     metric = pair_metric(10, 10, epsilon)
     drawn = drawn_pairs(metric, coupled_table(10, 10, 0.5), 20_000, np.random.default_rng(1))
-    fit = fit_pair(_counts(drawn, metric.details, DecodeOptions()))
+    fit = fit_pair(pair_counts(drawn, metric.details, DecodeOptions()))
     estimate = fit.estimate.reshape(10, 10)
     found = nearest_table(estimate, fit.curvature)
     assert found.min() >= 0

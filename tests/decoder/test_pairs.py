@@ -18,8 +18,14 @@ from decoder.inference.intervals import fieller
 from decoder.kinds.pair import KIND, joint_result
 from decoder.kinds.run import write_result
 from decoder.model.noise import BitNoise
-from decoder.pairs.decoding import PairCounts, _counts, chi_squared, decode_pairs, fit_pair
-from decoder.pairs.table import side_sums
+from decoder.pairs.decoding import (
+    PairCounts,
+    chi_squared,
+    decode_pairs,
+    fit_pair,
+    pair_counts,
+    side_sums,
+)
 from decoder.progress import silent
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
@@ -44,7 +50,7 @@ def test_cells_are_those_of_a_plain_least_squares(hashed: bool) -> None:
     one = metric(hashed=hashed)
     table = decode_pairs(drawn(one, SHARES, 20_000, 1))
     assert table.estimate.sum() == pytest.approx(1, abs=1e-3)
-    counts = _counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
+    counts = pair_counts(drawn(one, SHARES, 20_000, 1), one.details, DecodeOptions())
     design = counts.designs.reshape(-1, 6)
     scale = np.sqrt(np.repeat(counts.reports, one.params.num_bits))  # one weight: every mean is 1/6
     rows = np.vstack([design * scale[:, None], np.full((1, 6), 1e6)])
@@ -54,7 +60,7 @@ def test_cells_are_those_of_a_plain_least_squares(hashed: bool) -> None:
     if not hashed:
         assert (bits == 1).all()
         assert table.estimate.ravel() == pytest.approx(expected, abs=1e-4)
-    assert np.abs(table.estimate.ravel() - expected).max() < 3 * np.sqrt(table.variances).max()
+    assert np.abs(table.estimate.ravel() - expected).max() < 3 * table.cells.std_error.max()
 
 
 def test_unhashed_decodings_agree_with_categories() -> None:
@@ -64,7 +70,7 @@ def test_unhashed_decodings_agree_with_categories() -> None:
     direct = decode(aggregate, metric_candidates(aggregate)).candidates
     errors = np.asarray(direct.std_error)
     assert np.abs(table.estimate.ravel() - direct.estimate).max() < 2 * errors.max()
-    assert (np.sqrt(table.variances.ravel()) < 1.02 * errors).all()
+    assert (table.cells.std_error.ravel() < 1.02 * errors).all()
 
 
 def test_the_covariance_holds_for_devices_that_report_again() -> None:
@@ -79,7 +85,7 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
         )
         found = replace(found, definition=one.to_dict())
         for repeats, variances in stated.items():
-            fit = fit_pair(_counts(found, one.details, DecodeOptions(repeats=repeats)))
+            fit = fit_pair(pair_counts(found, one.details, DecodeOptions(repeats=repeats)))
             if len(variances) < 30:
                 variances.append(np.diag(fit.covariance()))
         estimates.append(fit.estimate)
@@ -91,7 +97,7 @@ def test_the_covariance_holds_for_devices_that_report_again() -> None:
 def test_an_empty_cohort_is_left_out() -> None:
     aggregate = drawn(metric(hashed=True), SHARES, 50_000, 5)
     table = decode_pairs(aggregate, DecodeOptions(without_cohorts=(0, 3)))
-    assert np.abs(table.estimate - SHARES).max() < 5 * np.sqrt(table.variances.max())
+    assert np.abs(table.estimate - SHARES).max() < 5 * table.cells.std_error.max()
 
 
 def test_margins_use_the_covariance_of_cells() -> None:
@@ -100,7 +106,7 @@ def test_margins_use_the_covariance_of_cells() -> None:
     assert rows is not None
     assert given is not None
     assert rows.estimate == pytest.approx(table.estimate.sum(axis=1))
-    apart = np.sqrt(table.variances.sum(axis=1))
+    apart = np.sqrt((table.cells.std_error**2).sum(axis=1))
     assert not np.allclose(rows.std_error, apart, rtol=0.01)
     truth = SHARES / SHARES.sum(axis=1, keepdims=True)
     assert ((given.low <= truth) & (truth <= given.high)).mean() > 0.6

@@ -9,7 +9,7 @@ import pytest
 from decoder import Candidates, DecodeOptions, decode, metric_candidates
 from decoder.errors import CandidatesError, ConvergenceError, DecodeError
 from decoder.estimation import estimate as estimators
-from decoder.estimation.refit import refit
+from decoder.estimation.least_squares import refit
 from decoder.kinds.values import decoding_result
 from decoder.model.noise import RandomString
 from decoder.numerics import bit_tensor

@@ -104,8 +104,8 @@ def test_found_values_likelier_wrong_reach_0(fit, local_fdr, note):
     found = decision.detected
     assert found.sum() > 3
     intervals = selected_intervals(estimate, decision, options)
-    answer = StepResults(None, estimate, estimate.p_values, decision, intervals)
-    assert ((intervals.low[found] == 0) == (note > 0)).all()
+    answer = StepResults(None, estimate, decision, intervals)
+    assert ((intervals[0][found] == 0) == (note > 0)).all()
     assert (notes_of(answer, options)[found] == note).all()
 
 

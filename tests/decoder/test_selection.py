@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Lasso
 
 from decoder.errors import ConvergenceError
-from decoder.estimation import lasso_path as selection
+from decoder.estimation import lasso as selection
 from decoder.estimation.ep_iterations import FitProblem
 from decoder.estimation.estimate import by_lasso
 from decoder.estimation.lasso import select

@@ -11,8 +11,7 @@ from scipy.linalg import eigh, helmert
 from scipy.optimize import minimize_scalar
 
 from decoder.kinds.pair import joint_content, joint_view
-from decoder.pairs.decoding import decode_pairs
-from decoder.pairs.table import Independence, margins, shrunk_table
+from decoder.pairs.decoding import Independence, decode_pairs, margins, shrunk_table
 from decoder.tables.paging import TableQuery
 from decoder.typing import Floats
 from tests.pair_support import coupled_table, drawn_pairs, pair_metric

@@ -15,8 +15,7 @@ from decoder.candidates.lists import metric_candidates
 from decoder.kinds.pair import KIND, joint_result
 from decoder.kinds.run import write_result
 from decoder.kinds.values import write_outputs
-from decoder.pairs.decoding import decode_pairs
-from decoder.pairs.table import JointTable
+from decoder.pairs.decoding import JointTable, decode_pairs
 from decoder.progress import silent
 from disclosure.errors import PolicyError, TableError
 from disclosure.release import CellTable, ReleasePolicy, build_release, read_source

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from decoder.numbers.changes import compare_numbers
-from decoder.numbers.means import mean_of
-from decoder.numbers.quantities import linear, quantile_ends
+from decoder.numbers.quantities import linear, mean_of, quantile_ends
 from decoder.numbers.survival import Survival, cut_counts, survival
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate
@@ -105,7 +104,7 @@ def test_quantiles(mode: str) -> None:
     hits, trials = 0, 0
     for curve, truth in draws(2.0, mode, 20_000, 15, seed=2):
         for share in shares:
-            lower, upper = quantile_ends(curve, share, None, LEVEL)
+            lower, upper = quantile_ends(curve, share, LEVEL)
             below = 1 - truth
             reaches = lower < 0 or below[lower] <= share
             stays = upper >= len(truth) or below[upper] >= share
@@ -113,7 +112,7 @@ def test_quantiles(mode: str) -> None:
             trials += 1
     assert hits / trials > LEVEL
     curve, truth = next(draws(4.0, mode, 1_000_000, 1, seed=3))
-    lower, upper = quantile_ends(curve, 0.5, None, LEVEL)
+    lower, upper = quantile_ends(curve, 0.5, LEVEL)
     assert 0 < upper - lower <= 3  # and it is not wide for nothing
 
 

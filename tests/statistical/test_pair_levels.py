@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decoder.pairs.decoding import decode_pairs
-from decoder.pairs.table import JointTable
+from decoder.pairs.decoding import JointTable, decode_pairs
 from decoder.typing import Floats
 from tests.pair_support import coupled_table, drawn_pairs, pair_metric
 
