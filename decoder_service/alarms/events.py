@@ -26,7 +26,8 @@ from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical
 from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.results.rows import RESULT_FILES
-from decoder_service.schedules.rules import Schedules, add_values, end_window, spec_of_schedule
+from decoder_service.schedules.rules import Schedules, add_values
+from decoder_service.schedules.windows import change_window, spec_of_schedule
 from decoder_service.shell.database import save
 from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import (
@@ -94,7 +95,7 @@ class WindowEvents(Operations):
         rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
         try:
             with self.database.writing() as db:
-                if not end_window(db, window, WindowState.DONE, result_id):
+                if not change_window(db, window, state=WindowState.DONE, result_id=result_id):
                     return now
                 events = list(_of_reports(done, now, rules))
                 if now in tests:

@@ -24,14 +24,8 @@ from decoder_service.jobs.form import (
 from decoder_service.jobs.page import said
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
-from decoder_service.schedules.rules import (
-    Every,
-    NewSchedule,
-    ScheduleChoices,
-    shown_schedule,
-    spec_of_schedule,
-)
-from decoder_service.schedules.status import shown_status
+from decoder_service.schedules.rules import NewSchedule, ScheduleChoices, shown_schedule
+from decoder_service.schedules.windows import Every, shown_status, spec_of_schedule
 from decoder_service.shell.errors import RequestError, ServiceError
 from decoder_service.shell.models import ScheduleRow, WindowRow
 from decoder_service.shell.operations import shown

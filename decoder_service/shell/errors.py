@@ -68,3 +68,8 @@ class OriginError(ServiceError):
 
 class UnavailableError(ServiceError):
     """Something that a request needs is not set up, is in use, or does not answer."""
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether it is the database that failed."""
+    return isinstance(error, StorageError) and not isinstance(error, ConflictError)

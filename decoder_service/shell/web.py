@@ -33,13 +33,12 @@ from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
 from decoder_service.shell.errors import (
     AuthenticationError,
-    ConflictError,
     DiskFullError,
     FieldError,
     NotFoundError,
     RequestError,
     ServiceError,
-    StorageError,
+    is_unreachable,
 )
 from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
@@ -229,7 +228,7 @@ def back_to(request: Request) -> str:
 def _whoever(request: Request, error: Exception) -> Person | None:
     """Who asks, for the menu of an error's page; None where that cannot be known."""
     try:
-        return None if _is_unreachable(error) else current_person(request)
+        return None if is_unreachable(error) else current_person(request)
     except RapporError:
         return None
 
@@ -242,7 +241,7 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
         status = status_of(error)
         own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
         full = isinstance(error, DiskFullError)
-        text = DISK_FULL if full else _RETRY if _is_unreachable(error) else own
+        text = DISK_FULL if full else _RETRY if is_unreachable(error) else own
     return render(request, "error.html.j2", person, status, text=text, number=status)
 
 
@@ -256,11 +255,6 @@ def unknown_page(request: Request) -> Response:
     """The page for an address that there is not."""
     shown = NotFoundError(f"there is no page {visible(request.url.path[:80])}")
     return error_page(request, shown, _whoever(request, shown))
-
-
-def _is_unreachable(error: Exception) -> bool:
-    """Whether it is the database that failed."""
-    return isinstance(error, StorageError) and not isinstance(error, ConflictError)
 
 
 def parsed(model: type[Known], given: dict[str, Any]) -> Known:

@@ -13,7 +13,8 @@ from decoder_service.alarms.rules import load_alarms
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.schedules.page import _choices
-from decoder_service.schedules.rules import load_schedules, shown_schedule, spec_of_schedule
+from decoder_service.schedules.rules import load_schedules, shown_schedule
+from decoder_service.schedules.windows import spec_of_schedule
 from decoder_service.shell.database import ServiceDatabase, make_engine
 from decoder_service.shell.models import Base
 from decoder_service.shell.service import make_service
