@@ -29,7 +29,6 @@ from decoder_service.results.rows import RESULT_FILES
 from decoder_service.schedules.rules import Schedules, add_values
 from decoder_service.schedules.windows import change_window, spec_of_schedule
 from decoder_service.shell.database import save
-from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
@@ -40,6 +39,7 @@ from decoder_service.shell.models import (
     readings,
 )
 from decoder_service.shell.operations import Operations, shown
+from rappor_server.errors import ConflictError
 
 MAX_SHOWN = 20  # values of one event
 _FILES = ("candidates.parquet", "results.json")

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from decoder.kinds.interface import KindDecoder
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.shell.errors import FieldError, RequestError
+from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted, parsed
+from rappor_server.errors import RequestError
 
 LABELS = {
     "source": "Counts",

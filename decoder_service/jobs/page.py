@@ -18,7 +18,7 @@ from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.permissions import Act, require
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import LIVE, JobRow, JobState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -31,6 +31,7 @@ from decoder_service.shell.web import (
     page_router,
     redirect,
 )
+from rappor_server.errors import RequestError
 
 pages = page_router()
 api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)

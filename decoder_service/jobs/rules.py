@@ -22,7 +22,7 @@ from decoder_service.people.permissions import (
     visible_lists,
 )
 from decoder_service.shell.database import save, visible_row
-from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
+from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import (
     LIVE,
     AggregateRow,
@@ -33,6 +33,7 @@ from decoder_service.shell.models import (
     ListVersionRow,
 )
 from decoder_service.shell.operations import decoder_version
+from rappor_server.errors import NotFoundError, RequestError
 
 _HOLDS = {
     ListKind.CANDIDATES: "it holds values without weights: name it under candidates",

@@ -18,8 +18,8 @@ from decoder.formats.density_inputs import (
     read_flow_counts,
     read_outlines,
 )
-from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import ListKind
+from rappor_server.errors import RequestError
 
 SUFFIXES = ("txt", "csv")  # not packed: what it takes in memory is bounded by its bytes
 _GZIP = b"\x1f\x8b"

@@ -14,11 +14,11 @@ from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
 from decoder_service.lists.contents import FILES, file_name
 from decoder_service.lists.rules import NewList
-from decoder_service.shell.errors import RequestError
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
+from rappor_server.errors import RequestError
 
 pages = page_router()
 api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)

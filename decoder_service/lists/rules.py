@@ -25,7 +25,7 @@ from decoder_service.people.permissions import (
     visible_lists,
 )
 from decoder_service.shell.database import insert_once, save, visible_row
-from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
+from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     LIVE,
     PRIVATE,
@@ -42,6 +42,7 @@ from decoder_service.shell.models import (
 from decoder_service.worker.uploads import Reader
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
+from rappor_server.errors import ConflictError, NotFoundError
 
 
 class NewList(StrictModel):

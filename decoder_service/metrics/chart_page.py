@@ -16,7 +16,6 @@ from decoder.kinds.result import RESULTS
 from decoder.output.palette import THEMES
 from decoder.output.series_view import MAX_LINES, series_chart, values_by_share, windows_between
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import NotFoundError, RequestError
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.web import (
     HEADERS,
@@ -26,6 +25,7 @@ from decoder_service.shell.web import (
     page_router,
 )
 from rappor_core.text import visible
+from rappor_server.errors import NotFoundError, RequestError
 
 RANGES = (7, 14, 30, 90)  # days up to the last
 FIRST_LINES = 3  # drawn where the address names no value

@@ -30,7 +30,6 @@ from decoder.tables.format import days
 from decoder_service.metrics.chart_page import RANGES, Asked, chart_of
 from decoder_service.metrics.rules import MetricView
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import AuthenticationError, NotFoundError
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.requests import (
     GuardedRoute,
@@ -45,6 +44,7 @@ from rappor_core.errors import RapporError
 from rappor_core.metrics.metric import Metric
 from rappor_core.risk import rise_text
 from rappor_core.text import visible
+from rappor_server.errors import AuthenticationError, NotFoundError
 
 api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
 MAX_RESULTS = 1000

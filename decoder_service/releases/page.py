@@ -16,7 +16,7 @@ from decoder_service.releases.sources import sees_review
 from decoder_service.results.page import FILE_POLICY
 from decoder_service.results.rules import media_type
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -30,6 +30,7 @@ from decoder_service.shell.web import (
     parsed,
     redirect,
 )
+from rappor_server.errors import RequestError
 
 POLICY = """\
 owner = ""                 # who publishes it, such as stats@example.org

@@ -15,9 +15,10 @@ from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results.rows import RESULT_FILES, delete_unheld, give_up, load_results
 from decoder_service.shell.database import visible_row
-from decoder_service.shell.errors import NotFoundError, RequestError, RoleError
+from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import ResultRow, result_readers
 from decoder_service.shell.operations import shown
+from rappor_server.errors import NotFoundError, RequestError
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",

@@ -32,7 +32,7 @@ from decoder_service.people.access import MAX_NAME, Resources
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
 from decoder_service.schedules.windows import Every, load_windows, spec_of_schedule
 from decoder_service.shell.database import save, total
-from decoder_service.shell.errors import ConflictError, QuotaError, RequestError
+from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
@@ -42,6 +42,7 @@ from decoder_service.shell.models import (
     schedule_values,
 )
 from decoder_service.shell.operations import shown
+from rappor_server.errors import ConflictError, RequestError
 
 MAX_SCHEDULES = 200  # of a person
 _AT_ONCE = 500

@@ -37,7 +37,7 @@ from decoder_service.schedules.windows import (
     spec_of_schedule,
 )
 from decoder_service.shell.database import save
-from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, is_unreachable
+from decoder_service.shell.errors import ServiceError, is_unreachable
 from decoder_service.shell.models import (
     LIVE,
     JobRow,
@@ -50,6 +50,7 @@ from decoder_service.shell.models import (
 from decoder_service.shell.operations import Operations, text_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_server.errors import ConflictError, RequestError
 
 MAX_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed

@@ -20,9 +20,10 @@ from starlette.responses import Response
 from decoder.errors import DecodeError, RemoteError
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.shell import errors
-from decoder_service.shell.errors import AuthenticationError, OriginError, SettingsError
+from decoder_service.shell.errors import OriginError
 from decoder_service.shell.service import DecoderService
 from rappor_core.errors import AggregateError, WireFormatError
+from rappor_server.errors import AuthenticationError, ConflictError, DiskFullError, SettingsError
 from rappor_server.problems import SHARED_RULES, ProblemRule, rule_of
 from rappor_server.request_bounds import BodyBounds, BoundedReceive
 
@@ -46,9 +47,9 @@ RULES = (
     ProblemRule(errors.QuotaError, 429, "quota"),
     ProblemRule(errors.RoleError, 403, "wrong-role"),
     ProblemRule(errors.OriginError, 403, "wrong-origin"),
-    ProblemRule(errors.ConflictError, 409, "conflict", _CONFLICT),
+    ProblemRule(ConflictError, 409, "conflict", _CONFLICT),
     ProblemRule(errors.UnavailableError, 503, "unavailable"),
-    ProblemRule(errors.DiskFullError, 503, "storage-unavailable", DISK_FULL),
+    ProblemRule(DiskFullError, 503, "storage-unavailable", DISK_FULL),
     ProblemRule(RemoteError, 503, "collector-unavailable"),
     ProblemRule(WireFormatError, 422, "bad-aggregate"),
     ProblemRule(AggregateError, 422, "bad-aggregate"),

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import connection as pipes
-from multiprocessing.process import BaseProcess
 
 import truststore
 import uvicorn
@@ -62,14 +61,13 @@ def work(settings: ServiceSettings) -> None:
 
 
 def _run_worker(settings: ServiceSettings) -> None:
-    log = make_log(settings.log_level)
     database = _prepared(settings, _OF_WORKER)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
     try:
         _set_up_process()
-        Worker(database, settings, log).run(stopping.is_set)
+        Worker(database, settings, make_log(settings.log_level)).run(stopping.is_set)
     finally:
         database.close()
 
@@ -160,17 +158,12 @@ def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:
         process.start()
         while not stopping.is_set() and not pipes.wait([process.sentinel], timeout=0.2):
             pass
-        _stop(process)
-        stopping.wait(1.0)  # before another: one that dies at once must not take the processor
-
-
-def _stop(process: BaseProcess) -> None:
-    process.terminate()
-    process.join(_STOP_SECONDS)
-    if process.is_alive():
+        process.terminate()
+        process.join(_STOP_SECONDS)
         process.kill()
         process.join()
-    process.close()
+        process.close()
+        stopping.wait(1.0)  # before another: one that dies at once must not take the processor
 
 
 @contextmanager

@@ -9,9 +9,8 @@ from typing import Any
 
 from sqlalchemy import delete, text
 
-from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.rules import Alarms
+from decoder_service.alarms.rules import Alarms, check_url
 from decoder_service.jobs.claims import live_workers, take_over
 from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggregates
@@ -88,16 +87,14 @@ class DecoderService(AuditedOperations):
             if (days := self.settings.keep_results_days) is not None:
                 delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
-    def delete_unneeded_results(self) -> int:
-        """Delete results that nobody holds; how many. Raises StorageError."""
-        with self.database.writing() as db:
-            return delete_unheld(db)
-
-    def delete_unused_aggregates(self) -> int:
-        """Delete old aggregates that no live job and no result needs. Raises StorageError."""
+    def delete_unneeded(self) -> tuple[int, int]:
+        """Delete results that nobody holds, and old aggregates that no live job and no result
+        needs; how many. Raises StorageError."""
         before = self.now() - self.settings.keep_aggregates_days * DAY_SECONDS
         with self.database.writing() as db:
-            return delete_unused_aggregates(db, before)
+            results = delete_unheld(db)
+        with self.database.writing() as db:
+            return results, delete_unused_aggregates(db, before)
 
     def close(self) -> None:
         """Close every database connection."""

@@ -98,15 +98,6 @@ class ServiceSettings(ServerSettings):
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        self._check_sign_in()
-        for name in ("collector", "public_url"):
-            value = getattr(self, name)
-            if value is not None and not value.startswith(("http://", "https://")):
-                raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
-        return self
-
-    def _check_sign_in(self) -> None:
-        """Refuse half of a provider or of a trusted proxy."""
         proxies = self.forwarded_allow_ips
         if self.user_header and (not proxies or any(one.prefixlen == 0 for one in proxies)):
             raise ValueError(
@@ -120,14 +111,18 @@ class ServiceSettings(ServerSettings):
                     f"{name}: nobody would get a role; give oidc_admins, oidc_analysts or "
                     "oidc_viewers groups, or oidc_everyone a role"
                 )
-        if self.oidc_issuer is None:
-            return
-        if not is_safe_url(self.oidc_issuer):
-            raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
-        if not self.oidc_client_id or not self.public_url:
-            raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
-        if "openid" not in self.oidc_scopes.split():
-            raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
+        if self.oidc_issuer is not None:
+            if not is_safe_url(self.oidc_issuer):
+                raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
+            if not self.oidc_client_id or not self.public_url:
+                raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
+            if "openid" not in self.oidc_scopes.split():
+                raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
+        for name in ("collector", "public_url"):
+            value = getattr(self, name)
+            if value is not None and not value.startswith(("http://", "https://")):
+                raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
+        return self
 
 
 def is_safe_url(text: str) -> bool:

@@ -31,15 +31,7 @@ from decoder.output.jinja import (
 )
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
-from decoder_service.shell.errors import (
-    AuthenticationError,
-    DiskFullError,
-    FieldError,
-    NotFoundError,
-    RequestError,
-    ServiceError,
-    is_unreachable,
-)
+from decoder_service.shell.errors import FieldError, ServiceError, is_unreachable
 from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
     DISK_FULL,
@@ -55,6 +47,7 @@ from decoder_service.shell.requests import (
 from decoder_service.shell.service import DecoderService
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
+from rappor_server.errors import AuthenticationError, DiskFullError, NotFoundError, RequestError
 from rappor_server.validation import first_problem
 
 PAGE = 50  # rows of a list on a page
@@ -173,12 +166,6 @@ class PageVisit:
         return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
 
 
-def check_sure(form: Posted, why: str) -> None:
-    """Raises RequestError unless an act that cannot be taken back was confirmed in its form."""
-    if not form.text("sure"):
-        raise RequestError(f"tick the box beside {why}")
-
-
 def _visit(request: Request, service: Service, person: Me) -> PageVisit:
     return PageVisit(request, service, person)
 
@@ -285,8 +272,8 @@ def add_form(
     body = create_model("Form", **definitions)
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
-        if sure:
-            check_sure(form, sure)
+        if sure and not form.text("sure"):  # it cannot be taken back
+            raise RequestError(f"tick the box beside {sure}")
         given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {
             name: bool(form.text(name)) if hint is Flag else form.text(name)
@@ -305,7 +292,17 @@ pages = page_router()
 @without_key
 def asset(request: Request, name: str) -> Response:
     """A file of the pages."""
-    text, kind = _text(name), "text/css" if name.endswith(".css") else "text/javascript"
+    own = files("decoder_service.shell").joinpath("static")
+    kind = "text/css" if name.endswith(".css") else "text/javascript"
+    if name == "page.css":
+        mine = own.joinpath("service.css").read_text(encoding="utf-8")
+        text = stylesheet() + map_stylesheet() + mine
+    elif name in SCRIPTS:
+        text = script(name)
+    elif name in OWN_SCRIPTS:
+        text = own.joinpath(name).read_text(encoding="utf-8")
+    else:
+        raise HTTPException(404, f"there is no file {name[:60]!a}")
     tag = f'"{sha256(text.encode()).hexdigest()[:16]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
@@ -318,15 +315,3 @@ def asset(request: Request, name: str) -> Response:
 def favicon() -> Response:
     """Answer that there is no icon."""
     return Response(status_code=204)
-
-
-def _text(name: str) -> str:
-    own = files("decoder_service.shell").joinpath("static")
-    if name == "page.css":
-        mine = own.joinpath("service.css").read_text(encoding="utf-8")
-        return stylesheet() + map_stylesheet() + mine
-    if name in SCRIPTS:
-        return script(name)
-    if name in OWN_SCRIPTS:
-        return own.joinpath(name).read_text(encoding="utf-8")
-    raise HTTPException(404, f"there is no file {name[:60]!a}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
-from decoder_service.shell.errors import RequestError, ServiceError, UnavailableError
+from decoder_service.shell.errors import ServiceError, UnavailableError
 from decoder_service.worker.process_limits import (
     check_platform,
     die_with_parent,
@@ -25,6 +25,7 @@ from decoder_service.worker.process_limits import (
 )
 from rappor_core.errors import RapporError
 from rappor_core.own_packages import FOLDER, prefer_own_packages
+from rappor_server.errors import RequestError
 
 SMALL_BYTES = 256 << 10  # read in the process of the service
 SECONDS = 60  # of processor time
