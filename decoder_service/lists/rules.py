@@ -89,10 +89,7 @@ class Lists(Resources[ListRow]):
 
     def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
         """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
-        for version in self.get(person, list_id).versions:
-            if number in (None, version.number):
-                return version
-        raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
+        return self.get(person, list_id).version(number)
 
     def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.

@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
+from rappor_server.errors import NotFoundError
+
 
 class JobState(StrEnum):
     """The states of a job. The first three are live."""
@@ -233,6 +235,13 @@ class ListRow(Identified):
     def latest(self) -> ListVersionRow:
         """The latest version; a list has one or more."""
         return self.versions[0]
+
+    def version(self, number: int | None) -> ListVersionRow:
+        """A version, the latest if None. Raises NotFoundError."""
+        for version in self.versions:
+            if number in (None, version.number):
+                return version
+        raise NotFoundError(f"list {self.id} has no version {number}; its page has all")
 
 
 list_contents = Table(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from multiprocessing import connection as pipes
 from pathlib import Path
 
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from decoder_service.jobs import claims
@@ -22,7 +23,7 @@ from decoder_service.jobs.claims import Hold
 from decoder_service.results.rows import result_of_key
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.environment import PARENT_VARIABLE
-from decoder_service.shell.models import JobState, WorkerRow
+from decoder_service.shell.models import HELD, JobState, WorkerRow
 from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
@@ -171,7 +172,7 @@ class Worker:
             if job.progress is not None:
                 claims.save_progress(db, job.hold, *job.progress)
             if asked is not None:
-                claims.name_metric(db, job.hold, asked.metric)
+                job.hold.change(db, *HELD, metric=asked.metric)  # known now that files are read
                 known = result_of_key(db, asked.key) is not None
         job.progress = None
         if asked is not None:
@@ -284,4 +285,4 @@ class Worker:
                 if not claims.give_back(db, job.hold):
                     claims.end(db, job.hold, JobState.CANCELLED, "cancelled while it ran")
         with self._database.writing() as db:
-            claims.forget_worker(db, self._row.id)
+            db.execute(delete(WorkerRow).where(WorkerRow.id == self._row.id))
