@@ -15,9 +15,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from rappor_server.database import Database, is_pooled, lock
+from rappor_server.database import Database, Program, is_pooled, lock
 from rappor_server.errors import SchemaError, SettingsError
-from rappor_server.program import Program
 
 # Of -1 there is no limit; reserved_connections is of PostgreSQL 16 and newer.
 _LIMITS = """
@@ -91,7 +90,7 @@ def migrate(database: Database) -> tuple[str | None, str]:
             if current not in _known(program):
                 check(current, program)
             command.upgrade(_config(program, connection), "head")
-        return current, _head(program)
+        return current, _known(program)[0]
 
 
 def migrated_text(program: Program, before: str | None, after: str) -> str:
@@ -103,18 +102,23 @@ def migrated_text(program: Program, before: str | None, after: str) -> str:
 
 def check(current: str | None, program: Program) -> None:
     """Raises SchemaError unless `current` is the head."""
-    head = _head(program)
+    head = _known(program)[0]
     if current is None:
-        raise SchemaError(f"the database has tables, and {program.not_ours}")
+        raise SchemaError(
+            f"the database has tables, and none of them is the {program.name}'s; name an empty "
+            "database"
+        )
     if current not in _known(program):
         raise SchemaError(
             f"the database is at schema {current}, which this code (the {program.name}'s "
-            f"schema {head}) does not know{program.unknown_schema}"
+            f"schema {head}) does not know: it is another program's, or a newer version's; name a "
+            f"database of the {program.name}, or run the version of rappor-telemetry that made it"
         )
     if current != head:
         raise SchemaError(
             f"the {program.name}'s database is at schema {current}, this code needs {head}; make a "
-            f"backup, stop {program.instances} on it, then run: {program.migrate} --database URL"
+            f"backup, stop every process of the {program.name} on it, then run: rappor migrate "
+            "--database URL"
         )
 
 
@@ -139,7 +143,3 @@ def _known(program: Program) -> list[str]:
     """The program's revisions, newest first; read once a process."""
     scripts = ScriptDirectory.from_config(_config(program))
     return [script.revision for script in scripts.walk_revisions()]
-
-
-def _head(program: Program) -> str:
-    return _known(program)[0]

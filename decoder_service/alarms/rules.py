@@ -158,10 +158,8 @@ class Alarms(AuditedOperations):
     urls: Mapping[str, str]
 
     def create(self, person: Person, schedule_id: str, asked: NewAlarm) -> AlarmRow:
-        """Set an alarm on a schedule of the person.
-
-        Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target.
-        """
+        """Set an alarm on a schedule of the person. Raises RoleError, NotFoundError, QuotaError,
+        and RequestError for an unknown target."""
         require(person, Act.ANALYZE)
         if asked.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"

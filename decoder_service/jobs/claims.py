@@ -135,9 +135,7 @@ def end(
     db: Session, hold: Hold, state: JobState, reason: str = "", result: str | None = None
 ) -> bool:
     """End a job. A cancelled one was being cancelled; any other end needs that it was running.
-
-    Returns False where the job is no more held, or in another state: nothing was changed.
-    """
+    Returns False where the job is no more held, or in another state: nothing was changed."""
     before = JobState.CANCELLING if state is JobState.CANCELLED else JobState.RUNNING
     values = {"state": state, "reason": _storable(reason)[:2000], "result_id": result}
     return hold.change(db, before, **values, ended=now(db), token=None, lease=None)
@@ -155,10 +153,8 @@ def give_back(db: Session, hold: Hold) -> bool:
 
 
 def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
-    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`.
-
-    Returns the state after it, None for a job that was over.
-    """
+    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`. Returns the
+    state after it, None for a job that was over."""
     queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
     ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
     if changed(db, queued.values(ended)):

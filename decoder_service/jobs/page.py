@@ -100,10 +100,8 @@ class Asked:
 
 
 def _asked(operation: str, kind: str) -> Asked:
-    """What the address or the form asks for; strings are decoded if it does not say.
-
-    Raises RequestError.
-    """
+    """What the address or the form asks for; strings are decoded if it does not say. Raises
+    RequestError."""
     found = Asked(operation or "decode", kind or "string")
     if found.operation not in found.decoder.operations:
         raise RequestError(

@@ -103,9 +103,7 @@ class Jobs(Resources[JobRow]):
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
         """Ask for the end of a job: one that waits ends at once, one that is over stays as it is.
-
-        Raises as `get`.
-        """
+        Raises as `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.one(db, person, job_id)

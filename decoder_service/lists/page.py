@@ -93,8 +93,7 @@ def post_version(service: Service, person: Me, list_id: str, form: Form) -> Resp
 
 
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
-    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`,
-    `areas`."""
+    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`, `areas`."""
     names = zip(("lists", "weights", "known_flows", "areas"), ListKind, strict=True)
     return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 

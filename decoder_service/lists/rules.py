@@ -133,9 +133,7 @@ class Lists(Resources[ListRow]):
         column: str | None = None,
     ) -> ListVersionRow:
         """Store a new version of an own list, of its kind; the same content gives no new one.
-
-        Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
-        """
+        Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError."""
         require(person, Act.ANALYZE)
         with self.database.reading() as db:
             kind = ListKind(self._own(db, person, list_id).kind)
@@ -266,9 +264,7 @@ def delete_unused_aggregates(db: Session, before: float) -> int:
 
 def described(content: bytes | str, at: float) -> AggregateRow:
     """The row of an aggregate file, with its bytes in the canonical form that digests are made of.
-
-    Raises AggregateError, WireFormatError.
-    """
+    Raises AggregateError, WireFormatError."""
     try:
         one = Aggregate.from_json(content)
     except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition

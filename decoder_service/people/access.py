@@ -87,10 +87,8 @@ class Access(Operations):
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "", True)
 
     def sign_in(self, key: str) -> str:
-        """Make a session for the person of a key: the token for the browser's cookie.
-
-        Raises AuthenticationError.
-        """
+        """Make a session for the person of a key: the token for the browser's cookie. Raises
+        AuthenticationError."""
         person = self.person_of_key(key)
         with self.database.writing() as db:
             return self._session(db, person, {})
@@ -173,10 +171,7 @@ class Access(Operations):
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
         """Make a key for a person, who is created with the first one. The key's text is returned
-        here and never again.
-
-        Raises RoleError, RequestError.
-        """
+        here and never again. Raises RoleError, RequestError."""
         require(person, Act.ADMINISTER)
         for what, text in (("name", name), ("label", label)):
             if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
@@ -202,10 +197,8 @@ class Access(Operations):
         return NewKey(key_id, name, role, f"rd_{role.value}_{key_id}_{secret}")
 
     def know_service(self, db: Session) -> None:
-        """Store the service itself as the person who owns what it starts, once.
-
-        Raises ConflictError where another process was first.
-        """
+        """Store the service itself as the person who owns what it starts, once. Raises
+        ConflictError where another process was first."""
         if db.get(PersonRow, SERVICE.id) is None:
             taken = _person_named(db, SERVICE.name) is not None
             name = f"{SERVICE.name} (itself)" if taken else SERVICE.name

@@ -83,9 +83,7 @@ class Releases(Resources[ReleaseRow]):
 
     def view(self, person: Person, release_id: str) -> ReleaseView:
         """A release with its files and, for those who see the review, what became of it since.
-
-        Raises as `get`.
-        """
+        Raises as `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, release_id)
@@ -117,10 +115,8 @@ class Releases(Resources[ReleaseRow]):
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
-        """The difference between a release and the last approved one of its name.
-
-        Raises as `get`; it is for the proposer and for who approves.
-        """
+        """The difference between a release and the last approved one of its name. Raises as `get`;
+        it is for the proposer and for who approves."""
         row = self.get(person, release_id)
         if not sees_review(person, row):
             raise NotFoundError(

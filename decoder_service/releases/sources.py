@@ -39,10 +39,8 @@ _IS_APPROVED = ReleaseRow.state == ReleaseState.APPROVED
 def load_sources(
     db: Session, person: Person, asked: Sequence[ReleaseSource]
 ) -> tuple[list[Source], list[str]]:
-    """The files of results that are one's own, and the metrics that they are of.
-
-    Raises NotFoundError, RequestError, QuotaError.
-    """
+    """The files of results that are one's own, and the metrics that they are of. Raises
+    NotFoundError, RequestError, QuotaError."""
     published = published_files()
     sources, metrics, left = list[Source](), set[str](), MAX_SOURCE_BYTES
     if len({one.result for one in asked}) < len(asked):
@@ -137,10 +135,8 @@ def stale(row: ReleaseRow) -> ConflictError:
 
 
 def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
-    """The files that an approval adds to a release; the proposed files are unchanged.
-
-    Raises ConflictError for a file that is another one now, or another key.
-    """
+    """The files that an approval adds to a release; the proposed files are unchanged. Raises
+    ConflictError for a file that is another one now, or another key."""
     files = RELEASE_FILES.all(db, row.id)
     digests = {one.name: one.sha256 for one in RELEASE_FILES.list(db, row.id)}
     manifest = files.get(MANIFEST, b"")

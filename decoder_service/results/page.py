@@ -278,10 +278,7 @@ def _changes(visit: Visit, row: ResultRow) -> dict[str, Any]:
 
 def job_fields(before: ResultRow, after: ResultRow) -> list[tuple[str, str]]:
     """The form of the job that compares the counts of two results, as names and values, with the
-    lists and options of the later.
-
-    Raises RequestError where no job can compare them.
-    """
+    lists and options of the later. Raises RequestError where no job can compare them."""
     if before.kind != after.kind or "compare" not in decoder_of(after.kind).operations:
         raise RequestError(
             f"results of kinds {before.kind} and {after.kind}: two of one kind are compared, of "

@@ -90,10 +90,8 @@ class Results(Resources[ResultRow]):
         return content
 
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
-        """Show a result of one's own to every viewer, or take back what one released.
-
-        Raises as `get`, and RoleError where another person released it.
-        """
+        """Show a result of one's own to every viewer, or take back what one released. Raises as
+        `get`, and RoleError where another person released it."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)

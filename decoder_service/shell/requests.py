@@ -25,7 +25,7 @@ from decoder_service.shell.service import DecoderService
 from rappor_core.errors import AggregateError, WireFormatError
 from rappor_server.errors import AuthenticationError, ConflictError, DiskFullError, SettingsError
 from rappor_server.problems import SHARED_RULES, ProblemRule, rule_of
-from rappor_server.request_bounds import BodyBounds, BoundedReceive
+from rappor_server.request_bounds import BodyBounds
 
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -203,7 +203,7 @@ class GuardedRoute(APIRoute):
                 if takes_file:
                     require(person, Act.ANALYZE)
                 request.state.person = person
-            bounded = Request(request.scope, BoundedReceive(request.receive, bounds))
+            bounded = Request(request.scope, bounds.bounded(request.receive))
             if most <= settings.max_body_bytes:
                 return await handler(bounded)
             async with request.app.state.uploads:  # its file is in memory until it is stored

@@ -15,12 +15,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.database import SERVICE, ServiceDatabase, check_is_there, make_engine
+from decoder_service.shell.database import ServiceDatabase, check_is_there
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.process_limits import check_platform, die_with_parent
 from decoder_service.worker.worker import Worker
-from rappor_server.database import alone_on_sqlite
+from rappor_server.database import alone_on_sqlite, make_engine
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
 from rappor_server.serving import Server, announce, listening, running, server_config
@@ -31,10 +31,8 @@ _OF_WORKER = 2  # its connections to PostgreSQL
 
 
 def serve(settings: ServiceSettings) -> None:
-    """Serve until a signal comes, with a worker beside unless job_slots = 0.
-
-    Raises ServiceError when it does not start; the log says why.
-    """
+    """Serve until a signal comes, with a worker beside unless job_slots = 0. Raises ServiceError
+    when it does not start; the log says why."""
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
     _set_up_process()
@@ -49,10 +47,8 @@ def serve(settings: ServiceSettings) -> None:
 
 
 def work(settings: ServiceSettings) -> None:
-    """Do jobs until a signal comes.
-
-    Raises ServiceError where the database is not ready, UnavailableError on Windows.
-    """
+    """Do jobs until a signal comes. Raises ServiceError where the database is not ready,
+    UnavailableError on Windows."""
     check_platform("no worker starts here")
     check_is_there(settings.database)
     _warn_of_key(settings, make_log(settings.log_level))
@@ -88,7 +84,7 @@ def drain_at_hangup() -> None:
 def _only_worker(settings: ServiceSettings) -> AbstractContextManager[None]:
     """One worker uses an SQLite database. Raises SettingsError."""
     more = ", or set job_slots: more for that worker, or 0 for a web server alone"
-    return alone_on_sqlite(settings.database, SERVICE, "worker", more)
+    return alone_on_sqlite(settings.database, "worker", more)
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
@@ -168,11 +164,8 @@ def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:
 
 @contextmanager
 def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
-    """Run the service on a thread, with a worker unless job_slots = 0; yield its URL and the
-    app.
-
-    Raises ServiceError when it does not start.
-    """
+    """Run the service on a thread, with a worker unless job_slots = 0; yield its URL and the app.
+    Raises ServiceError when it does not start."""
     _prepare_to_serve(settings)
     app = create_app(settings)
     server = Server(_config(app, settings))

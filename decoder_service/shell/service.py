@@ -24,12 +24,13 @@ from decoder_service.results.rows import delete_results, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
-from decoder_service.shell.database import ServiceDatabase, make_engine
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, list_contents
 from decoder_service.shell.operations import DAY_SECONDS, Clock, utc_now
 from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.uploads import Reader
+from rappor_server.database import make_engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +69,7 @@ class DecoderService(AuditedOperations):
 
     def tick(self) -> TickResult:
         """Queue and end the windows of schedules, and send the messages of alarms that are due.
-
-        Raises StorageError.
-        """
+        Raises StorageError."""
         ticked = self.ticker.tick()
         self.alarms.send_due()
         return ticked

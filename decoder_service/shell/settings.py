@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from decoder_service.shell.database import parse_url
 from decoder_service.shell.environment import PARENT_VARIABLE, PREFIX
+from rappor_server.database import parse_url
 from rappor_server.logs import LEVELS
 from rappor_server.settings import (
-    Environment,
     ServerSettings,
     is_loopback,
     read_settings,
@@ -22,21 +21,15 @@ from rappor_server.settings import (
 
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
-_ENVIRONMENT = Environment(
-    prefix=PREFIX,
-    others=(FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE),
-    choices={
-        "log_level": ", ".join(LEVELS),
-        "oidc_everyone": "viewer, analyst",
-    },
-    help="docs/service.md",
-)
 
 
 class ServiceSettings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
-    FILE_VARIABLE: ClassVar[str] = FILE_VARIABLE
+    FILE_VARIABLE = FILE_VARIABLE
+    OTHERS = (FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE)
+    HELP = "docs/service.md"
+    CHOICES: ClassVar = {"log_level": ", ".join(LEVELS), "oidc_everyone": "viewer, analyst"}
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor-decoder.sqlite"
@@ -140,7 +133,7 @@ def is_safe_url(text: str) -> bool:
 
 def load_settings(**chosen: Any) -> ServiceSettings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
-    return read_settings(ServiceSettings, _ENVIRONMENT, chosen)
+    return read_settings(ServiceSettings, chosen)
 
 
 def secret_text(secret: SecretStr | None) -> str | None:

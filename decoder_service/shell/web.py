@@ -48,7 +48,7 @@ from decoder_service.shell.service import DecoderService
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
 from rappor_server.errors import AuthenticationError, DiskFullError, NotFoundError, RequestError
-from rappor_server.validation import first_problem
+from rappor_server.problems import first_problem
 
 PAGE = 50  # rows of a list on a page
 ASSETS = "/static/"

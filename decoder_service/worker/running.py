@@ -213,10 +213,8 @@ def delete_left_folders(work: Path) -> None:
 
 
 def lock_file(path: Path, *, wait: bool = True) -> int:
-    """Open a file and lock it until its descriptor is closed, or the process ends.
-
-    Returns the descriptor. Raises OSError where another has it and this one does not wait.
-    """
+    """Open a file and lock it until its descriptor is closed, or the process ends. Returns the
+    descriptor. Raises OSError where another has it and this one does not wait."""
     import fcntl
 
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -232,10 +230,8 @@ _GONE = "a list of this job was deleted; start it again with another"
 
 
 def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
-    """Write the inputs of a job into its folder.
-
-    Raises DecodeError where a list or an aggregate is not there any more.
-    """
+    """Write the inputs of a job into its folder. Raises DecodeError where a list or an aggregate is
+    not there any more."""
     spec, counts = JobSpec.model_validate_json(job.spec), list[tuple[Path, ...] | None]()
     for source in spec.sources:
         paths = []
@@ -281,10 +277,8 @@ def store_result(
     random_bytes: Callable[[int], bytes],
     at: float,
 ) -> str:
-    """Insert a result with its files and aggregates, in the transaction that ends its job.
-
-    Returns its id. Raises ConflictError where another job was first.
-    """
+    """Insert a result with its files and aggregates, in the transaction that ends its job. Returns
+    its id. Raises ConflictError where another job was first."""
     files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
     version = decoder_version()
     same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
