@@ -25,7 +25,6 @@ from rappor_server.backup import back_up
 from rappor_server.backup import restore as put_back
 from rappor_server.database import Program, make_engine, parse_url
 from rappor_server.schema import migrate as run_migrations
-from rappor_server.schema import migrated_text
 
 _CONTENTS_BYTES = 1 << 20
 _URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
@@ -109,7 +108,8 @@ def migrate(database: DatabaseOption = None) -> None:
         before, after = run_migrations(store)
     finally:
         store.close()
-    print(migrated_text(program, before, after))
+    was = "already" if before == after else f"now; it was {before or 'empty'}"
+    print(f"the {program.name}'s database is at schema {after} {was}")
 
 
 def owner_of(url: str) -> Program:

@@ -246,19 +246,11 @@ def check_commits(connection: Connection, lock: str = "") -> None:
     """Check, on PostgreSQL, that commits are on the disk when they return, and take a lock.
     Raises StorageError.
 
-    lock: a call of one of its functions, waited for in the same round trip.
+    lock: a call of one of its functions, waited for in the same round trip; SQLite has one writer.
     """
-    if connection.dialect.name != "postgresql":
-        return
-    called = f", {lock}" if lock else ""
-    statement = text(f"SELECT {COMMIT_SETTINGS}{called}")
-    refuse_unsafe_commits(*connection.execute(statement).one()[:2])
-
-
-def lock(connection: Connection, number: int) -> None:
-    """Take an advisory lock of PostgreSQL until the transaction ends; SQLite has one writer."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+        statement = text(f"SELECT {COMMIT_SETTINGS}" + (f", {lock}" if lock else ""))
+        refuse_unsafe_commits(*connection.execute(statement).one()[:2])
 
 
 def _hang_up(connection: Any) -> None:
@@ -314,13 +306,11 @@ class Database:
     def _bounded(self, connection: Connection) -> Iterator[None]:
         """Hang up if a transaction lasts too long: no other bound ends the wait for a server that
         is stopped and whose kernel still answers."""
-        if not self.is_postgresql or self.max_seconds == float("inf"):
-            yield
-            return
         session = connection.connection.driver_connection
-        timer = threading.Timer(self.max_seconds, _hang_up, (session,))
+        timer = threading.Timer(min(self.max_seconds, threading.TIMEOUT_MAX), _hang_up, (session,))
         timer.daemon = True
-        timer.start()
+        if self.is_postgresql:
+            timer.start()
         try:
             yield
         finally:
@@ -340,16 +330,22 @@ class Database:
             ):
                 yield connection
         except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
-            reason, cause = describe(error), _cause(error)
-            state = getattr(cause, "sqlstate", None)
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            state, code = (getattr(cause, name, None) for name in ("sqlstate", "sqlite_errorcode"))
+            code = None if code is None else code & 0xFF
+            reason = str(cause).strip().partition("\n")[0][:200]
+            if isinstance(cause, PoolTimeoutError):
+                reason = "all its connections are in use"
+            if code in _WAYS_OUT:
+                reason = f"{reason}; {_WAYS_OUT[code]}"
             if state in _USELESS_STATES:
                 self._dropped = monotonic()
             is_taken = isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError)
             if is_taken or state in _CONFLICTS:
                 raise ConflictError(f"another process was first: {reason}") from error
             self.is_failing |= bool(options.get("writes"))
-            is_full = getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-            kind = DiskFullError if is_full or state == _DISK_FULL else StorageError
+            is_full = code == sqlite3.SQLITE_FULL or state == _DISK_FULL
+            kind = DiskFullError if is_full else StorageError
             raise kind(f"the database {self._name} failed: {reason}") from error
         finally:
             if self._is_closed:
@@ -375,19 +371,3 @@ class Database:
         """Close the database connections; those in a transaction of another thread when it ends."""
         self._is_closed = True
         self.engine.pool.dispose()  # and of no other pool: a connection goes back to its own
-
-
-def describe(error: Exception) -> str:
-    """A database error in one short line, without the statement and its values."""
-    cause = _cause(error)
-    first = str(cause).strip().partition("\n")[0][:200]
-    if isinstance(cause, PoolTimeoutError):
-        first = "all its connections are in use"
-    code = getattr(cause, "sqlite_errorcode", None)
-    way_out = None if code is None else _WAYS_OUT.get(code & 0xFF)
-    return f"{first}; {way_out}" if way_out else first
-
-
-def _cause(error: Exception) -> BaseException:
-    """The driver's own error."""
-    return error.orig if isinstance(error, DBAPIError) and error.orig else error

@@ -7,6 +7,8 @@ so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from alembic import command
@@ -15,7 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from rappor_server.database import Database, Program, is_pooled, lock
+from rappor_server.database import Database, Program, check_commits, is_pooled
 from rappor_server.errors import SchemaError, SettingsError
 
 # Of -1 there is no limit; reserved_connections is of PostgreSQL 16 and newer.
@@ -34,13 +36,11 @@ def prepare(database: Database) -> None:
     Raises SchemaError for one that is older (naming the command), newer, or of something else,
     and StorageError for a PostgreSQL whose commits are not on the disk when they return.
     """
-    with database.change() as connection:
-        lock(connection, database.program.migration_lock)
-        current = _current(connection)
+    with _alone(database) as (connection, current):
         if current is None and not inspect(connection).get_table_names():
             _create(connection, database.program)
-            return
-        check(current, database.program)
+        else:
+            check(current, database.program)
 
 
 def check_connections(
@@ -80,9 +80,7 @@ def migrate(database: Database) -> tuple[str | None, str]:
     """
     program = database.program
     database.max_seconds = float("inf")  # the rows of all days may be rewritten
-    with database.change() as connection:
-        lock(connection, program.migration_lock)
-        current = _current(connection)
+    with _alone(database) as (connection, current):
         is_empty = program.shares_database or not inspect(connection).get_table_names()
         if current is None and is_empty:
             _create(connection, program)
@@ -91,13 +89,6 @@ def migrate(database: Database) -> tuple[str | None, str]:
                 check(current, program)
             command.upgrade(_config(program, connection), "head")
         return current, _known(program)[0]
-
-
-def migrated_text(program: Program, before: str | None, after: str) -> str:
-    """A sentence that says what a migration did, and to whose schema. before: revision before
-    it; None for an empty database."""
-    was = "already" if before == after else f"now; it was {before or 'empty'}"
-    return f"the {program.name}'s database is at schema {after} {was}"
 
 
 def check(current: str | None, program: Program) -> None:
@@ -122,8 +113,12 @@ def check(current: str | None, program: Program) -> None:
         )
 
 
-def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+@contextmanager
+def _alone(database: Database) -> Iterator[tuple[Connection, str | None]]:
+    """A transaction of who alone looks at the schema, and the revision of the database."""
+    with database.change() as connection:
+        check_commits(connection, f"pg_advisory_xact_lock({database.program.migration_lock})")
+        yield connection, MigrationContext.configure(connection).get_current_revision()
 
 
 def _create(connection: Connection, program: Program) -> None:

@@ -24,11 +24,11 @@ from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
 from decoder_service.shell.database import changed, save
-from decoder_service.shell.errors import QuotaError, ServiceError, UnavailableError
+from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, EventState
 from decoder_service.shell.operations import shown
 from rappor_core.text import visible
-from rappor_server.errors import NotFoundError, RequestError, SettingsError, StorageError
+from rappor_server.errors import NotFoundError, RequestError, SettingsError
 
 _SECONDS = 60.0
 _CAUSE = "Socket Exception: "  # before the text of an exception in what Apprise logs
@@ -231,11 +231,16 @@ class Alarms(AuditedOperations):
     def _try(self, event: EventRow) -> bool:
         """Send a message and store the outcome, unless another process did; whether it was sent."""
         values: dict[str, Any]
+        target, pages = event.alarm.target, (self.settings.public_url or "").rstrip("/")
+        result = json.loads(event.body).get("window", {}).get("result_id")
         try:
-            self._send(event)
-        except StorageError:
-            raise
-        except ServiceError as error:
+            if target not in self.urls:
+                raise UnavailableError(
+                    f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
+                )
+            link = f"{pages}/results/{result}" if result and pages else ""
+            send(self.urls[target], event.body, link)
+        except UnavailableError as error:
             values = {"reason": str(error)[:500], "state": EventState.FAILED, "due": self.now()}
             if event.tries <= len(PAUSES):  # of which this was one
                 values |= {"state": EventState.WAITING}
@@ -246,17 +251,6 @@ class Alarms(AuditedOperations):
         with self.database.writing() as db:
             db.execute(update(EventRow).where(*same).values(values))
         return "sent" in values
-
-    def _send(self, event: EventRow) -> None:
-        target = event.alarm.target
-        url = self.urls.get(target)
-        if url is None:
-            raise UnavailableError(
-                f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
-            )
-        result = json.loads(event.body).get("window", {}).get("result_id")
-        pages = (self.settings.public_url or "").rstrip("/")
-        send(url, event.body, f"{pages}/results/{result}" if result and pages else "")
 
 
 def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from decoder_service.shell.database import CLAIM_LOCK, changed, now, save
 from decoder_service.shell.models import HELD, JobRow, JobState, WorkerRow
-from rappor_server.database import lock
+from rappor_server.database import check_commits
 
 _LEAST = 1e-6  # seconds from one start to the next
 
@@ -57,7 +57,8 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
     Returns:
         The hold, None where nothing is to be done.
     """
-    lock(db.connection(), CLAIM_LOCK)  # two claims at once might take two jobs of one specification
+    # two claims at once might take two jobs of one specification
+    check_commits(db.connection(), f"pg_advisory_xact_lock({CLAIM_LOCK})")
     job_id = db.execute(_next()).scalar()
     if job_id is None:
         return None

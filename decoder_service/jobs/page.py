@@ -184,7 +184,8 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "aggregates": [
             one
             for one in aggregates
-            if _is_alike(one.kind or "string", asked.kind)
+            if (one.kind or "string") in DECODERS
+            and decoder_of(one.kind or "string") is asked.decoder  # and so one form
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
         "metrics": sorted({name.partition("/")[0] for name in names
@@ -194,11 +195,6 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "usual_flows": FlowOptions(),
     }  # fmt: skip
     return visit.render_form("new_job.html.j2", error, **context)
-
-
-def _is_alike(kind: str, other: str) -> bool:
-    """Whether two kinds of metric have one decoder, and so one form."""
-    return kind in DECODERS and decoder_of(kind) is decoder_of(other)
 
 
 def _workers(visit: Visit) -> bool:

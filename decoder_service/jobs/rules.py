@@ -16,9 +16,9 @@ from decoder_service.people.permissions import (
     Person,
     check_room,
     count_live,
+    own_rows,
     require,
     visible_aggregates,
-    visible_jobs,
     visible_lists,
 )
 from decoder_service.shell.database import save, visible_row
@@ -53,7 +53,7 @@ class Jobs(Resources[JobRow]):
     """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
     model = JobRow
-    visible = visible_jobs
+    visible = own_rows(JobRow.owner)
     order = (JobRow.created.desc(), JobRow.id)
 
     def submit(self, person: Person, spec: JobSpec) -> JobRow:

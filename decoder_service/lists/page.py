@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
-from decoder_service.lists.contents import FILES, file_name
-from decoder_service.lists.rules import NewList
+from decoder_service.lists.rules import FILES, NewList, file_name
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file

@@ -107,8 +107,8 @@ def get_file(
     if name.endswith(".csv") and not exact:
         typed = name.removesuffix("csv") + "parquet"
         if typed in {file.name for file in results.view(person, result_id).files}:
-            return _download(csv_of_parquet(results.file(person, result_id, typed)), name)
-    return _download(results.file(person, result_id, name), name)
+            return download(csv_of_parquet(results.file(person, result_id, typed)), name)
+    return download(results.file(person, result_id, name), name)
 
 
 @api.post("/{result_id}/release", operation_id="releaseResult")
@@ -125,7 +125,8 @@ def give_up(service: Service, person: Me, result_id: str) -> dict[str, Any]:
     return {"given_up": result_id, "deleted": gone}
 
 
-def _download(content: bytes, name: str) -> Response:
+def download(content: bytes, name: str) -> Response:
+    """A file of a result or release as a download."""
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Security-Policy": FILE_POLICY,

@@ -29,7 +29,7 @@ from decoder_service.jobs.specs import (
 )
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.access import MAX_NAME, Resources
-from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
+from decoder_service.people.permissions import SERVICE_ID, Act, Person, own_rows, require
 from decoder_service.schedules.windows import Every, load_windows, spec_of_schedule
 from decoder_service.shell.database import save, total
 from decoder_service.shell.errors import QuotaError
@@ -79,7 +79,7 @@ class Schedules(Resources[ScheduleRow]):
     see."""
 
     model = ScheduleRow
-    visible = visible_schedules
+    visible = own_rows(ScheduleRow.owner)
     order = (ScheduleRow.name, ScheduleRow.id)
     jobs: Jobs
 

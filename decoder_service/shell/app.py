@@ -15,7 +15,6 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from decoder_service.alarms import page as alarms
 from decoder_service.jobs import page as jobs
 from decoder_service.lists import page as lists
 from decoder_service.metrics import chart_page as charts
@@ -32,7 +31,7 @@ from decoder_service.shell.operations import Clock, utc_now
 from decoder_service.shell.requests import RULES, UPLOADS, include, origin_of
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, secret_text
-from decoder_service.shell.web import unknown_page, wants_page
+from decoder_service.shell.web import unknown_page
 from rappor_server.errors import StorageError
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems
@@ -41,7 +40,7 @@ from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
 
 _FEATURES = (
-    web, people, jobs, results, releases, lists, schedules, alarms, metrics, charts,
+    web, people, jobs, results, releases, lists, schedules, metrics, charts,
     health,
 )  # fmt: skip
 API_VERSION = "1"
@@ -87,9 +86,8 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     problems = Problems(log, RULES)
 
     async def unknown(request: Request, error: Exception) -> Response:
-        if wants_page(request):
-            return await run_in_threadpool(unknown_page, request)
-        return await problems.of_http(request, error)
+        page = await run_in_threadpool(unknown_page, request)
+        return page or await problems.of_http(request, error)
 
     problems.add_handlers(app)
     app.add_exception_handler(404, unknown)

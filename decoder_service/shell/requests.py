@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import AnyHttpUrl, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -125,17 +125,12 @@ def origin_of(url: str) -> str:
     cookies are those of a whole host.
     """
     try:
-        parts = urlsplit(url)
-        port, host = parts.port, (parts.hostname or "").encode("idna").decode("ascii")
-    except ValueError:  # UnicodeError too
-        host, port = "", None
-    if not host:
-        raise SettingsError(f"setting public_url: {url!r} is not the address of a host")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        found = AnyHttpUrl(url)
+    except ValidationError:
+        raise SettingsError(f"setting public_url: {url!r} is not the address of a host") from None
+    if found.path not in (None, "/") or found.query or found.fragment or found.username:
         raise SettingsError(f"setting public_url: {url!r} has a path; give a host of its own")
-    place = f"[{host}]" if ":" in host else host
-    usual = {"http": 80, "https": 443}[parts.scheme]
-    return f"{parts.scheme}://{place}" + ("" if port in (None, usual) else f":{port}")
+    return str(found).rstrip("/")
 
 
 def is_https(request: Request) -> bool:
@@ -185,7 +180,6 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """The handler, behind the checks."""
         handler = super().get_route_handler()
-        anyone = self.is_open
         takes_file = getattr(self.endpoint, "takes_file", False)
 
         async def guarded(request: Request) -> Response:
@@ -194,11 +188,11 @@ class GuardedRoute(APIRoute):
             kind = request.headers.get("content-type", "").lower()
             has_file = takes_file and "urlencoded" not in kind
             most = settings.max_upload_bytes if has_file else settings.max_body_bytes
-            if anyone:
+            if self.is_open:
                 most = min(most, OPEN_BODY_BYTES)
             bounds = BodyBounds(most, settings.body_seconds)
             bounds.check_stated(request.scope)
-            if not anyone:
+            if not self.is_open:
                 person = await run_in_threadpool(current_person, request)
                 if takes_file:
                     require(person, Act.ANALYZE)

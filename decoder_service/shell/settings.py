@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
-from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
+from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from decoder_service.shell.environment import PARENT_VARIABLE, PREFIX
+from decoder_service.worker.process_limits import PARENT_VARIABLE, PREFIX
 from rappor_server.database import parse_url
 from rappor_server.logs import LEVELS
 from rappor_server.settings import (
@@ -121,14 +120,10 @@ class ServiceSettings(ServerSettings):
 def is_safe_url(text: str) -> bool:
     """Whether a URL is https, or http to this machine."""
     try:
-        parts = urlsplit(text)
-        host = parts.hostname or ""
-        parts.port  # noqa: B018 (raises for one above 65535)
-    except ValueError:
+        found = AnyHttpUrl(text)
+    except ValidationError:
         return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
-    )
+    return found.scheme == "https" or is_loopback(found.host or "")
 
 
 def load_settings(**chosen: Any) -> ServiceSettings:

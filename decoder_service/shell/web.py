@@ -111,7 +111,8 @@ class PageRoute(GuardedRoute):
             try:
                 return await handler(request)
             except AuthenticationError:
-                return redirect("/sign-in", next=back_to(request))
+                asked = request.url.path + (f"?{query}" if (query := request.url.query) else "")
+                return redirect("/sign-in", next=asked if request.method == "GET" else "")
             except RequestValidationError as error:
                 first = error.errors()[0]
                 field = ".".join(map(str, first["loc"][1:]))
@@ -206,12 +207,6 @@ def redirect(path: str, **query: Any) -> RedirectResponse:
     return RedirectResponse(address(path, **query), 303, headers=HEADERS)
 
 
-def back_to(request: Request) -> str:
-    """The requested address, if it can be requested again by a link."""
-    query = request.url.query
-    return request.url.path + (f"?{query}" if query else "") if request.method == "GET" else ""
-
-
 def _whoever(request: Request, error: Exception) -> Person | None:
     """Who asks, for the menu of an error's page; None where that cannot be known."""
     try:
@@ -232,14 +227,11 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
     return render(request, "error.html.j2", person, status, text=text, number=status)
 
 
-def wants_page(request: Request) -> bool:
-    """Whether who asks is a browser that opens an address, and no program."""
+def unknown_page(request: Request) -> Response | None:
+    """The page for an address that there is not; None for a program, which opens no page."""
     program = request.url.path.startswith(("/v1/", ASSETS))
-    return not program and "text/html" in request.headers.get("accept", "")
-
-
-def unknown_page(request: Request) -> Response:
-    """The page for an address that there is not."""
+    if program or "text/html" not in request.headers.get("accept", ""):
+        return None
     shown = NotFoundError(f"there is no page {visible(request.url.path[:80])}")
     return error_page(request, shown, _whoever(request, shown))
 

@@ -23,16 +23,15 @@ from decoder.errors import DecodeError
 from decoder_service.jobs.claims import Hold
 from decoder_service.jobs.rules import LISTS
 from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, canonical
-from decoder_service.lists.contents import FILES
 from decoder_service.lists.rules import (
+    FILES,
     described,
-    load_aggregate_content,
     load_content,
     save_aggregate,
 )
 from decoder_service.people.permissions import check_room
 from decoder_service.results.rows import let_read, save_result
-from decoder_service.shell.models import JobRow, ListVersionRow, ResultRow
+from decoder_service.shell.models import AggregateRow, JobRow, ListVersionRow, ResultRow
 from decoder_service.shell.operations import decoder_version
 from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.execution import JobProgress, Keyed, ListFile, Task, TaskFinished, run
@@ -236,8 +235,9 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
     for source in spec.sources:
         paths = []
         for sha in source.aggregates:
-            content, why = load_aggregate_content(db, sha), f"aggregate {sha} was deleted"
-            paths.append(_written(folder / f"{sha}.json", content, why))
+            stored = db.scalar(select(AggregateRow.content).where(AggregateRow.sha256 == sha))
+            why = f"aggregate {sha} was deleted"
+            paths.append(_written(folder / f"{sha}.json", stored, why))
         counts.append(None if source.collector else tuple(paths))
     lists = {}
     for name, kind in LISTS.items():

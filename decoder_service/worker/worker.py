@@ -22,12 +22,12 @@ from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
 from decoder_service.results.rows import result_of_key
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.environment import PARENT_VARIABLE
 from decoder_service.shell.models import HELD, JobState, WorkerRow
 from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import TaskFinished
+from decoder_service.worker.process_limits import PARENT_VARIABLE
 from decoder_service.worker.running import (
     Running,
     delete_left_folders,
