@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from decoder_service.jobs import page as jobs
 from decoder_service.lists import page as lists
-from decoder_service.metrics import chart_page as charts
 from decoder_service.metrics import page as metrics
 from decoder_service.metrics.rules import REFRESH_SECONDS
 from decoder_service.people import page as people
@@ -40,7 +39,7 @@ from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
 
 _FEATURES = (
-    web, people, jobs, results, releases, lists, schedules, metrics, charts,
+    web, people, jobs, results, releases, lists, schedules, metrics,
     health,
 )  # fmt: skip
 API_VERSION = "1"
