@@ -25,9 +25,10 @@ from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Submission
 from collector.routes.reports import answer
 from collector.settings import Settings, load_settings
-from collector.store.database import CollectorDatabase, make_engine
+from collector.store.database import CollectorDatabase
 from rappor_core.metrics.compiled import load_metrics
 from rappor_core.wire.binary import decode_binary
+from rappor_server.database import make_engine
 from rappor_server.schema import prepare
 
 

@@ -7,27 +7,56 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from collector import errors
 from collector.chores import do_chores, keep_house
 from collector.domain.clock import Clock, GuardedClock
 from collector.domain.operations import COMMAND_LINE, Collector
-from collector.problems import RULES
 from collector.routes import admin, reports
 from collector.routes.dependencies import AppComponents
 from collector.routes.reports import OHTTP_PATH, REPORTS_PATH, ReportsEndpoint
 from collector.settings import Settings
 from collector.telemetry import forget_process
+from rappor_core.errors import (
+    AggregateError,
+    EncapsulationError,
+    MetricsFileError,
+    WireFormatError,
+)
 from rappor_core.metrics.compiled import load_metrics
 from rappor_server.logs import Log, make_log, redirect_libraries
-from rappor_server.problems import PROBLEM_RESPONSES, Problems, problem
+from rappor_server.problems import PROBLEM_RESPONSES, SHARED_RULES, ProblemRule, Problems, problem
 from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import check_connections, prepare
+
+RULES = (
+    ProblemRule(errors.BatchTooLargeError, 413, "batch-too-large"),
+    ProblemRule(errors.UnsupportedMediaError, 415, "unsupported-media"),
+    ProblemRule(errors.ScopeError, 403, "wrong-scope"),
+    ProblemRule(errors.SenderShownError, 503, "sender-shown"),
+    ProblemRule(errors.RelayKeyError, 422, "relay-key"),
+    ProblemRule(errors.BatchConflictError, 409, "batch-conflict"),
+    ProblemRule(errors.NotServedError, 409, "not-served"),
+    ProblemRule(errors.MetricChangeError, 409, "weakens-privacy"),
+    ProblemRule(
+        errors.DamagedBlocksError,
+        500,
+        "damaged-days",
+        "closed days of this metric are damaged; the operator restores a backup",
+    ),
+    ProblemRule(WireFormatError, 400, "not-a-batch"),
+    ProblemRule(EncapsulationError, 400, "not-opened"),
+    ProblemRule(MetricsFileError, 422, "bad-metrics"),
+    ProblemRule(AggregateError, 422, "bad-aggregate"),
+    *SHARED_RULES,
+)
+
 
 API_VERSION = "1"
 _CORS: dict[str, Any] = {  # of POST /v1/reports alone
@@ -84,24 +113,18 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
     for routes in (reports, admin):
         app.include_router(routes.router)
     problems.add_handlers(app)
-    posts: dict[str, ASGIApp] = {
-        REPORTS_PATH: ReportsEndpoint(parts, problems),
-        OHTTP_PATH: _ohttp_route(parts, problems),
-    }
+    ohttp: ASGIApp = problem(
+        404, "not-found", "no relay is set up here: the setting ohttp_keys names a file of keys"
+    )
+    if parts.relay_keys is not None:  # its code is loaded where one is set up
+        module = import_module("collector.routes.ohttp")
+        ohttp = module.OhttpEndpoint(parts, problems, parts.relay_keys)
+    posts: dict[str, ASGIApp] = {REPORTS_PATH: ReportsEndpoint(parts, problems), OHTTP_PATH: ohttp}
     app.add_middleware(BatchRoutes, posts=posts)
     if settings.allowed_origins:
         app.add_middleware(ReportsCors, settings.allowed_origins, **_CORS)
     app.add_middleware(CheckedHeads)
     return app
-
-
-def _ohttp_route(parts: AppComponents, problems: Problems) -> ASGIApp:
-    """The route for requests through a relay; its code is loaded where one is set up."""
-    if parts.relay_keys is None:
-        text = "no relay is set up here: the setting ohttp_keys names a file of keys"
-        return problem(404, "not-found", text)
-    module = import_module("collector.routes.ohttp")
-    return cast(ASGIApp, module.OhttpEndpoint(parts, problems, parts.relay_keys))
 
 
 def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str]:

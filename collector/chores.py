@@ -12,10 +12,10 @@ from collector.domain.closing import Closed
 from collector.domain.growth import find_growth
 from collector.domain.raw_blocks import find_damaged, find_expiring
 from collector.domain.registry import RegisteredSeries
-from collector.errors import StorageError
 from collector.routes.dependencies import AppComponents
 from collector.store.broker import count_skipped, read_state
 from rappor_core.calendar import date_of
+from rappor_server.errors import StorageError
 from rappor_server.logs import Log
 
 _MOST = 0.5  # of all reports: a share of one sender that is logged
@@ -31,17 +31,12 @@ def do_chores(parts: AppComponents) -> Closed | None:
     parts.telemetry.metrics_current.set(len(open_days))
     parts.telemetry.waiting_days.set(parts.collector.waiting_days())
     parts.telemetry.clock_suspect.set(parts.collector.is_clock_suspect)
-    _show_broker(parts)
-    return closed
-
-
-def _show_broker(parts: AppComponents) -> None:
-    """What the consumers of a broker passed over, and what they refused after all."""
     with parts.collector.database.read() as connection:
         state = read_state(connection)
-        if state is not None:
+        if state is not None:  # a broker feeds the database
             parts.telemetry.refused_late.set(state.refused)
             parts.telemetry.messages_skipped.set(count_skipped(connection))
+    return closed
 
 
 class Notices:
@@ -81,10 +76,10 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
             _notice_clock(parts, notices)
             _notice_sender(parts, notices)
             _notice_relay_keys(parts, notices)
-            await run_in_threadpool(_notice_expiry, parts, notices)
-            if monotonic() >= next_look:
+            is_time = monotonic() >= next_look
+            await run_in_threadpool(_notice_days, parts, notices, of_all=is_time)
+            if is_time:
                 next_look = monotonic() + _GROWTH_SECONDS
-                await run_in_threadpool(_notice_growth_and_damage, parts, notices)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
@@ -136,23 +131,22 @@ def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
         notices.log("relay_keys_not_read", reason, reason=reason)
 
 
-def _notice_expiry(parts: AppComponents, notices: Notices) -> None:
-    """Log and count the days whose raw reports are deleted soon and were not moved."""
-    now = parts.collector.today
+def _notice_days(parts: AppComponents, notices: Notices, *, of_all: bool) -> None:
+    """Log and count the days whose raw reports are deleted soon and were not moved.
+
+    of_all: also days with far more reports than usual, and metrics whose closed days are damaged.
+    """
+    now, registry = parts.collector.today, parts.collector.registry()
     with parts.collector.database.read() as connection:
-        expiring = find_expiring(connection, parts.collector.registry(), now)
+        expiring = find_expiring(connection, registry, now)
+        growing = find_growth(connection, registry) if of_all else []
+        damaged = find_damaged(connection, registry) if of_all else []
     parts.telemetry.raw_days_expiring.set(len(expiring))
     for entry, number in expiring:
         day, last = (str(date_of(n)) for n in (number, number + entry.metric.keep_raw_days))
         notices.log_of(entry, "raw_reports_expire", day, day=day, last_day=last)
-
-
-def _notice_growth_and_damage(parts: AppComponents, notices: Notices) -> None:
-    """Log days with far more reports than usual, and metrics whose closed days are damaged."""
-    registry = parts.collector.registry()
-    with parts.collector.database.read() as connection:
-        growing, damaged = find_growth(connection, registry), find_damaged(connection, registry)
-    parts.telemetry.days_growing.set(len(growing))
+    if of_all:
+        parts.telemetry.days_growing.set(len(growing))
     for entry, day, reports, usual in growing:
         notices.log_of(entry, "reports_grow", day, day=day, reports=reports, usual=usual)
     for entry, reason in damaged:

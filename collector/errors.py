@@ -1,20 +1,8 @@
-"""Errors that the collector raises, and those that it shares with other servers."""
+"""Errors that only the collector raises; `rappor_server.errors` has those of every server."""
 
 from __future__ import annotations
 
-from rappor_server.errors import AuthenticationError as AuthenticationError
-from rappor_server.errors import BodyTimeoutError as BodyTimeoutError
-from rappor_server.errors import BodyTooLargeError as BodyTooLargeError
-from rappor_server.errors import ConflictError as ConflictError
-from rappor_server.errors import NotFoundError as NotFoundError
-from rappor_server.errors import OverloadedError as OverloadedError
-from rappor_server.errors import RateLimitedError as RateLimitedError
-from rappor_server.errors import RequestError as RequestError
-from rappor_server.errors import SchemaError as SchemaError
-from rappor_server.errors import ServerError
-from rappor_server.errors import SettingsError as SettingsError
-from rappor_server.errors import StorageError as StorageError
-from rappor_server.errors import drop_traces as drop_traces
+from rappor_server.errors import RequestError, ServerError, StorageError
 
 CollectorError = ServerError  # some are raised by what servers share
 

@@ -20,10 +20,11 @@ from uvicorn.supervisors import Multiprocess
 
 from collector.app import create_app, prepare_database
 from collector.domain.clock import Clock
-from collector.errors import CollectorError, SettingsError
+from collector.errors import CollectorError
 from collector.settings import PREFIX, Settings, load_settings
 from collector.store.database import served_alone
 from collector.telemetry import MULTIPROCESS_DIR, forget_dead_workers
+from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log
 from rappor_server.serving import (
     Server,
@@ -37,34 +38,27 @@ from rappor_server.settings import is_loopback
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal comes; then take nothing new, finish what has begun, and return.
-
-    Raises CollectorError when it does not start; the log says why.
-    """
+    """Serve until a signal comes; then take nothing new, finish what has begun, and return. Raises
+    CollectorError when it does not start; the log says why."""
     log = make_log(settings.log_level)
     retired = prepare_database(settings)  # what is wrong is said before a port is taken
     if retired:
         way_out = "rappor metrics push FILE --revive collects them again"
         log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
     with served_alone(settings.database), _listening(settings) as listener:
-        if settings.workers > 1:
+        if settings.workers > 1:  # several processes on one port, started again when one dies
             announce(listener, log)
-            _serve_many(settings, listener)
+            os.environ.update(environment_of(settings))
+            with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
+                os.environ[MULTIPROCESS_DIR] = folder  # they add up their counts through files
+                config = _config("collector.server:app_of_worker", settings)
+                Multiprocess(config, sockets=[listener]).run()
             return
         server = Server(_config(_lasting(create_app(settings)), settings))
         announce(listener, log)
         server.run(sockets=[listener])
     if not server.started:
         raise CollectorError("the collector did not start; the reason is in the log above")
-
-
-def _serve_many(settings: Settings, listener: socket.socket) -> None:
-    """Several processes on one port, started again when one dies. They read the environment."""
-    os.environ.update(environment_of(settings))
-    with tempfile.TemporaryDirectory(prefix="rappor-metrics-") as folder:
-        os.environ[MULTIPROCESS_DIR] = folder  # the workers add up their counts through files
-        config = _config("collector.server:app_of_worker", settings)
-        Multiprocess(config, sockets=[listener]).run()
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from collector.store.database import CollectorDatabase, make_engine, parse_url
+from collector.store.database import CollectorDatabase
+from rappor_server.database import make_engine, parse_url
 from rappor_server.logs import LEVELS
 from rappor_server.settings import (
-    Environment,
     ServerSettings,
     is_loopback,
     read_settings,
@@ -41,20 +41,17 @@ _BROKER_OPTIONS = (  # how to reach the broker, and how much to send at once
     "batch.",
     "compression.",
 )
-_ENVIRONMENT = Environment(
-    prefix=PREFIX,
-    # read by the command line, and by this project's own long tests
-    others=[f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ")],
-    other_prefixes=(f"{PREFIX}DECODER_", f"{PREFIX}TEST_"),  # of other programs on this machine
-    choices={"log_level": ", ".join(LEVELS)},
-    help="rappor serve --help",
-)
 
 
 class Settings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
-    FILE_VARIABLE: ClassVar[str] = f"{PREFIX}SETTINGS"
+    FILE_VARIABLE = f"{PREFIX}SETTINGS"
+    # read by the command line, and by this project's own long tests
+    OTHERS = tuple(f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ"))
+    OTHER_PREFIXES = (f"{PREFIX}DECODER_", f"{PREFIX}TEST_")  # of other programs on this machine
+    HELP = "rappor serve --help"
+    CHOICES: ClassVar = {"log_level": ", ".join(LEVELS)}
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor.sqlite"
@@ -170,4 +167,4 @@ class Settings(ServerSettings):
 
 def load_settings(**chosen: Any) -> Settings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
-    return read_settings(Settings, _ENVIRONMENT, chosen)
+    return read_settings(Settings, chosen)

@@ -1,4 +1,4 @@
-"""A decoder service from Python: jobs, results, lists and releases over HTTP.
+"""A decoder service from Python: jobs, results and lists over HTTP.
 
     service = Service("https://decode.example", key)
     job = service.decode("homepage", words, first=date(2026, 11, 2), last=date(2026, 11, 8))
@@ -15,23 +15,19 @@ import csv
 import io
 import json
 import os
-import re
 import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, ClassVar, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from decoder.errors import DecodeError, OutputError, RemoteError
+from decoder.errors import DecodeError, RemoteError
 from decoder.files import to_frame
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import file_problem
 from rappor_core.text import visible
 
 KEY_VARIABLE = "RAPPOR_DECODER_KEY"
@@ -41,9 +37,7 @@ MAX_DETAIL_CHARACTERS = 2000
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LIVE = ("queued", "running", "cancelling")
 _MAIN_TABLES = ("detected", "maps", "rows", "found")  # of the kinds that have more than one
-_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9]+)+", re.ASCII)
-_COLUMN_TYPES = dict(number=float, integer=int)  # noqa: C408 (types of columns, not kinds of metrics)
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error)
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 class _Object(dict[str, Any]):
@@ -161,35 +155,6 @@ class Service:
     def result(self, result_id: str) -> Result:
         """Return a result by its id."""
         return Result(self, self.ask("GET", f"/v1/results/{result_id}"))
-
-    def releases(self, state: str | None = None, limit: int = 100) -> list[ServiceRelease]:
-        """Return releases that you may see, newest first.
-
-        Args:
-            state: proposed, approved, rejected or withdrawn; None for all of them.
-            limit: maximum number of releases.
-        """
-        rows = self._rows("releases", limit=str(limit), state=state)
-        return [ServiceRelease(self, row) for row in rows]
-
-    def release(self, release_id: str) -> ServiceRelease:
-        """Return a release by its id."""
-        return ServiceRelease(self, self.ask("GET", f"/v1/releases/{release_id}"))
-
-    def propose_release(
-        self, name: str, policy: str, results: Iterable[Result], *, note: str = ""
-    ) -> ServiceRelease:
-        """Build a release from your results, for another person to approve.
-
-        Args:
-            name: of the release.
-            policy: text of a release.toml.
-            results: what it publishes.
-            note: for the person who approves it.
-        """
-        sources = [{"result": result.id} for result in results]
-        body = {"name": name, "policy": policy, "note": note, "sources": sources}
-        return ServiceRelease(self, self.ask("POST", "/v1/releases", body=body))
 
     def ask(
         self,
@@ -357,11 +322,13 @@ class Result(_Stored):
         try:
             return _main_table(json.loads(content))
         except _UNREADABLE as error:
-            raise _no_table(f"result {self.id}", error) from None
+            why = f"has no table that can be read: {visible(str(error))}"
+            raise RemoteError(f"result {self.id} {why}") from None
 
     def to_frame(self) -> Any:
         """Return `rows` as a pandas.DataFrame. Raises OutputError if pandas is not installed."""
-        return _frame(self.rows())
+        rows = self.rows()
+        return to_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
 
     def data(self, form: str) -> bytes:
         """Return the main table as csv (exactly as stored), json, parquet or geojson."""
@@ -378,120 +345,6 @@ class Result(_Stored):
         self.service.ask("DELETE", self.path)
 
 
-class ServiceRelease(_Stored):
-    """A release at the service."""
-
-    route = "/v1/releases"
-
-    @property
-    def state(self) -> str:
-        """The release's state: proposed, approved, rejected or withdrawn."""
-        return str(self.row["state"])
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the release's manifest, in hex."""
-        return str(self.row["digest"])
-
-    def approve(self, reason: str) -> ServiceRelease:
-        """Publish a release that another person proposed. For admins; final."""
-        return self._decide("approve", reason)
-
-    def reject(self, reason: str) -> ServiceRelease:
-        """Refuse a release that another person proposed. For admins; final."""
-        return self._decide("reject", reason)
-
-    def withdraw(self, reason: str = "") -> ServiceRelease:
-        """Withdraw your own proposal before it is approved or rejected; its files are deleted."""
-        return self._decide("withdraw", reason)
-
-    def difference(self) -> ReleaseDifference:
-        """Compare with the last approved release of this name. For its proposer and admins."""
-        answer = self.service.ask("GET", f"{self.path}/difference")
-        return ReleaseDifference(answer["policy"], answer["changes"])
-
-    def file(self, name: str) -> bytes:
-        """Download one file of the release, byte for byte."""
-        return self.service.read("GET", f"{self.path}/files/{name}")
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of release.csv, with numbers as numbers and withheld ones as None.
-
-        Texts are as in the file, made safe for spreadsheets. Raises RemoteError for other files.
-        """
-        try:
-            fields = json.loads(self.file("datapackage.json"))["resources"][0]["schema"]["fields"]
-            read = {str(one["name"]): _COLUMN_TYPES.get(one["type"], str) for one in fields}
-            lines = csv.DictReader(io.StringIO(self.file("release.csv").decode()))
-            return [
-                {name: read[name](text) if text else None for name, text in line.items()}
-                for line in lines
-            ]
-        except _UNREADABLE as error:
-            raise _no_table(f"release {self.id}", error) from None
-
-    def to_frame(self) -> Any:
-        """Return `rows` as a pandas.DataFrame. Raises OutputError if pandas is not installed."""
-        return _frame(self.rows())
-
-    def save(self, folder: Path) -> Path:
-        """Write the release's files into a new folder that `rappor release verify` can check.
-
-        Each file is compared with its digest at the service, and the manifest with the release's.
-        Only the signature shows who made them.
-
-        Raises:
-            RemoteError: a file is not as its digest says, or its name is not that of a release's
-                file.
-            OutputError: the folder exists, or cannot be written.
-        """
-        files = self._download()
-        try:
-            folder.mkdir()
-            for name, content in files.items():
-                (folder / name).write_bytes(content)
-        except OSError as error:
-            raise OutputError(f"{folder}: {file_problem(error)}") from None
-        return folder
-
-    def _download(self) -> dict[str, bytes]:
-        files = {}
-        listed = self.refresh().row["files"]
-        if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-            raise RemoteError(f"release {self.id} has no list of its files")
-        for entry in listed:
-            name = str(entry["name"])
-            if not _FILE_NAME.fullmatch(name):
-                raise RemoteError(f"release {self.id}: {name[:70]!a} is not a name of its files")
-            files[name] = self.file(name)
-            if sha256(files[name]).hexdigest() != entry["sha256"]:
-                raise RemoteError(f"release {self.id}: {name} is not as its digest says")
-        if sha256(files.get("manifest.json", b"")).hexdigest() != self.digest:
-            raise RemoteError(f"release {self.id}: its manifest is not as its digest says")
-        return files
-
-    def _decide(self, act: str, reason: str) -> ServiceRelease:
-        self.row = self.service.ask("POST", f"{self.path}/{act}", body={"reason": reason})
-        return self
-
-
-@dataclass(frozen=True)
-class ReleaseDifference:
-    """The difference of a release from the last approved one of its name.
-
-    Attributes:
-        policy: by key, the value before and now.
-        changes: rows of `change`, `table`, `cell`, `before` and `after`.
-    """
-
-    policy: Mapping[str, Any]
-    changes: list[dict[str, str]]
-
-    def to_frame(self) -> Any:
-        """Return the changes as a pandas.DataFrame. Raises OutputError if it is not installed."""
-        return to_frame(self.changes, ("change", "table", "cell", "before", "after"))
-
-
 def _main_table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the main table by its name, or else the first list of rows. Raises LookupError."""
     for name in _MAIN_TABLES:
@@ -501,11 +354,3 @@ def _main_table(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         if isinstance(value, list) and all(isinstance(row, dict) for row in value):
             return value
     raise LookupError("no list of rows")
-
-
-def _frame(rows: list[dict[str, Any]]) -> Any:
-    return to_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
-
-
-def _no_table(what: str, error: Exception) -> RemoteError:
-    return RemoteError(f"{what} has no table that can be read: {visible(str(error))}")

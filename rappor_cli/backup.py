@@ -23,10 +23,8 @@ from decoder_service.shell.settings import load_settings as service_settings
 from rappor_cli.store import opened
 from rappor_server.backup import back_up
 from rappor_server.backup import restore as put_back
-from rappor_server.database import make_engine, parse_url
-from rappor_server.program import Program
+from rappor_server.database import Program, make_engine, parse_url
 from rappor_server.schema import migrate as run_migrations
-from rappor_server.schema import migrated_text
 
 _CONTENTS_BYTES = 1 << 20
 _URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
@@ -105,20 +103,21 @@ def migrate(database: DatabaseOption = None) -> None:
     url = database or _database_of_settings()
     program = owner_of(url)
     kind = ServiceDatabase if program is SERVICE else CollectorDatabase
-    store = kind(make_engine(url, program))
+    store = kind(make_engine(url))
     try:
         before, after = run_migrations(store)
     finally:
         store.close()
-    print(migrated_text(program, before, after))
+    was = "already" if before == after else f"now; it was {before or 'empty'}"
+    print(f"the {program.name}'s database is at schema {after} {was}")
 
 
 def owner_of(url: str) -> Program:
     """Return whose database this is, by its tables: the collector's if it has none."""
-    parsed = parse_url(url, COLLECTOR)
+    parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
         return COLLECTOR
-    store = CollectorDatabase(make_engine(url, COLLECTOR))
+    store = CollectorDatabase(make_engine(url))
     try:
         with store.read() as connection:
             is_service = connection.dialect.has_table(connection, SERVICE.table)

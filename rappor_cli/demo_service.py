@@ -33,7 +33,8 @@ from decoder_service.jobs.specs import (
 from decoder_service.lists.rules import NewList
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Person, Role
-from decoder_service.schedules.rules import Every, NewSchedule
+from decoder_service.schedules.rules import NewSchedule
+from decoder_service.schedules.windows import Every
 from decoder_service.shell.models import (
     LIVE,
     EventState,

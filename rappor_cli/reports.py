@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-from collector.domain.export import as_lines
 from collector.domain.operations import COMMAND_LINE
+from collector.domain.raw_blocks import as_lines
 from collector.routes.admin import COUNT_HEADER
 from decoder.errors import RemoteError
 from decoder.files import claim_file

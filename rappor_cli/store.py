@@ -31,8 +31,9 @@ def opened(database: str, *, may_be_new: bool = False) -> Iterator[Collector]:
     """
     # Loaded here: it takes most of a second, which commands that read files do not need.
     from collector.domain.operations import Collector
-    from collector.errors import SettingsError
-    from collector.store.database import CollectorDatabase, make_engine, parse_url
+    from collector.store.database import CollectorDatabase
+    from rappor_server.database import make_engine, parse_url
+    from rappor_server.errors import SettingsError
     from rappor_server.schema import prepare
 
     url = parse_url(database)

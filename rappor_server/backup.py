@@ -13,19 +13,24 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from rappor_core.whole_files import replacing
-from rappor_server.database import describe, is_pooled, make_private, parse_url
+from rappor_server.database import (
+    Database,
+    Program,
+    is_pooled,
+    make_engine,
+    make_private,
+    parse_url,
+)
 from rappor_server.errors import SettingsError, StorageError
-from rappor_server.program import Program
 
-_BEGINS = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}  # of a file that `back_up` wrote
-_NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-_EXAMPLES = {"sqlite": "sqlite:///NAME.sqlite", "postgresql": "postgresql+psycopg://USER@HOST/NAME"}
+_KINDS = {  # of a file that `back_up` wrote, by its first bytes: where it can be restored
+    b"SQLite format 3\0": ("SQLite", "sqlite:///NAME.sqlite"),
+    b"PGDMP": ("PostgreSQL", "postgresql+psycopg://USER@HOST/NAME"),
+}
 _TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_%'
@@ -41,7 +46,7 @@ def back_up(database: str, file: Path, program: Program) -> int:
     Raises SettingsError where the file exists or the database is not there, StorageError where
     copying fails. A copy that is not whole is never left under the name.
     """
-    url = parse_url(database, program)
+    url = parse_url(database)
     if file.exists():
         raise SettingsError(f"{file} exists; name a new file")
     with replacing(file) as part:
@@ -62,54 +67,37 @@ def restore(file: Path, database: str, program: Program) -> None:
 
     Raises SettingsError, also for a copy of the other kind of database; StorageError.
     """
-    url = parse_url(database, program)
+    url = parse_url(database)
     if file.is_dir():
         raise SettingsError(f"{file} is a folder: give the file of a backup in it")
     if not file.is_file():
         raise SettingsError(f"{file}: there is no such file")
-    if url.get_backend_name() == "sqlite":
-        target = Path(str(url.database))
-        if target.exists():
-            raise SettingsError(f"{target} exists; stop the {program.name} and move it away first")
-        _check_kind(file, "sqlite", database)
-        _copy_sqlite(file, target, program)
-        return
-    _check_kind(file, "postgresql", database)
-    _check_empty(url, program)
-    options = ("--exit-on-error", "--single-transaction", "--no-owner")
-    _run("pg_restore", *options, f"--dbname={url.database}", str(file), url=url)
-
-
-def _check_kind(file: Path, wanted: str, database: str) -> None:
-    """Raises SettingsError for a copy of the other kind of database, StorageError for no copy."""
     with file.open("rb") as opened:
         begin = opened.read(16)
-    kinds = [kind for kind, mark in _BEGINS.items() if begin.startswith(mark)]
-    if not kinds:
+    kind, there = next((one for mark, one in _KINDS.items() if begin.startswith(mark)), ("", ""))
+    is_sqlite, target = url.get_backend_name() == "sqlite", Path(str(url.database))
+    if is_sqlite and target.exists():
+        raise SettingsError(f"{target} exists; stop the {program.name} and move it away first")
+    if not kind:
         raise StorageError(f"{file} is not a copy of a database; name a file that backup wrote")
-    if kinds != [wanted]:
-        scheme, there = database.partition("://")[0], _EXAMPLES[kinds[0]]
+    if is_sqlite != (kind == "SQLite"):
         raise SettingsError(
-            f"{file} is a copy of a {_NAMES[kinds[0]]} database and does not go into {scheme}; "
-            f"restore it to one of its kind, --database {there}"
+            f"{file} is a copy of a {kind} database and does not go into "
+            f"{database.partition('://')[0]}; restore it to one of its kind, --database {there}"
         )
-
-
-def _check_empty(url: URL, program: Program) -> None:
-    """Raises SettingsError for a PostgreSQL database that holds tables, StorageError for none."""
+    if is_sqlite:
+        _copy_sqlite(file, target, program)
+        return
     _refuse_pooler("pg_restore", url)
-    engine = create_engine(url, poolclass=NullPool)
-    try:
-        with engine.connect() as connection:
-            name = connection.execute(text(_TABLES)).scalar()
-    except DBAPIError as error:
-        reason = describe(error, program.migrate)
-        raise StorageError(f"the database {url.database!r} cannot be opened: {reason}") from error
+    with closing(Database(make_engine(database), program)) as new, new.read() as connection:
+        name = connection.execute(text(_TABLES)).scalar()
     if name is not None:
         raise SettingsError(
             f"database {url.database!r} is not empty, it has a table {str(name)!r}: make an empty "
             "one (createdb NAME) and restore to that"
         )
+    options = ("--exit-on-error", "--single-transaction", "--no-owner")
+    _run("pg_restore", *options, f"--dbname={url.database}", str(file), url=url)
 
 
 def _copy_sqlite(source: Path, target: Path, program: Program) -> None:
@@ -131,7 +119,7 @@ def _copy_sqlite(source: Path, target: Path, program: Program) -> None:
         if found != "ok":
             target.unlink(missing_ok=True)
     if found != "ok":
-        raise StorageError(f"{source} is not a whole database of {program.owner}: {found}")
+        raise StorageError(f"{source} is not a whole database of the {program.name}: {found}")
 
 
 def _run(program: str, *arguments: str, url: URL) -> None:
@@ -142,9 +130,9 @@ def _run(program: str, *arguments: str, url: URL) -> None:
         raise SettingsError(f"{program} is not on the PATH; install PostgreSQL's client programs")
     given = {
         "PGHOST": url.host or url.query.get("host"),
-        "PGPORT": str(url.port) if url.port else None,
+        "PGPORT": url.port,
         "PGUSER": url.username,
-        "PGPASSWORD": None if url.password is None else str(url.password),
+        "PGPASSWORD": url.password,
         "PGDATABASE": url.database,
     }
     environment = os.environ | {name: str(value) for name, value in given.items() if value}

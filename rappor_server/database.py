@@ -9,19 +9,47 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    create_engine,
+    delete,
+    event,
+    insert,
+    text,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
-from rappor_server.program import Program
 from rappor_server.readiness import TRIAL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that owns a database.
+
+    name: as in "stop the collector".  table: one that only its databases have.  metadata: its
+    tables.  migrations: the folder of Alembic.  migration_lock: an advisory lock of PostgreSQL.
+    shares_database: whether `migrate` may add its tables alongside somebody else's.
+    """
+
+    name: str
+    table: str
+    metadata: MetaData
+    migrations: Path
+    migration_lock: int
+    shares_database: bool
+
 
 try:
     import fcntl
@@ -30,7 +58,7 @@ except ImportError:  # Windows
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 _WAYS_OUT = {  # by SQLite's error code
-    sqlite3.SQLITE_NOTADB: "name the file that {migrate} made, or restore a backup",
+    sqlite3.SQLITE_NOTADB: "name the file that rappor migrate made, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
     sqlite3.SQLITE_CANTOPEN: "check the path, and that it is a file that may be written",
     sqlite3.SQLITE_READONLY: "change its permissions, and those of its directory",
@@ -51,16 +79,17 @@ _SERVER_BOUNDS = {  # in which a server that is gone is found out: seconds, and 
 }
 # Of a session that is of no use any more: read only after a failover, or ended by the server.
 _USELESS_STATES = {"25006", "25P03", "57P01", "57P02", "57P03", "57P05"}
+_CONFLICTS, _DISK_FULL = ("40P01", "40001"), "53100"  # a deadlock that was broken; no room
 
 
-def parse_url(database: str, program: Program) -> URL:
+def parse_url(database: str) -> URL:
     """Check a database URL. Raises SettingsError that shows it without its password."""
     try:
         url = make_url(database)
     except ArgumentError:
         raise SettingsError(
             f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
-            f"{program.example} or postgresql+psycopg://user@host/name"
+            "sqlite:///FILE.sqlite or postgresql+psycopg://user@host/name"
         ) from None
     if url.get_backend_name() not in _DRIVERS:
         raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
@@ -75,22 +104,19 @@ def parse_url(database: str, program: Program) -> URL:
 
 
 @contextmanager
-def alone_on_sqlite(
-    database: str, program: Program, process: str, more: str = ""
-) -> Iterator[None]:
+def alone_on_sqlite(database: str, process: str, more: str = "") -> Iterator[None]:
     """Lock an SQLite database for the block: one process of a kind uses it. PostgreSQL takes
     several.
 
     Args:
         database: Its URL.
-        program: Whose database it is.
         process: The kind, as in "another collector".
         more: A further way out, for the message.
 
     Raises:
         SettingsError: Another process has it, or it cannot be locked.
     """
-    url = parse_url(database, program)
+    url = parse_url(database)
     if url.get_backend_name() != "sqlite" or fcntl is None:
         yield
         return
@@ -119,20 +145,14 @@ def is_pooled(url: URL) -> bool:
     return _POOLER in url.query
 
 
-def make_engine(
-    database: str, program: Program, *, pool_size: int = 2, timeout: float = 5.0
-) -> Engine:
+def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> Engine:
     """Make the database engine; no connection is opened yet.
 
     pool_size: the most connections to PostgreSQL.  timeout: seconds to wait for a lock or one.
     """
-    url = parse_url(database, program)
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url, timeout)
-    return _postgresql(url, pool_size, timeout)
-
-
-def _sqlite(url: URL, timeout: float) -> Engine:
+    url = parse_url(database)
+    if url.get_backend_name() != "sqlite":
+        return _postgresql(url, pool_size, timeout)
     if url.database in (None, "", ":memory:"):
         raise SettingsError("database sqlite:// in memory would be lost; name a file")
     file = Path(str(url.database))
@@ -168,7 +188,11 @@ def _begin_sqlite(connection: Connection) -> None:
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
     """Sessions with settings of ours; behind a pooler each transaction brings them along."""
     given: dict[str, Any] = {"connect_timeout": max(2, int(timeout)), **_SERVER_BOUNDS}
-    settings = _session_settings(timeout)
+    settings = {  # hold over what the server, the role and the database say
+        "synchronous_commit": "on",
+        "lock_timeout": str(int(timeout * 1000)),
+        "idle_in_transaction_session_timeout": "60000",
+    }
     more: dict[str, Any] = {}
     if is_pooled(url):
         given |= {"prepare_threshold": None}  # a prepared statement would stay in one session
@@ -185,30 +209,12 @@ def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
         connect_args=given,
         **more,
     )
-    if is_pooled(url):
-        _set_each_transaction(engine, settings)
+    if is_pooled(url):  # as SET LOCAL, in one statement that begins each transaction
+        calls = ", ".join(f"set_config('{name}', '{one}', true)" for name, one in settings.items())
+        event.listen(engine, "begin", lambda one: one.exec_driver_sql(f"SELECT {calls}"))
+        event.listen(engine, "do_connect", _forget_pooler)
     event.listen(engine, "checkout", _refuse_hung_up)
     return engine
-
-
-def _session_settings(timeout: float) -> dict[str, str]:
-    """What holds over what the server, the role and the database say."""
-    return {
-        "synchronous_commit": "on",
-        "lock_timeout": str(int(timeout * 1000)),
-        "idle_in_transaction_session_timeout": "60000",
-    }
-
-
-def _set_each_transaction(engine: Engine, settings: dict[str, str]) -> None:
-    """As SET LOCAL, in one statement that begins each transaction."""
-    calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-
-    def set_up(connection: Connection) -> None:
-        connection.exec_driver_sql(f"SELECT {calls}")
-
-    event.listen(engine, "do_connect", _forget_pooler)
-    event.listen(engine, "begin", set_up)
 
 
 def _forget_pooler(_dialect: object, _record: object, _args: object, given: dict[str, Any]) -> None:
@@ -226,10 +232,6 @@ def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError
 
 
-def _note_age(_connection: object, record: Any) -> None:
-    record.info["made"] = monotonic()
-
-
 def refuse_unsafe_commits(fsync: str, synchronous_commit: str) -> None:
     """Raises StorageError where a commit that returned need not be on PostgreSQL's disk."""
     for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit)):
@@ -244,19 +246,11 @@ def check_commits(connection: Connection, lock: str = "") -> None:
     """Check, on PostgreSQL, that commits are on the disk when they return, and take a lock.
     Raises StorageError.
 
-    lock: a call of one of its functions, waited for in the same round trip.
+    lock: a call of one of its functions, waited for in the same round trip; SQLite has one writer.
     """
-    if connection.dialect.name != "postgresql":
-        return
-    called = f", {lock}" if lock else ""
-    statement = text(f"SELECT {COMMIT_SETTINGS}{called}")
-    refuse_unsafe_commits(*connection.execute(statement).one()[:2])
-
-
-def lock(connection: Connection, number: int) -> None:
-    """Take an advisory lock of PostgreSQL until the transaction ends; SQLite has one writer."""
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+        statement = text(f"SELECT {COMMIT_SETTINGS}" + (f", {lock}" if lock else ""))
+        refuse_unsafe_commits(*connection.execute(statement).one()[:2])
 
 
 def _hang_up(connection: Any) -> None:
@@ -279,7 +273,7 @@ class Database:
         self.program = program
         self.is_postgresql = engine.dialect.name == "postgresql"
         if self.is_postgresql:
-            event.listen(engine, "connect", _note_age)
+            event.listen(engine, "connect", lambda _, one: one.info.update(made=monotonic()))
             event.listen(engine, "checkout", self._refuse_dropped)
         self._is_closed = False
         host = f" at {engine.url.host}" if engine.url.host else ""
@@ -293,10 +287,8 @@ class Database:
         return self._transaction(**level)
 
     def change(self) -> AbstractContextManager[Connection]:
-        """A transaction that writes; on SQLite it holds the one write lock from its start.
-
-        Raises StorageError where its commit would not last.
-        """
+        """A transaction that writes; on SQLite it holds the one write lock from its start. Raises
+        StorageError where its commit would not last."""
         return self.locked()
 
     @contextmanager
@@ -314,13 +306,11 @@ class Database:
     def _bounded(self, connection: Connection) -> Iterator[None]:
         """Hang up if a transaction lasts too long: no other bound ends the wait for a server that
         is stopped and whose kernel still answers."""
-        if not self.is_postgresql or self.max_seconds == float("inf"):
-            yield
-            return
         session = connection.connection.driver_connection
-        timer = threading.Timer(self.max_seconds, _hang_up, (session,))
+        timer = threading.Timer(min(self.max_seconds, threading.TIMEOUT_MAX), _hang_up, (session,))
         timer.daemon = True
-        timer.start()
+        if self.is_postgresql:
+            timer.start()
         try:
             yield
         finally:
@@ -340,29 +330,35 @@ class Database:
             ):
                 yield connection
         except (DBAPIError, PoolTimeoutError, sqlite3.Error, psycopg.Error) as error:
-            reason = describe(error, self.program.migrate)
-            if getattr(_cause(error), "sqlstate", None) in _USELESS_STATES:
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            state, code = (getattr(cause, name, None) for name in ("sqlstate", "sqlite_errorcode"))
+            code = None if code is None else code & 0xFF
+            reason = str(cause).strip().partition("\n")[0][:200]
+            if isinstance(cause, PoolTimeoutError):
+                reason = "all its connections are in use"
+            if code in _WAYS_OUT:
+                reason = f"{reason}; {_WAYS_OUT[code]}"
+            if state in _USELESS_STATES:
                 self._dropped = monotonic()
-            if _is_conflict(error):
+            is_taken = isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError)
+            if is_taken or state in _CONFLICTS:
                 raise ConflictError(f"another process was first: {reason}") from error
             self.is_failing |= bool(options.get("writes"))
-            kind = DiskFullError if _is_disk_full(error) else StorageError
+            is_full = code == sqlite3.SQLITE_FULL or state == _DISK_FULL
+            kind = DiskFullError if is_full else StorageError
             raise kind(f"the database {self._name} failed: {reason}") from error
         finally:
             if self._is_closed:
                 self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
-        """Insert a row of TRIAL_BYTES and delete it in the same committed transaction, to see
-        that the disk takes writes.
+        """Insert a row of TRIAL_BYTES and delete it in the same committed transaction. Raises
+        StorageError, as on a full disk.
 
         Args:
             table: has a text or binary primary key, which the row names first.
             row: its values, but for the blob.
             blob: the column of the random bytes.
-
-        Raises:
-            StorageError: that failed, as on a full disk.
         """
         name, mark = next(iter(row.items()))
         with self._transaction(writes=True) as connection:
@@ -375,36 +371,3 @@ class Database:
         """Close the database connections; those in a transaction of another thread when it ends."""
         self._is_closed = True
         self.engine.pool.dispose()  # and of no other pool: a connection goes back to its own
-
-
-def _is_conflict(error: Exception) -> bool:
-    """A row that another process inserted first, or a deadlock with it that PostgreSQL broke."""
-    cause = _cause(error)
-    if isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError):
-        return True
-    return getattr(cause, "sqlstate", None) in ("40P01", "40001")
-
-
-def _is_disk_full(error: Exception) -> bool:
-    cause = _cause(error)
-    is_sqlite = getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-    return is_sqlite or getattr(cause, "sqlstate", None) == "53100"
-
-
-def describe(error: Exception, migrate: str) -> str:
-    """A database error in one short line, without the statement and its values.
-
-    migrate: the command that makes a database.
-    """
-    cause = _cause(error)
-    first = str(cause).strip().partition("\n")[0][:200]
-    if isinstance(cause, PoolTimeoutError):
-        first = "all its connections are in use"
-    code = getattr(cause, "sqlite_errorcode", None)
-    way_out = None if code is None else _WAYS_OUT.get(code & 0xFF)
-    return f"{first}; {way_out.format(migrate=migrate)}" if way_out else first
-
-
-def _cause(error: Exception) -> BaseException:
-    """The driver's own error."""
-    return error.orig if isinstance(error, DBAPIError) and error.orig else error

@@ -60,7 +60,7 @@ class _Redirect(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line of ours for one of theirs. Their text is told, not what was filled into it."""
+        """Log one line of ours: their text, without what was filled into it."""
         if record.exc_info and record.exc_info[1] is not None:
             self._log.crash(record.exc_info[1])
         else:

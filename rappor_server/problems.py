@@ -10,14 +10,58 @@ from typing import Any, NamedTuple, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rappor_core.errors import RapporError
+from rappor_core.errors import RapporError, shown
 from rappor_server import errors
 from rappor_server.logs import Log
-from rappor_server.validation import request_problem
+
+_NOT_JSON = {"json_invalid", "model_attributes_type"}
+_SECRET = {"key"}  # fields whose value is in no message
+
+
+def first_problem(
+    error: ValidationError | RequestValidationError,
+    choices: Mapping[str, str],
+    *,
+    unknown: str = "there is no such setting or field",
+) -> tuple[str, str]:
+    """Describe the first field that is wrong.
+
+    Args:
+        error: What pydantic raised.
+        choices: The values of fields that are bound by a pattern.
+        unknown: The message for a name that does not exist.
+
+    Returns:
+        (name, message); the name is "" where several fields do not go together.
+    """
+    first: Mapping[str, Any] = error.errors()[0]
+    name, kind, expected = ".".join(map(str, first["loc"])), first["type"], first["msg"]
+    if kind == "value_error":  # raised by a check of ours
+        return name, str(first["ctx"]["error"])
+    if kind == "extra_forbidden":
+        return name, unknown
+    if kind in _NOT_JSON:
+        return name, "send a JSON object as Content-Type: application/json"
+    if kind == "missing":  # its input is all that was sent, which may hold a key
+        return name, "it is missing"
+    if kind == "string_pattern_mismatch" and name in choices:
+        expected = f"it should be one of {choices[name]}"
+    if name.rpartition(".")[2] in _SECRET:
+        return name, expected
+    return name, f"{shown(first['input'])}: {expected[0].lower()}{expected[1:]}"
+
+
+def request_problem(error: ValidationError | RequestValidationError) -> str:
+    """Describe what is wrong with a request, in ASCII."""
+    name, message = first_problem(error, {}, unknown="there is no such field")
+    text = f"{name}: {message}" if name else message
+    return text.encode("ascii", "backslashreplace").decode()
+
 
 PROBLEM_JSON = "application/problem+json"
 URN = "urn:rappor-telemetry:problem:"
@@ -36,11 +80,8 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {  # of every route, for Fa
 
 
 class ProblemRule(NamedTuple):
-    """How the errors of a class are answered.
-
-    slug: last part of the type of the document.  text: answered in place of a message without
-    details, which is for the log.
-    """
+    """How the errors of a class are answered. slug: last part of the type of the document.  text:
+    answered in place of a message without details, which is for the log."""
 
     kind: type[Exception]
     status: int
@@ -76,13 +117,8 @@ class Problems:
     """Turns errors into problem documents, and logs those that the sender cannot fix."""
 
     def __init__(self, log: Log, rules: Iterable[ProblemRule], retry_after: int = 5) -> None:
-        """Use the first rule that fits.
-
-        Args:
-            log: Gets defects and failures of the server.
-            rules: Of the service.
-            retry_after: Seconds; answers that ask to come back name up to three times as many.
-        """
+        """Use the first rule that fits. retry_after: seconds; answers that ask to come back name
+        up to three times as many."""
         self._log = log
         self._rules = tuple(rules)
         self._retry_after = retry_after
@@ -92,31 +128,25 @@ class Problems:
 
         more: further members of the document.
         """
-        try:
-            return self._answer(error, more or {})
-        finally:
-            errors.drop_traces(error)
-
-    def _answer(self, error: Exception, more: Mapping[str, Any]) -> Response:
         rule = rule_of(error, self._rules)
         if rule is _DEFECT:
             self._log.crash(error)
         elif rule.status >= 500:
             self._log.warning("request_failed", status=rule.status, reason=str(error))
+        errors.drop_traces(error)
         details = error.details if isinstance(error, errors.ServerError) else {}
         detail = rule.text if rule.text and not details else str(error)
         headers = {"WWW-Authenticate": "Bearer"} if rule.status == 401 else {}
         if rule.status in _RETRY_LATER:  # at random, so that devices do not return at once
             seconds = random.randint(self._retry_after, 3 * self._retry_after)
             headers["Retry-After"] = str(seconds)
-        return problem(rule.status, rule.slug, detail, {**details, **more}, headers)
+        return problem(rule.status, rule.slug, detail, {**details, **(more or {})}, headers)
 
     def add_handlers(self, app: FastAPI) -> None:
         """Let an app answer every error with a problem document."""
         app.add_exception_handler(HTTPException, self.of_http)
-        app.add_exception_handler(RequestValidationError, self._of_request)
-        app.add_exception_handler(RapporError, self._of_error)
-        app.add_exception_handler(Exception, self._of_error)
+        for kind in (RequestValidationError, RapporError, Exception):
+            app.add_exception_handler(kind, self._of_error)
 
     async def of_http(self, request: Request, error: Exception) -> Response:
         """The answer to an error of FastAPI itself, such as a route that does not exist."""
@@ -132,11 +162,9 @@ class Problems:
             detail = f"there is no {shown}; this path has {methods}"
         return problem(known.status_code, "http", detail, headers=known.headers)
 
-    async def _of_request(self, _request: Request, error: Exception) -> Response:
-        text = request_problem(cast(RequestValidationError, error))
-        return self.answer(errors.RequestError(text))
-
     async def _of_error(self, _request: Request, error: Exception) -> Response:
+        if isinstance(error, RequestValidationError):
+            error = errors.RequestError(request_problem(error))
         return self.answer(error)
 
 

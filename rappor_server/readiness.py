@@ -1,5 +1,4 @@
-"""A check of whether the database can be written now, whose cost does not grow with the number
-of callers."""
+"""Whether the database can be written now, at a cost that does not grow with the callers."""
 
 from __future__ import annotations
 
@@ -41,18 +40,15 @@ class Readiness:
         share one check a second."""
         async with self._lock:
             if self._seconds() - self._checked >= MAX_AGE:
-                await asyncio.to_thread(self._find_out)
+                in_doubt = self._error is not None or self._is_failing()
+                try:
+                    await asyncio.to_thread(self._read)
+                    if in_doubt or self._seconds() - self._written >= WRITE_EVERY:
+                        await asyncio.to_thread(self._write)
+                        self._written = self._seconds()
+                    self._error = None
+                except StorageError as error:
+                    self._error = error
+                self._checked = self._seconds()
         if self._error is not None:
             raise StorageError(str(self._error))
-
-    def _find_out(self) -> None:
-        in_doubt = self._error is not None or self._is_failing()
-        try:
-            self._read()
-            if in_doubt or self._seconds() - self._written >= WRITE_EVERY:
-                self._write()
-                self._written = self._seconds()
-            self._error = None
-        except StorageError as error:
-            self._error = error
-        self._checked = self._seconds()

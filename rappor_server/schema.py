@@ -7,6 +7,8 @@ so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from alembic import command
@@ -15,9 +17,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from rappor_server.database import Database, is_pooled, lock
+from rappor_server.database import Database, Program, check_commits, is_pooled
 from rappor_server.errors import SchemaError, SettingsError
-from rappor_server.program import Program
 
 # Of -1 there is no limit; reserved_connections is of PostgreSQL 16 and newer.
 _LIMITS = """
@@ -35,13 +36,11 @@ def prepare(database: Database) -> None:
     Raises SchemaError for one that is older (naming the command), newer, or of something else,
     and StorageError for a PostgreSQL whose commits are not on the disk when they return.
     """
-    with database.change() as connection:
-        lock(connection, database.program.migration_lock)
-        current = _current(connection)
+    with _alone(database) as (connection, current):
         if current is None and not inspect(connection).get_table_names():
             _create(connection, database.program)
-            return
-        check(current, database.program)
+        else:
+            check(current, database.program)
 
 
 def check_connections(
@@ -81,9 +80,7 @@ def migrate(database: Database) -> tuple[str | None, str]:
     """
     program = database.program
     database.max_seconds = float("inf")  # the rows of all days may be rewritten
-    with database.change() as connection:
-        lock(connection, program.migration_lock)
-        current = _current(connection)
+    with _alone(database) as (connection, current):
         is_empty = program.shares_database or not inspect(connection).get_table_names()
         if current is None and is_empty:
             _create(connection, program)
@@ -91,35 +88,37 @@ def migrate(database: Database) -> tuple[str | None, str]:
             if current not in _known(program):
                 check(current, program)
             command.upgrade(_config(program, connection), "head")
-        return current, _head(program)
-
-
-def migrated_text(program: Program, before: str | None, after: str) -> str:
-    """A sentence that says what a migration did, and to whose schema. before: revision before
-    it; None for an empty database."""
-    was = "already" if before == after else f"now; it was {before or 'empty'}"
-    return f"the {program.name}'s database is at schema {after} {was}"
+        return current, _known(program)[0]
 
 
 def check(current: str | None, program: Program) -> None:
     """Raises SchemaError unless `current` is the head."""
-    head = _head(program)
+    head = _known(program)[0]
     if current is None:
-        raise SchemaError(f"the database has tables, and {program.not_ours}")
+        raise SchemaError(
+            f"the database has tables, and none of them is the {program.name}'s; name an empty "
+            "database"
+        )
     if current not in _known(program):
         raise SchemaError(
             f"the database is at schema {current}, which this code (the {program.name}'s "
-            f"schema {head}) does not know{program.unknown_schema}"
+            f"schema {head}) does not know: it is another program's, or a newer version's; name a "
+            f"database of the {program.name}, or run the version of rappor-telemetry that made it"
         )
     if current != head:
         raise SchemaError(
             f"the {program.name}'s database is at schema {current}, this code needs {head}; make a "
-            f"backup, stop {program.instances} on it, then run: {program.migrate} --database URL"
+            f"backup, stop every process of the {program.name} on it, then run: rappor migrate "
+            "--database URL"
         )
 
 
-def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+@contextmanager
+def _alone(database: Database) -> Iterator[tuple[Connection, str | None]]:
+    """A transaction of who alone looks at the schema, and the revision of the database."""
+    with database.change() as connection:
+        check_commits(connection, f"pg_advisory_xact_lock({database.program.migration_lock})")
+        yield connection, MigrationContext.configure(connection).get_current_revision()
 
 
 def _create(connection: Connection, program: Program) -> None:
@@ -139,7 +138,3 @@ def _known(program: Program) -> list[str]:
     """The program's revisions, newest first; read once a process."""
     scripts = ScriptDirectory.from_config(_config(program))
     return [script.revision for script in scripts.walk_revisions()]
-
-
-def _head(program: Program) -> str:
-    return _known(program)[0]

@@ -60,8 +60,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Shut the server down on SIGTERM or SIGINT, without raising the signal again
-        afterwards."""
+        """Shut the server down on SIGTERM or SIGINT."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
@@ -98,11 +97,9 @@ def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.so
 def _bind(host: str, port: int) -> socket.socket:
     """Bind and listen at once: the second of two servers that start together is refused here."""
     is_ipv6 = ":" in host
-    listener = socket.create_server(
-        (host, port),
-        family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
-        dualstack_ipv6=is_ipv6 and socket.has_dualstack_ipv6(),
-    )
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    both = is_ipv6 and socket.has_dualstack_ipv6()
+    listener = socket.create_server((host, port), family=family, dualstack_ipv6=both)
     # connections inherit it; asyncio would not set it, and an answer would wait 40 ms
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -125,11 +122,8 @@ def announce(listener: socket.socket, log: Log) -> None:
 
 @contextmanager
 def running(server: Server, listener: socket.socket, host: str, name: str) -> Iterator[str]:
-    """Run a server on a thread for the block; yield its URL, and shut it down cleanly on
-    leaving.
-
-    Raises ServerError, with the reason that it gave, when it does not start.
-    """
+    """Run a server on a thread for the block; yield its URL, and shut it down cleanly on leaving.
+    Raises ServerError, with the reason that it gave, when it does not start."""
     failures: list[BaseException] = []
 
     def run() -> None:

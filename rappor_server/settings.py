@@ -6,8 +6,7 @@ import difflib
 import ipaddress
 import os
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -18,15 +17,24 @@ from sqlalchemy.engine import URL
 
 from rappor_core.errors import toml_problem
 from rappor_server.errors import SettingsError
-from rappor_server.validation import first_problem
+from rappor_server.problems import first_problem
 
 _PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
 
 
 class ServerSettings(BaseSettings):
-    """Base of a server's settings. `FILE_VARIABLE` names a TOML file."""
+    """Base of a server's settings.
+
+    FILE_VARIABLE: names a TOML file.  OTHERS: variables that start as settings do and are read
+    elsewhere.  OTHER_PREFIXES: of other programs.  HELP: who names the settings.  CHOICES: of
+    settings that are bound by a pattern, what may be given.
+    """
 
     FILE_VARIABLE: ClassVar[str]
+    OTHERS: ClassVar[tuple[str, ...]]
+    OTHER_PREFIXES: ClassVar[tuple[str, ...]] = ()
+    HELP: ClassVar[str]
+    CHOICES: ClassVar[Mapping[str, str]]
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override]
@@ -41,31 +49,19 @@ class ServerSettings(BaseSettings):
 AnySettings = TypeVar("AnySettings", bound=ServerSettings)
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """Names of environment variables that belong to the settings of a program, and words for
-    messages.
-
-    prefix: of every setting.  others: variables that start so and are read elsewhere.
-    other_prefixes: of other programs.  help: who names the settings, as in "FILE names them".
-    choices: of settings that are bound by a pattern, what may be given.
-    """
-
-    prefix: str
-    others: Collection[str]
-    help: str
-    choices: Mapping[str, str]
-    other_prefixes: tuple[str, ...] = ()
-
-
-def read_settings(
-    kind: type[AnySettings], environment: Environment, chosen: Mapping[str, Any]
-) -> AnySettings:
+def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySettings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
     file = os.environ.get(kind.FILE_VARIABLE)
     if file and not Path(file).is_file():
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
-    _refuse_unknown_variables(kind, environment)
+    prefix = kind.model_config["env_prefix"]
+    known = {prefix + name.upper() for name in kind.model_fields} | {*kind.OTHERS}
+    for name in sorted(os.environ):  # one that starts as ours and is no setting is a mistake
+        ours = name.upper()
+        if ours.startswith(prefix) and not (ours in known or ours.startswith(kind.OTHER_PREFIXES)):
+            near = difflib.get_close_matches(ours, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"{kind.HELP} names them"
+            raise SettingsError(f"environment variable {name}: there is no such setting; {hint}")
     try:
         return kind(**chosen)
     except UnreadableSettingError as error:
@@ -73,22 +69,8 @@ def read_settings(
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: {toml_problem(error)}") from None
     except ValidationError as error:
-        name, message = first_problem(
-            error, environment.choices, unknown="there is no such setting"
-        )
+        name, message = first_problem(error, kind.CHOICES, unknown="there is no such setting")
         raise SettingsError(f"setting {name}: {message}" if name else message) from None
-
-
-def _refuse_unknown_variables(kind: type[BaseSettings], environment: Environment) -> None:
-    """A variable that starts as ours and is no setting is a mistake. Raises SettingsError."""
-    prefix, others = environment.prefix, environment.other_prefixes
-    known = {prefix + name.upper() for name in kind.model_fields} | set(environment.others)
-    for name in sorted(os.environ):
-        ours = name.upper()
-        if ours.startswith(prefix) and ours not in known and not ours.startswith(others):
-            near = difflib.get_close_matches(ours, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"{environment.help} names them"
-            raise SettingsError(f"environment variable {name}: there is no such setting; {hint}")
 
 
 def refuse_placeholder_password(url: URL, *, allowed: bool) -> None:

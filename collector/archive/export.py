@@ -21,9 +21,7 @@ import numpy as np
 
 from collector.archive.parquet import Bytes
 from collector.archive.parts import (
-    ArchivedPart,
     PartCounts,
-    digest_of,
     entry_name,
     folder_of,
     read_entries,
@@ -81,10 +79,14 @@ def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
         raise ArchiveDamagedError(block.damage)
     name = entry_name(metric.name, metric.params_id, first_day.isoformat())
     known = list(read_entries(store, folder_of(metric.name, metric.params_id)))
+    digest = PartCounts(np.array(block.reports_per_cohort), np.array(block.bit_counts)).digest
     for entry in known:
-        if entry.name == name and entry.last_day == last_day.isoformat():
-            return _finish(source, block, entry, store)
-        if entry.touches(first_day, last_day):
+        is_same = entry.name == name and entry.last_day == last_day.isoformat()
+        if is_same and entry.counts_digest == digest:
+            verify_part(store, entry)  # if it is not whole, the rows are what is left
+            source.forget(block)
+            return EARLIER
+        if is_same or entry.touches(first_day, last_day):
             return OVERLAPS
     if today > first_day + timedelta(days=metric.keep_raw_days):
         return DUE
@@ -92,25 +94,17 @@ def _move(source: RawBlocks, block: RawBlock, store: Store, today: date) -> str:
         return INCOMPLETE
     if block.num_raw > sum(block.reports_per_cohort):
         raise _other_reports(block)
-    reports, days = _pieces(source, block), (first_day, last_day)
+
+    def check(sums: PartCounts) -> None:
+        if sums.digest != digest:  # the collector's counters, bit for bit
+            raise _other_reports(block)
+
     try:
-        write_part(store, metric, days, reports, lambda sums: _check(block, sums))
+        write_part(store, metric, (first_day, last_day), _pieces(source, block), check)
     except FileExistsError:
         return ELSEWHERE
     source.forget(block)
     return MOVED
-
-
-def _finish(source: RawBlocks, block: RawBlock, entry: ArchivedPart, store: Store) -> str:
-    """The block is in the archive, and its rows are still there: delete them.
-
-    Raises ArchiveDamagedError where the part is not whole: the rows are what is left then.
-    """
-    if entry.counts_digest != _digest(block):
-        return OVERLAPS
-    verify_part(store, entry)
-    source.forget(block)
-    return EARLIER
 
 
 def _pieces(source: RawBlocks, block: RawBlock) -> Iterator[tuple[int, Bytes]]:
@@ -122,18 +116,8 @@ def _pieces(source: RawBlocks, block: RawBlock) -> Iterator[tuple[int, Bytes]]:
             yield cohort, np.frombuffer(piece, dtype=np.uint8).reshape(-1, params.report_bytes)
 
 
-def _check(block: RawBlock, sums: PartCounts) -> None:
-    """What was read back must give the collector's counters, bit for bit."""
-    if sums.digest != _digest(block):
-        raise _other_reports(block)
-
-
 def _other_reports(block: RawBlock) -> ArchiveDamagedError:
     return ArchiveDamagedError(
         f"metric {block.metric.name!a}, {block.first_day} to {block.last_day}: the raw reports "
         "do not give the collector's counters; nothing was moved"
     )
-
-
-def _digest(block: RawBlock) -> str:
-    return digest_of(np.array(block.reports_per_cohort), np.array(block.bit_counts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,10 @@ def write_reports(
     ) as writer:
         for cohorts, rows in _groups(reports, size):
             order = _shuffled_within(cohorts, random_bytes)
-            table = pa.table([pa.array(cohorts), _binary(rows[order])], schema=schema)
+            data = pa.py_buffer(np.ascontiguousarray(rows[order]))
+            width = pa.binary(report_bytes)
+            bits = pa.FixedSizeBinaryArray.from_buffers(width, len(rows), [None, data])
+            table = pa.table([pa.array(cohorts), bits], schema=schema)
             writer.write_table(table, row_group_size=size)
 
 
@@ -119,11 +122,6 @@ def _shuffled_within(cohorts: Cohorts, random_bytes: RandomBytes) -> NDArray[np.
     return np.lexsort((marks, cohorts))
 
 
-def _binary(rows: Bytes) -> Any:
-    data = pa.py_buffer(np.ascontiguousarray(rows))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(rows.shape[1]), len(rows), [None, data])
-
-
 def open_part(store: Store, name: str) -> IO[bytes]:
     """Open a file that an entry names. Raises ArchiveDamagedError where it is missing."""
     try:
@@ -141,7 +139,12 @@ def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
     cannot be read, when it is opened or later."""
     try:
         with pq.ParquetFile(file) as opened:
-            if not _is_ours(opened.schema_arrow):
+            fields = opened.schema_arrow
+            if (
+                fields.names != ["cohort", "bits"]
+                or fields.field(0).type != pa.int32()
+                or not pa.types.is_fixed_size_binary(fields.field(1).type)
+            ):
                 raise ValueError("not the columns of reports")
             yield opened
     except (pa.ArrowException, OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
@@ -149,16 +152,6 @@ def reading(file: IO[bytes], name: str) -> Iterator[pq.ParquetFile]:
             raise
         said = str(error).strip().partition("\n")[0][:200]
         raise ArchiveDamagedError(f"{name}: cut, or damaged ({said})") from error
-
-
-def _is_ours(schema: Any) -> bool:
-    """Whether the columns are those that are written; any width."""
-    fields = [(field.name, field.type) for field in schema]
-    return (
-        [name for name, _ in fields] == ["cohort", "bits"]
-        and fields[0][1] == pa.int32()
-        and pa.types.is_fixed_size_binary(fields[1][1])
-    )
 
 
 def read_group(opened: pq.ParquetFile, group: int) -> tuple[Cohorts, Bytes]:

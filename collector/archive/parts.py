@@ -48,7 +48,7 @@ class ArchivedPart:
     first_day, last_day: ISO dates of its block, inclusive.
     file: name of the Parquet file.  file_digest: SHA-256 of it.  file_bytes: its length.
     rows_in_group: rows of each row group but the last.
-    num_reports, reports_per_cohort: integers.  counts_digest: see `digest_of`.
+    num_reports, reports_per_cohort: integers.  counts_digest: see `PartCounts`.
     """
 
     metric: str
@@ -90,21 +90,10 @@ def entry_name(metric: str, params_id: str, first_day: str) -> str:
     return f"{ENTRIES}/{folder_of(metric, params_id)}/{first_day}.json"
 
 
-def digest_of(reports_per_cohort: Counts, bit_counts: Counts) -> str:
-    """SHA-256 of reports per cohort (m,) and bit counts (m, k), as little-endian 64-bit
-    integers."""
-    digest = sha256(reports_per_cohort.astype("<i8").tobytes())
-    digest.update(np.ascontiguousarray(bit_counts, dtype="<i8").tobytes())
-    return digest.hexdigest()
-
-
 def commit(store: Store, entry: ArchivedPart) -> None:
-    """Write the entry of a part; from now on readers sum the part.
-
-    Raises FileExistsError where this block has an entry already.
-    """
-    content = _content(entry)
-    fields = json.loads(content) | {"digest": _digest(content)}
+    """Write the entry of a part; from now on readers sum the part. Raises FileExistsError where
+    this block has an entry already."""
+    fields = {"version": VERSION, **asdict(entry), "digest": _digest(entry)}
     store.create(entry.name, json.dumps(fields, sort_keys=True, indent=1).encode() + b"\n")
 
 
@@ -125,20 +114,17 @@ def read_entry(store: Store, name: str) -> ArchivedPart:
         entry = ArchivedPart(**fields)
     except (RapporError, LookupError, TypeError, AttributeError) as error:
         raise ArchiveDamagedError(f"{name}: not an entry of a manifest ({error})") from None
-    if digest != _digest(_content(entry)) or entry.name != name:
+    if digest != _digest(entry) or entry.name != name:
         raise ArchiveDamagedError(
             f"{name}: changed after it was written; restore it, or delete it and its part"
         )
     return entry
 
 
-def _content(entry: ArchivedPart) -> bytes:
-    """The bytes that the digest covers: every field, in one spelling."""
+def _digest(entry: ArchivedPart) -> str:
+    """The digest of every field of an entry, in one spelling."""
     fields = {"version": VERSION} | asdict(entry)
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _digest(content: bytes) -> str:
+    content = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
     return sha256(b"rappor archive entry\x00" + content).hexdigest()
 
 
@@ -157,8 +143,10 @@ class PartCounts:
 
     @property
     def digest(self) -> str:
-        """The digest that an entry keeps of them."""
-        return digest_of(self.reports_per_cohort, self.bit_counts)
+        """SHA-256 of both, as little-endian 64-bit integers, which an entry keeps."""
+        digest = sha256(self.reports_per_cohort.astype("<i8").tobytes())
+        digest.update(np.ascontiguousarray(self.bit_counts, dtype="<i8").tobytes())
+        return digest.hexdigest()
 
     def as_tuples(self) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
         """Reports per cohort and bit counts, as an `Aggregate` has them."""

@@ -71,13 +71,25 @@ def choose_parts(
     first = str(first_day or entries[0].first_day)
     last = str(last_day or entries[-1].last_day)
     chosen = [entry for entry in entries if entry.touches(first, last)]
-    _refuse_cuts(chosen, first, last)
+    for entry in chosen:  # the collector's rule: a window takes a block whole or not at all
+        if entry.first_day < first or last < entry.last_day:
+            raise NotArchivedError(
+                f"metric {metric!a}: days {entry.first_day} to {entry.last_day} were merged, "
+                "because a day had too few reports in all or in a cohort; a window takes all of "
+                "them or none"
+            )
     there = f"the archive has {entries[0].first_day} to {entries[-1].last_day}"
     if not chosen:
         raise NotArchivedError(f"{metric!a}: no part from {first} to {last}; {there}")
     if last > chosen[-1].last_day:
         raise NotArchivedError(f"{metric!a}: {last} is not archived yet; {there}")
-    _refuse_holes(chosen)
+    for before, after in pairwise(chosen):
+        expected = date.fromisoformat(before.last_day) + timedelta(days=1)
+        if after.first_day != expected.isoformat():
+            raise NotArchivedError(
+                f"{metric!a}: days {expected} to the day before {after.first_day} are not in "
+                "the archive; ask for the days before or after them"
+            )
     return chosen
 
 
@@ -103,10 +115,24 @@ def aggregate(
     Raises:
         ArchiveDamagedError: the sums of a part are not those of its entry.
     """
-    tasks = [task for entry in entries for task in _tasks(entry, archive, task_reports)]
-    counts = _reduced(entries, tasks, run(tasks), advance)
-    reports_per_cohort, bit_counts = counts.as_tuples()
-    newest = entries[-1]
+    tasks = []
+    for entry in entries:  # each row group is in one task
+        num_groups = -(-entry.num_reports // entry.rows_in_group)
+        step = max(1, task_reports // entry.rows_in_group)
+        for start in range(0, num_groups, step):
+            tasks.append(SpanTask(archive, entry.name, start, min(num_groups, start + step)))
+    by_name, newest = {entry.name: entry for entry in entries}, entries[-1]
+    left = Counter(task.part for task in tasks)
+    total, sums = PartCounts.zero(newest.params), dict[str, PartCounts]()
+    for task, counts in run(tasks):
+        part = task.part
+        sums[part] = sums[part].plus(counts) if part in sums else counts
+        left[part] -= 1
+        advance(int(counts.reports_per_cohort.sum()))
+        if not left[part]:
+            check_digest(by_name[part], sums[part])
+            total = total.plus(sums.pop(part))
+    reports_per_cohort, bit_counts = total.as_tuples()
     whole = Aggregate(
         metric=newest.metric,
         params=newest.params,
@@ -129,37 +155,6 @@ def count_part(task: SpanTask) -> PartCounts:
     return count_groups(store, entry.file, entry.params, task.first, task.last)
 
 
-def _tasks(entry: ArchivedPart, archive: str, task_reports: int) -> Iterator[SpanTask]:
-    """Split a part into tasks; each of its row groups is in one task."""
-    num_groups = -(-entry.num_reports // entry.rows_in_group)
-    step = max(1, task_reports // entry.rows_in_group)
-    for first in range(0, num_groups, step):
-        last = min(num_groups, first + step)
-        yield SpanTask(archive, entry.name, first, last)
-
-
-def _reduced(
-    entries: Sequence[ArchivedPart],
-    tasks: Sequence[SpanTask],
-    results: Iterator[tuple[SpanTask, PartCounts]],
-    advance: Advance,
-) -> PartCounts:
-    """Add up the counts of all tasks; the sums of a part are checked when its last task is in."""
-    by_name = {entry.name: entry for entry in entries}
-    left = Counter(task.part for task in tasks)
-    total = PartCounts.zero(entries[0].params)
-    sums: dict[str, PartCounts] = {}
-    for task, counts in results:
-        part = task.part
-        sums[part] = sums[part].plus(counts) if part in sums else counts
-        left[part] -= 1
-        advance(int(counts.reports_per_cohort.sum()))
-        if not left[part]:
-            check_digest(by_name[part], sums[part])
-            total = total.plus(sums.pop(part))
-    return total
-
-
 def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedPart]:
     """The entries of the one version that is asked for."""
     every = list(read_entries(store, folder_of(metric)))
@@ -179,24 +174,3 @@ def _version(store: Store, metric: str, params_id: str | None) -> list[ArchivedP
             f"{metric!a} has no params_id {params_id!a} here; it has {', '.join(versions)}"
         )
     return found
-
-
-def _refuse_cuts(entries: Iterable[ArchivedPart], first: str, last: str) -> None:
-    """The collector's rule: a window takes a block whole or not at all."""
-    for entry in entries:
-        if entry.first_day < first or last < entry.last_day:
-            raise NotArchivedError(
-                f"metric {entry.metric!a}: days {entry.first_day} to {entry.last_day} were merged, "
-                "because a day had too few reports in all or in a cohort; a window takes all of "
-                "them or none"
-            )
-
-
-def _refuse_holes(entries: Sequence[ArchivedPart]) -> None:
-    for before, after in pairwise(entries):
-        expected = date.fromisoformat(before.last_day) + timedelta(days=1)
-        if after.first_day != expected.isoformat():
-            raise NotArchivedError(
-                f"{after.metric!a}: days {expected} to the day before {after.first_day} are not in "
-                "the archive; ask for the days before or after them"
-            )

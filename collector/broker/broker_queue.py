@@ -24,15 +24,10 @@ from collector.domain.operations import Collector
 from collector.domain.registry import Registry
 from collector.domain.report_validation import Day, ReportJudge, Tally
 from collector.domain.submission import Submission
-from collector.errors import (
-    BodyTooLargeError,
-    CollectorError,
-    OverloadedError,
-    SettingsError,
-    StorageError,
-)
+from collector.errors import CollectorError
 from collector.settings import Settings
 from collector.store.broker import begin
+from rappor_server.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from rappor_server.logs import Log
 
 REGISTRY_SECONDS = 1.0  # between two looks at the metrics and closed days
@@ -106,11 +101,8 @@ class BrokerQueue:
             raise StorageError(str(error)) from error
 
     def start(self) -> None:
-        """Connect to the broker.
-
-        Raises SettingsError without the library or the topic, StorageError without the database
-        or the broker.
-        """
+        """Connect to the broker. Raises SettingsError without the library or the topic,
+        StorageError without the database or the broker."""
         self._library = load_library()
         self._producer = self._make_producer()
         partitions_of(self._producer, self._topic)

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import Any
 
 from collector.broker.counting import HEAD_BYTES
-from collector.errors import SettingsError, StorageError
 from collector.settings import Settings
+from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import Log
 
 _SESSION_MS = 10_000  # after which what a consumer that died had is another's
@@ -53,10 +53,8 @@ def largest_message(settings: Settings) -> int:
 
 
 def make_producer(settings: Settings, log: Log) -> Any:
-    """A producer that reports a message as stored when all in-sync replicas have it.
-
-    Raises SettingsError.
-    """
+    """A producer that reports a message as stored when all in-sync replicas have it. Raises
+    SettingsError."""
     own = {
         "acks": "all",
         "enable.idempotence": True,

@@ -18,7 +18,7 @@ from collector.broker.counting import GONE, BrokerMessage, CountedMessages, Mess
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, today, utc_now
 from collector.domain.report_validation import ReportJudge
-from collector.errors import PositionError, SettingsError, StorageError
+from collector.errors import PositionError
 from collector.settings import Settings
 from collector.store.broker import (
     Move,
@@ -31,6 +31,7 @@ from collector.store.broker import (
     start_positions,
 )
 from collector.store.database import CollectorDatabase
+from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import Log
 
 GRACE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
@@ -215,7 +216,8 @@ class Consumer:
         self._placed = False
 
     def _place(self) -> None:
-        """Read on at the stored positions. What the broker has deleted is noted and passed over."""
+        """Read on at the stored positions. What the broker has deleted is noted and passed over.
+        Raises SettingsError where a position is past the end."""
         ends = {one: ends_of(self._client, self._topic, one) for one in self._partitions}
         with self._database.add() as connection:
             state = read_state(connection)
@@ -228,7 +230,17 @@ class Consumer:
             move(connection, self._topic, gone)
             lost = [Skipped(one.partition, one.before, one.after - 1, GONE) for one in gone]
             note_skipped(connection, self._topic, lost)
-        self._check(stored, ends)
+        for partition, (_, end) in ends.items():
+            if stored[partition] <= end:
+                continue
+            # another consumer may have counted since the broker was asked
+            high = ends_of(self._client, self._topic, partition)[1]
+            if stored[partition] > high:
+                raise SettingsError(
+                    f"partition {partition} of {self._topic!r} ends at offset {high}, and was "
+                    f"counted up to {stored[partition]}: the broker lost messages, or the topic "
+                    "was made again, which needs another name"
+                )
         for one in gone:
             stored[one.partition] = one.after
             self._log.notice(
@@ -241,20 +253,6 @@ class Consumer:
         self._client.assign(where)
         self._placed = True
 
-    def _check(self, stored: dict[int, int], ends: dict[int, tuple[int, int]]) -> None:
-        """Raises SettingsError where a position is past the end."""
-        for partition, (_, end) in ends.items():
-            if stored[partition] <= end:
-                continue
-            # another consumer may have counted since the broker was asked
-            high = ends_of(self._client, self._topic, partition)[1]
-            if stored[partition] > high:
-                raise SettingsError(
-                    f"partition {partition} of {self._topic!r} ends at offset {high}, and was "
-                    f"counted up to {stored[partition]}: the broker lost messages, or the topic "
-                    "was made again, which needs another name"
-                )
-
     def _gather(self) -> list[BrokerMessage]:
         """What is there, up to the bounds; nothing if partitions changed hands meanwhile."""
         group: list[BrokerMessage] = []
@@ -265,8 +263,13 @@ class Consumer:
                 return []
             if message is None:
                 break
-            if message.error() is not None:
-                self._on_error(message.error())
+            if (error := message.error()) is not None:
+                if error.fatal():
+                    raise StorageError(f"the broker refused this consumer: {error.str()}")
+                if error.name() in _OUT_OF_RANGE:
+                    self._lose_place()
+                else:
+                    self._log.warning("broker", message=error.str())
                 break
             value = message.value() or b""
             one = BrokerMessage(message.partition(), message.offset(), value)
@@ -274,14 +277,6 @@ class Consumer:
                 group.append(one)
             size, wait = size + len(value), 0.0
         return group if self._placed else []
-
-    def _on_error(self, error: Any) -> None:
-        if error.fatal():
-            raise StorageError(f"the broker refused this consumer: {error.str()}")
-        if error.name() in _OUT_OF_RANGE:
-            self._lose_place()
-        else:
-            self._log.warning("broker", message=error.str())
 
     def _tell(self) -> None:
         done = self.counted

@@ -12,10 +12,10 @@ from collector.broker.client import ends_of_all, make_consumer, partitions_of
 from collector.broker.consumer import Consumer
 from collector.broker.counting import CountedMessages
 from collector.domain.clock import today, utc_now
-from collector.errors import SettingsError
 from collector.settings import Settings
 from collector.store.broker import begin, leave, positions
 from collector.store.database import CollectorDatabase
+from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log, redirect_libraries
 from rappor_server.schema import prepare
 

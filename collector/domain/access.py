@@ -15,15 +15,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from collector.errors import (
-    AuthenticationError,
-    NotFoundError,
-    RequestError,
-    ScopeError,
-    StorageError,
-)
-from collector.store.registry import load_keys, revoke_key, save_key, touch_state
+from collector.errors import ScopeError
+from collector.store.registry import revoke_key, save_key, touch_state
 from rappor_core.calendar import date_of
+from rappor_server.errors import AuthenticationError, NotFoundError, RequestError, StorageError
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 MAX_LABEL = 200
@@ -52,10 +47,8 @@ KeyRing = Mapping[str, Row[Any]]  # the keys that hold, by id
 
 
 def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scope]) -> str:
-    """The id of the key in an `Authorization` header. The key itself is in no message.
-
-    Raises AuthenticationError without a key that holds, ScopeError for one of another scope.
-    """
+    """The id of the key in an `Authorization` header. The key itself is in no message. Raises
+    AuthenticationError without a key that holds, ScopeError for one of another scope."""
     scopes = " or ".join(scope.value for scope in allowed)
     if authorization is None:
         raise AuthenticationError(f"send a key of scope {scopes} as Authorization: Bearer KEY")
@@ -108,11 +101,6 @@ def revoke(connection: Connection, key_id: str, today: int) -> None:
             "rappor keys list shows all"
         )
     touch_state(connection)
-
-
-def load_ring(connection: Connection) -> KeyRing:
-    """Load the keys that are not revoked."""
-    return {row.key_id: row for row in load_keys(connection) if row.revoked is None}
 
 
 def shown(row: Row[Any]) -> dict[str, Any]:

@@ -21,13 +21,14 @@ from collector.domain.report_validation import (
     encode_results,
 )
 from collector.domain.submission import Submission
-from collector.errors import BatchConflictError, BatchTooLargeError, ConflictError
+from collector.errors import BatchConflictError, BatchTooLargeError
 from collector.store.batches import BatchRow, hash_of_id, keyed_digest
 from collector.store.counters import sum_cells
 from collector.store.database import CollectorDatabase
 from collector.store.group_commit import statements
 from collector.store.raw import keep_raw
 from rappor_core.wire.report import MAX_REPORTS, GroupedBatch
+from rappor_server.errors import ConflictError
 
 _ATTEMPTS = 5
 
@@ -103,7 +104,8 @@ class ReportWriter:
         with self._database.add() as connection:
             hashes = [hashed for hashed, _ in keys]
             version, known = self._statements.open(connection, hashes)
-            registry = self._registry_at(version, connection)
+            if self._registry is None or self._registry.version != version:
+                self._registry = load_registry(connection, self._registry)
             for one, (hashed, digest) in zip(submissions, keys, strict=True):
                 before = known.get(hashed) or fresh.get(hashed)
                 if before is not None:
@@ -112,7 +114,7 @@ class ReportWriter:
                 if one.batch.num_reports > self._max_reports:
                     outcomes.append(too_large(one.batch, self._max_reports))
                     continue
-                verdict = self._judge.judge(one.batch, registry, one.received or now, tally)
+                verdict = self._judge.judge(one.batch, self._registry, one.received or now, tally)
                 if verdict.accepted:
                     results = encode_results(verdict.results)
                     num_reports = one.batch.num_reports
@@ -124,11 +126,6 @@ class ReportWriter:
             if beside is not None:
                 beside(connection, outcomes)
         return outcomes
-
-    def _registry_at(self, version: int, connection: Connection) -> Registry:
-        if self._registry is None or self._registry.version != version:
-            self._registry = load_registry(connection, self._registry)
-        return self._registry
 
 
 def _key(one: Submission) -> tuple[bytes, bytes]:

@@ -16,7 +16,7 @@ from time import perf_counter, sleep
 from sqlalchemy import Connection
 
 from collector.domain.registry import RegisteredSeries, Registry, load_registry
-from collector.errors import DamagedBlocksError, NotFoundError, RequestError
+from collector.errors import DamagedBlocksError
 from collector.store.batches import forget_batches
 from collector.store.blocks import delete_unserved, first_day, first_days, fold_day
 from collector.store.broker import ignore_before, read_state
@@ -25,6 +25,7 @@ from collector.store.database import CollectorDatabase
 from collector.store.raw import delete_raw
 from collector.store.registry import advance_frontiers, touch_state
 from rappor_core.calendar import date_of
+from rappor_server.errors import NotFoundError, RequestError
 
 _NEVER = 1 << 31  # a day
 FOLD_SECONDS = 0.05  # of folding in one transaction, and to the end of the day begun
@@ -43,10 +44,8 @@ class Closed:
 def metrics_to_close(
     registry: Registry, day: int, today: int, metric: str | None = None
 ) -> dict[str, int]:
-    """The metrics of which closing `day` would close days that are open now, with the day.
-
-    Raises RequestError for a day that has not come, NotFoundError for an unknown metric.
-    """
+    """The metrics of which closing `day` would close days that are open now, with the day. Raises
+    RequestError for a day that has not come, NotFoundError for an unknown metric."""
     if day > today:
         raise RequestError(
             f"day {date_of(day)} has not come yet (today is {date_of(today)}, UTC); "
@@ -71,10 +70,8 @@ def due_metrics(registry: Registry, today: int) -> dict[str, int]:
 
 
 def close_metrics(connection: Connection, days: Mapping[str, int]) -> tuple[str, ...]:
-    """Close the days of each metric up to the one given; they are then to be folded.
-
-    Returns the names of the metrics.
-    """
+    """Close the days of each metric up to the one given; they are then to be folded. Returns the
+    names of the metrics."""
     if days:
         advance_frontiers(connection, days)
         touch_state(connection)

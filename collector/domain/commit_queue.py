@@ -16,8 +16,9 @@ from typing import Any
 
 from collector.domain.batch_writer import Outcome, Receipt
 from collector.domain.submission import Submission
-from collector.errors import CollectorError, OverloadedError, StorageError, drop_traces
+from collector.errors import CollectorError
 from rappor_core.text import counted
+from rappor_server.errors import OverloadedError, StorageError, drop_traces
 
 Answer = Receipt | CollectorError
 

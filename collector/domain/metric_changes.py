@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from collector.domain.registry import declared_name
-from collector.errors import MetricChangeError, NotFoundError
+from collector.errors import MetricChangeError
 from collector.store.batches import prolong_batches
 from collector.store.registry import (
     MetricVersionRow,
@@ -24,6 +24,7 @@ from collector.store.registry import (
     touch_state,
 )
 from rappor_core.metrics.metric import Metric
+from rappor_server.errors import NotFoundError
 
 MAX_COUNTERS = 1 << 24  # num_bits * num_cohorts of one series: 64 MB of counters a day
 
@@ -63,7 +64,9 @@ def push_metrics(
     push = Push([], [], [], [])
     for metric in metrics:
         versions = known.get(metric.name, [])
-        if not revive and _is_retired(metric, versions):
+        same = [row for row in versions if row.params_id == metric.params_id]
+        of_all = bool(versions) and all(row.retired for row in versions)
+        if not revive and (of_all or any(row.retired for row in same)):
             push.still_retired.append(metric.name)
             continue
         row = current_version(metric, versions)
@@ -72,8 +75,16 @@ def push_metrics(
         for what in _weakenings(metric, versions):
             push.weakened.append(f"{metric.name}: {what}")
         (push.changed if versions else push.added).append(metric.name)
-        _check_size(metric)
-        _prolong(connection, metric, versions)
+        size = metric.params.num_bits * metric.params.num_cohorts
+        if size > MAX_COUNTERS:
+            raise MetricChangeError(
+                f"metric {metric.name!a}: num_bits * num_cohorts = {size} counters for each day; "
+                f"{MAX_COUNTERS} are taken"
+            )
+        for old in same:  # days stay open for longer, so batches are remembered for longer
+            longer = metric.accept_days - int(json.loads(old.definition)["accept_days"])
+            if longer > 0:
+                prolong_batches(connection, longer)
         _save(connection, metric, row, today)
     if push.weakened and not weaken:
         raise MetricChangeError(
@@ -119,27 +130,12 @@ def change_state(
     return [row.params_id for row in rows]
 
 
-def _is_retired(metric: Metric, versions: list[MetricVersionRow]) -> bool:
-    """Whether this version, or every version of the name, was retired."""
-    same = [row.retired for row in versions if row.params_id == metric.params_id]
-    return any(same) or (bool(versions) and all(row.retired for row in versions))
-
-
 def _save(connection: Connection, metric: Metric, row: MetricVersionRow, today: int) -> None:
     save_version(connection, row)
     root = declared_name(metric.name)
     add_series(connection, metric.name, metric.params_id, root)
     if root not in load_frontiers(connection):
         start_frontier(connection, root, today - metric.accept_days - 1)
-
-
-def _prolong(connection: Connection, metric: Metric, versions: list[MetricVersionRow]) -> None:
-    """A longer accept_days keeps days open for longer, so batches are remembered for longer."""
-    for row in versions:
-        if row.params_id == metric.params_id:
-            longer = metric.accept_days - int(json.loads(row.definition)["accept_days"])
-            if longer > 0:
-                prolong_batches(connection, longer)
 
 
 def _weakenings(metric: Metric, versions: list[MetricVersionRow]) -> Iterator[str]:
@@ -183,12 +179,3 @@ def _cap(metric: Metric) -> float:
 
 def _rate(metric: Metric) -> float:
     return metric.max_reports_per_period / {"day": 1, "week": 7, "month": 28}[metric.period]
-
-
-def _check_size(metric: Metric) -> None:
-    size = metric.params.num_bits * metric.params.num_cohorts
-    if size > MAX_COUNTERS:
-        raise MetricChangeError(
-            f"metric {metric.name!a}: num_bits * num_cohorts = {size} counters for each day; "
-            f"{MAX_COUNTERS} are taken"
-        )

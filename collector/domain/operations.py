@@ -10,7 +10,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from sqlalchemy import Connection, Row
 
-from collector.domain import access, aggregates, closing, export
+from collector.domain import access, aggregates, closing, raw_blocks
 from collector.domain import metric_changes as changes
 from collector.domain.access import KeyRing, NewCollectorKey, Scope
 from collector.domain.clock import Clock, GuardedClock, today
@@ -33,7 +33,7 @@ from rappor_core.metrics.metric import Metric
 from rappor_core.wire.report import Report
 
 COMMAND_LINE = "command-line"
-Read = TypeVar("Read", Aggregate, export.Export)
+Read = TypeVar("Read", Aggregate, raw_blocks.Export)
 
 
 class ServedWindow(TypedDict, total=False):
@@ -171,8 +171,8 @@ class Collector:
     ) -> tuple[int, Iterator[list[Report]]]:
         """Raw reports of closed days: their number, and pages of them. The audit log has the
         export before any leaves."""
-        plan = self._read_window(export.plan_export, actor, "export", name, window)
-        return plan.num_reports, export.pages(self.database.read, plan)
+        plan = self._read_window(raw_blocks.plan_export, actor, "export", name, window)
+        return plan.num_reports, raw_blocks.pages(self.database.read, plan)
 
     def _read_window(
         self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
@@ -279,8 +279,7 @@ class Collector:
 
     def key_ring(self) -> KeyRing:
         """The keys that are not revoked."""
-        with self.database.read() as connection:
-            return access.load_ring(connection)
+        return {row.key_id: row for row in self.list_keys() if row.revoked is None}
 
     def _note_alone(self, actor: str, act: str, **detail: Any) -> None:
         with self.database.add() as connection:

@@ -16,9 +16,9 @@ from typing import Literal
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from collector.errors import NotFoundError, RequestError, SettingsError
 from rappor_core.ohttp.encapsulation import MAX_KEY_ID, KeyConfig
 from rappor_core.whole_files import replacing
+from rappor_server.errors import NotFoundError, RequestError, SettingsError
 
 MAX_KEYS = 8
 RELOAD_SECONDS = 1.0  # between two looks at whether the file has changed
@@ -92,10 +92,8 @@ def create_relay_key(file: Path, today: date) -> RelayKey:
 
 
 def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: date) -> list[int]:
-    """Delete the private part of the chosen keys for good; their numbers.
-
-    Raises NotFoundError where none is chosen, RequestError where no key would be left.
-    """
+    """Delete the private part of the chosen keys for good; their numbers. Raises NotFoundError
+    where none is chosen, RequestError where no key would be left."""
     rows = read_relay_keys(file)
     gone = [row.key_id for row in rows if row.private is not None and chosen(row)]
     if not gone:
@@ -128,20 +126,15 @@ class RelayKeys:
     def private_keys(self) -> Mapping[int, X25519PrivateKey]:
         """The private keys that hold, by their numbers."""
         if self._seconds() - self._looked >= RELOAD_SECONDS:
-            self._looked = self._seconds()
-            self._look()
+            self._looked, stamp = self._seconds(), _stamp(self._file)
+            if stamp != self._stamp:
+                try:
+                    self.rows = read_relay_keys(self._file)
+                    self._private = _private(self.rows)
+                    self._stamp, self.trouble = stamp, ""
+                except SettingsError as error:
+                    self.trouble = str(error)
         return self._private
-
-    def _look(self) -> None:
-        stamp = _stamp(self._file)
-        if stamp == self._stamp:
-            return
-        try:
-            self.rows = read_relay_keys(self._file)
-            self._private = _private(self.rows)
-            self._stamp, self.trouble = stamp, ""
-        except SettingsError as error:
-            self.trouble = str(error)
 
 
 def _private(rows: tuple[RelayKey, ...]) -> dict[int, X25519PrivateKey]:

@@ -115,17 +115,13 @@ class ReportJudge:
         """Judge each report of a batch, and add the accepted ones to the tally."""
         verdict = Verdict(expires=day.today)
         for group in batch.groups:
-            verdict.results += self._judge_group(group, registry, day, tally, verdict)
+            entry = registry.find(group.metric, group.params_id)
+            refusal = _refuse_group(group, entry, registry, day)
+            if refusal is not None or entry is None:
+                verdict.results += [refusal] * len(group.rows)
+            else:
+                verdict.results += self._judge_rows(group, entry, tally, verdict)
         return verdict
-
-    def _judge_group(
-        self, group: ReportGroup, registry: Registry, day: Day, tally: Tally, verdict: Verdict
-    ) -> list[Refusal | None]:
-        entry = registry.find(group.metric, group.params_id)
-        refusal = _refuse_group(group, entry, registry, day)
-        if refusal is not None or entry is None:
-            return [refusal] * len(group.rows)
-        return self._judge_rows(group, entry, tally, verdict)
 
     def _judge_rows(
         self, group: ReportGroup, entry: RegisteredSeries, tally: Tally, verdict: Verdict

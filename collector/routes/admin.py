@@ -11,11 +11,17 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 from collector.domain import access
 from collector.domain.access import Scope
-from collector.domain.export import as_lines
 from collector.domain.metric_changes import Push
-from collector.errors import RequestError
-from collector.request_body import read_body
-from collector.routes.dependencies import Admin, Analyst, Reader, actor, known_name, parts_of
+from collector.domain.raw_blocks import as_lines
+from collector.routes.dependencies import (
+    Admin,
+    Analyst,
+    Reader,
+    actor,
+    known_name,
+    parts_of,
+    read_body,
+)
 from collector.routes.shapes import (
     AggregateFile,
     Closed,
@@ -29,7 +35,8 @@ from collector.routes.shapes import (
 from collector.store.registry import CollectorAuditRow
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.strict_json import parse_strict_json
-from rappor_server.validation import request_problem
+from rappor_server.errors import RequestError
+from rappor_server.problems import request_problem
 
 MAX_AUDIT = 1_000
 COUNT_HEADER = "Rappor-Reports"
@@ -72,7 +79,11 @@ async def push_metrics(
     request: Request, who: Admin, weaken: bool = False, revive: bool = False
 ) -> Push:
     """Declare the metrics of a metrics.toml, sent as the body."""
-    file = parse_metrics(_text(await _body(request)))
+    try:
+        text = (await _body(request)).decode("utf-8")
+    except UnicodeDecodeError:
+        raise RequestError("the body is not UTF-8 text") from None
+    file = parse_metrics(text)
     return await run_in_threadpool(
         parts_of(request).collector.push_metrics,
         file.metrics.values(),
@@ -186,13 +197,6 @@ def export_reports(
 async def _body(request: Request) -> bytes:
     parts = parts_of(request)
     return await read_body(request.scope, request.receive, parts.body_bounds)
-
-
-def _text(body: bytes) -> str:
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise RequestError("the body is not UTF-8 text") from None
 
 
 @router.get("/healthz", operation_id="health")

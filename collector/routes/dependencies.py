@@ -1,9 +1,11 @@
-"""What all routes share: the parts of the running collector, and the check of keys."""
+"""What all routes share: the parts of the running collector, checks of keys, reading a body."""
 
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 from starlette.datastructures import Headers
+from starlette.types import Receive
 from starlette.types import Scope as ASGIScope
 
 from collector.broker.broker_queue import BrokerQueue
@@ -20,15 +23,16 @@ from collector.domain.clock import Clock
 from collector.domain.commit_queue import CommitQueue
 from collector.domain.operations import Collector
 from collector.domain.report_validation import ReportJudge
-from collector.errors import NotFoundError, RequestError, SettingsError
-from collector.request_body import GzipBounds
+from collector.errors import UnsupportedMediaError
 from collector.routes.limits import KeyLimit, SenderShares, network_of
 from collector.settings import Settings
 from collector.store.database import try_to_read, try_to_write
 from collector.telemetry import Telemetry
-from rappor_core.wire.report import MAX_METRIC_BYTES
+from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, MAX_METRIC_BYTES
+from rappor_server.errors import BodyTooLargeError, NotFoundError, RequestError, SettingsError
 from rappor_server.logs import Log
 from rappor_server.readiness import Readiness
+from rappor_server.request_bounds import BodyBounds
 
 if TYPE_CHECKING:
     from collector.domain.relay_keys import RelayKeys  # needs a library that is optional
@@ -164,11 +168,70 @@ Reader = Annotated[str, Depends(needs(Scope.AGGREGATE, Scope.ADMIN))]
 
 
 def known_name(name: str) -> str:
-    """Check that a path's metric name has a possible form, since messages and the audit log
-    repeat it.
-
-    Raises NotFoundError.
-    """
+    """Check that a path's metric name has a possible form, since messages and the audit log repeat
+    it. Raises NotFoundError."""
     if len(name) > MAX_METRIC_BYTES:
         raise NotFoundError(f"no metric has a name of {len(name)} characters; see GET /v1/metrics")
     return name
+
+
+_GZIP = 31  # zlib's wbits for a gzip header and trailer
+
+
+@dataclass(frozen=True, slots=True)
+class GzipBounds(BodyBounds):
+    """Bounds for compressed bodies. max_inflated: bytes after decompression."""
+
+    max_inflated: int
+
+
+async def read_body(scope: ASGIScope, receive: Receive, bounds: GzipBounds) -> bytes:
+    """Read and decompress the body of a request. Raises RequestError and its kinds."""
+    encoding = dict(scope["headers"]).get(b"content-encoding", b"identity")
+    name = encoding.decode("latin-1").strip().lower()
+    if name not in ("identity", "gzip"):
+        raise UnsupportedMediaError(f"content encoding {name[:40]!a} is not gzip or identity")
+    body = await receive_body(scope, receive, bounds)
+    return inflate(body, bounds.max_inflated) if name == "gzip" else body
+
+
+async def receive_body(scope: ASGIScope, receive: Receive, bounds: BodyBounds) -> bytes:
+    """Receive a whole body as it was sent. Raises BodyTooLargeError, also where the head says so,
+    BodyTimeoutError, and RequestError where it ends early."""
+    bounds.check_stated(scope)
+    bounded, chunks, more = bounds.bounded(receive), list[bytes](), True
+    while more:
+        message = await bounded()
+        chunks.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(chunks)
+
+
+def media_type(content_type: bytes | None) -> str:
+    """Check that a content type is JSON or the binary form, and return it without parameters.
+    Raises UnsupportedMediaError."""
+    name, _, parameters = (content_type or b"").decode("latin-1").partition(";")
+    name = name.strip().lower()
+    if name not in (JSON_CONTENT_TYPE, BINARY_CONTENT_TYPE):
+        raise UnsupportedMediaError(
+            f"content type {name[:80]!a} is neither {JSON_CONTENT_TYPE} nor {BINARY_CONTENT_TYPE}"
+        )
+    parameters = parameters.strip().lower().replace('"', "")
+    if parameters not in ("", "charset=utf-8"):
+        raise UnsupportedMediaError(f"content type parameter {parameters[:40]!a} is not taken")
+    return name
+
+
+def inflate(body: bytes, max_bytes: int) -> bytes:
+    """Decompress one gzip member, bounded while it is decompressed: a bomb costs no more than
+    the bound."""
+    inflater = zlib.decompressobj(_GZIP)
+    try:
+        plain = inflater.decompress(body, max_bytes + 1)
+    except zlib.error:
+        raise RequestError("the body is not gzip, as its content encoding says") from None
+    if len(plain) > max_bytes:
+        raise BodyTooLargeError(f"the body inflates to more than {max_bytes} bytes")
+    if not inflater.eof or inflater.unused_data:
+        raise RequestError("the gzip body ends early, or something follows it")
+    return plain

@@ -11,16 +11,8 @@ from collections.abc import Iterable
 from starlette.types import Message, Receive, Scope, Send
 
 from collector.domain.relay_keys import RelayKeys
-from collector.errors import (
-    CollectorError,
-    NotFoundError,
-    RelayKeyError,
-    RequestError,
-    SenderShownError,
-    UnsupportedMediaError,
-)
-from collector.request_body import receive_body
-from collector.routes.dependencies import AppComponents
+from collector.errors import CollectorError, RelayKeyError, SenderShownError, UnsupportedMediaError
+from collector.routes.dependencies import AppComponents, receive_body
 from collector.routes.reports import REPORTS_PATH, ReportsEndpoint, headers_of, send_answer
 from rappor_core.errors import EncapsulationError, UnknownKeyError
 from rappor_core.ohttp.binary_http import (
@@ -38,6 +30,7 @@ from rappor_core.ohttp.encapsulation import (
     decapsulate,
     key_id_of,
 )
+from rappor_server.errors import NotFoundError, RequestError
 from rappor_server.problems import Problems
 from rappor_server.request_bounds import BodyBounds
 
@@ -112,10 +105,8 @@ def refuse_shown_sender(names: Iterable[bytes]) -> None:
 
 
 def _scope_of(request: BinaryRequest) -> Scope:
-    """The request within, as one of the route for batches that has no sender.
-
-    Raises NotFoundError for another route, RequestError for a header that reveals more.
-    """
+    """The request within, as one of the route for batches that has no sender. Raises NotFoundError
+    for another route, RequestError for a header that reveals more."""
     if (request.method, request.path) != (b"POST", REPORTS_PATH.encode()):
         raise NotFoundError(f"through a relay there is only POST {REPORTS_PATH}")
     for name, _ in request.fields:

@@ -18,11 +18,10 @@ from collector.domain.access import Scope as KeyScope
 from collector.domain.batch_writer import Receipt
 from collector.domain.report_validation import REASONS, Refusal
 from collector.domain.submission import Content, read_submission
-from collector.errors import AuthenticationError
-from collector.request_body import media_type, read_body
-from collector.routes.dependencies import AppComponents, Sender
+from collector.routes.dependencies import AppComponents, Sender, media_type, read_body
 from collector.routes.shapes import Batch, BatchResults
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, WIRE_VERSION
+from rappor_server.errors import AuthenticationError
 from rappor_server.problems import Problems
 
 REPORTS_PATH = "/v1/reports"

@@ -7,12 +7,12 @@ database alone cannot tell whether a body that they made up is one that was sent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, update
+from sqlalchemy import Connection, delete, true, update
 
 from collector.store.models import batches
 
@@ -59,17 +59,15 @@ def forget_batches(transaction: Transaction, today: int) -> None:
         transaction: Opens a transaction that writes.
         today: Batches that expired before this day go.
     """
-    for some in _slices():
+    hashes = batches.c.batch_hash
+    for first in range(_SLICES):
+        is_last = first + 1 == _SLICES
+        upper = true() if is_last else hashes < bytes([first + 1])
         with transaction() as connection:
+            some = (hashes >= bytes([first]), upper)
             connection.execute(delete(batches).where(batches.c.expires < today, *some))
 
 
 def prolong_batches(connection: Connection, days: int) -> None:
     """Remember all batches for more days, because days stay open for longer."""
     connection.execute(update(batches).values(expires=batches.c.expires + days))
-
-
-def _slices() -> Iterator[tuple[Any, ...]]:
-    for first in range(_SLICES):
-        upper = (batches.c.batch_hash < bytes([first + 1]),) if first + 1 < _SLICES else ()
-        yield (batches.c.batch_hash >= bytes([first]), *upper)

@@ -49,12 +49,25 @@ def fold_day(
     The caller alone folds, has closed the day, and folds days in their order. Raises
     DamagedBlocksError: roll back then.
     """
-    added = _take_counters(connection, series_id, day)
-    block = _open_block(connection, series_id, day)
-    sizes = [held.num_reports for held in _add_to_block(connection, block.id, added).values()]
+    where = (counters.c.series_id == series_id, counters.c.day == day)
+    columns = (counters.c.cohort, counters.c.num_reports, counters.c.counts)
+    added = _summed(connection.execute(select(*columns).where(*where)))
+    connection.execute(delete(counters).where(*where))
+    block_id = _open_block(connection, series_id, day)
+    total = sum_blocks(connection, [block_id])
+    for cohort, more in added.items():
+        total[cohort] = total[cohort].plus(more) if cohort in total else more
+    connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
+    rows = [
+        {"block_id": block_id, "cohort": cohort, "num_reports": held[0], "counts": held[1]}
+        for cohort, held in sorted(total.items())
+    ]
+    if rows:
+        connection.execute(insert(block_counts), rows)
+    sizes = [held.num_reports for held in total.values()]
     is_enough = sum(sizes) >= min_reports and min(sizes, default=0) >= cohort_floor
     values = {"last_day": day, "num_reports": sum(sizes), "sealed": is_enough}
-    connection.execute(update(blocks).where(blocks.c.id == block.id).values(values))
+    connection.execute(update(blocks).where(blocks.c.id == block_id).values(values))
 
 
 def sum_blocks(connection: Connection, block_ids: Sequence[int]) -> Sums:
@@ -103,42 +116,18 @@ def accepted_totals(connection: Connection) -> dict[int, int]:
     return totals
 
 
-def _take_counters(connection: Connection, series_id: int, day: int) -> Sums:
-    where = (counters.c.series_id == series_id, counters.c.day == day)
-    columns = (counters.c.cohort, counters.c.num_reports, counters.c.counts)
-    sums = _summed(connection.execute(select(*columns).where(*where)))
-    connection.execute(delete(counters).where(*where))
-    return sums
-
-
-def _open_block(connection: Connection, series_id: int, day: int) -> BlockRow:
-    """The unsealed block, or a new one that starts right after the last sealed one."""
+def _open_block(connection: Connection, series_id: int, day: int) -> int:
+    """The id of the unsealed block, or of a new one right after the last sealed one."""
     known = load_blocks(connection, series_id)
     if known and not known[-1].sealed:
-        return known[-1]
+        return known[-1].id
     first_day = known[-1].last_day + 1 if known else day
     statement = (
         insert(blocks)
         .values(series_id=series_id, first_day=first_day, last_day=day, num_reports=0, sealed=False)
         .returning(blocks.c.id)
     )
-    block_id = connection.execute(statement).scalar_one()
-    return BlockRow(block_id, series_id, first_day, day, num_reports=0, sealed=False)
-
-
-def _add_to_block(connection: Connection, block_id: int, added: Sums) -> Sums:
-    """Add to a block's cohorts; return what each of them holds then."""
-    total = sum_blocks(connection, [block_id])
-    for cohort, more in added.items():
-        total[cohort] = total[cohort].plus(more) if cohort in total else more
-    connection.execute(delete(block_counts).where(block_counts.c.block_id == block_id))
-    rows = [
-        {"block_id": block_id, "cohort": cohort, "num_reports": held[0], "counts": held[1]}
-        for cohort, held in sorted(total.items())
-    ]
-    if rows:
-        connection.execute(insert(block_counts), rows)
-    return total
+    return int(connection.execute(statement).scalar_one())
 
 
 def _summed(rows: Iterable[Sequence[Any]]) -> Sums:

@@ -94,9 +94,7 @@ def start_positions(connection: Connection, topic: str, starts: dict[int, int]) 
 
 def move(connection: Connection, topic: str, moves: Iterable[Move]) -> None:
     """Move positions, in the order of their partitions, so that two never wait for each other.
-
-    Raises PositionError where one is not where it should be: someone else counted.
-    """
+    Raises PositionError where one is not where it should be: someone else counted."""
     for one in sorted(moves):
         changed = connection.execute(
             update(broker_positions)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
-from collector.errors import StorageError
 from collector.store.models import batches, metadata
 from collector.store.registry import state_version
 from rappor_server import backup, database
-from rappor_server.database import check_commits
-from rappor_server.program import Program
+from rappor_server.database import Program, check_commits
+from rappor_server.errors import StorageError
 
 # Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
 # adds reports and alone by whoever closes days or changes metrics. Writers take
@@ -27,24 +26,16 @@ COUNTERS_LOCK = GATE_LOCK + 3
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 COLLECTOR = Program(
     name="collector",
-    owner="a collector",
-    instances="every collector",
     table="counters",
-    example="sqlite:///rappor.sqlite",
-    migrate="rappor migrate",
     metadata=metadata,
     migrations=MIGRATIONS,
     migration_lock=MIGRATION_LOCK,
-    not_ours="none of them is ours; name an empty database",
-    unknown_schema="; run the version of rappor-telemetry that made it, or a newer one",
     shares_database=True,
 )
 
-parse_url = partial(database.parse_url, program=COLLECTOR)
-make_engine = partial(database.make_engine, program=COLLECTOR)
 back_up = partial(backup.back_up, program=COLLECTOR)
 restore = partial(backup.restore, program=COLLECTOR)
-served_alone = partial(database.alone_on_sqlite, program=COLLECTOR, process="collector")
+served_alone = partial(database.alone_on_sqlite, process="collector")
 
 
 class CollectorDatabase(database.Database):
@@ -86,10 +77,8 @@ def try_to_read(database: CollectorDatabase) -> None:
 
 
 def try_to_write(database: CollectorDatabase) -> None:
-    """Insert and delete a row as large as a large batch in a committed transaction.
-
-    Raises StorageError where that fails, as on a full disk.
-    """
+    """Insert and delete a row as large as a large batch in a committed transaction. Raises
+    StorageError where that fails, as on a full disk."""
     mark = os.urandom(16)
     row = {"batch_hash": mark, "digest": mark, "num_reports": 0, "expires": -1}
     database.try_to_write(batches, row, "results")

@@ -90,10 +90,8 @@ class PostgresqlStatements:
     )
 
     def open(self, connection: Connection, ids: Sequence[bytes]) -> Opened:
-        """Hold off whoever closes days, and read as for SQLite.
-
-        Raises StorageError where the commit to come would not last.
-        """
+        """Hold off whoever closes days, and read as for SQLite. Raises StorageError where the
+        commit to come would not last."""
         cursor = _driver(connection).cursor(binary=True)
         row = cursor.execute(self._gate, (GATE_LOCK,)).fetchone()
         refuse_unsafe_commits(*row[:2])

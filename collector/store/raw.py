@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_
 
-from collector.errors import StorageError
 from collector.store.models import raw_reports
+from rappor_server.errors import StorageError
 
 Key = tuple[int, int, bytes]  # day, cohort, random mark, which keeps equal reports apart
 RawRow = tuple[int, int, int, bytes, bytes]  # as the columns: series, day, cohort, mark, bits
@@ -79,9 +79,7 @@ def raw_cohort_page(
 
 def _stored(value: object) -> bytes:
     """Bytes as they were stored. SQLite has a kind for each value, which damage changes, too.
-
-    Raises StorageError for text or a number.
-    """
+    Raises StorageError for text or a number."""
     if not isinstance(value, bytes | memoryview):
         kind = type(value).__name__
         raise StorageError(f"a raw report is damaged: {kind} is where bytes were stored")

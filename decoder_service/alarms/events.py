@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from pyarrow import parquet
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
@@ -26,9 +26,9 @@ from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical
 from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.results.rows import RESULT_FILES
-from decoder_service.schedules.rules import Schedules, add_values, end_window, spec_of_schedule
-from decoder_service.shell.database import save
-from decoder_service.shell.errors import ConflictError
+from decoder_service.schedules.rules import Schedules, add_values
+from decoder_service.schedules.windows import change_window, spec_of_schedule
+from decoder_service.shell.database import insert_once, save
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
@@ -39,6 +39,7 @@ from decoder_service.shell.models import (
     readings,
 )
 from decoder_service.shell.operations import Operations, shown
+from rappor_server.errors import ConflictError
 
 MAX_SHOWN = 20  # values of one event
 _FILES = ("candidates.parquet", "results.json")
@@ -94,14 +95,20 @@ class WindowEvents(Operations):
         rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
         try:
             with self.database.writing() as db:
-                if not end_window(db, window, WindowState.DONE, result_id):
+                if not change_window(db, window, state=WindowState.DONE, result_id=result_id):
                     return now
                 events = list(_of_reports(done, now, rules))
                 if now in tests:
                     held = [tests[now].values[i] for i in np.flatnonzero(tests[now].detected)]
                     new = add_values(db, schedule.id, now.params_id, held)
-                    events += _of_values(new if done else [])  # of the first all are new
-                    events += _of_cohorts(tests[now])
+                    if new and done:  # of the first window all are new
+                        was = "was" if len(new) == 1 else "were"
+                        text = f"{_values(new)} {was} found that no earlier window showed"
+                        events.append(AlarmEvent("new_value", text, tuple(new[:MAX_SHOWN])))
+                    if odd := odd_cohorts(tests[now].cohort_z).tolist():
+                        text = f"{len(odd)} cohorts do not follow the model, such as "
+                        text += ", ".join(map(str, odd[:MAX_SHOWN]))
+                        events.append(AlarmEvent("cohort", f"{text}: their counts may be forged"))
                     before = tests.get(done[-1]) if done else None
                     if before is not None:
                         events += _of_changes(before, tests[now], alpha, rules)
@@ -110,11 +117,9 @@ class WindowEvents(Operations):
             return now
         return now
 
-    def store_failed(
-        self, db: Session, schedule: ScheduleRow, window: WindowRow, state: WindowState
-    ) -> None:
+    def store_failed(self, db: Session, schedule: ScheduleRow, window: WindowRow, why: str) -> None:
         """Store that a window was given up."""
-        event = AlarmEvent("failed", f"the window could not be decoded: its job {state}")
+        event = AlarmEvent("failed", f"the window could not be decoded: its job {why}")
         self._store(db, schedule, load_alarms(db, [schedule.id]), [event], window)
 
     def check_refusals(self, collector: RemoteCollector) -> None:
@@ -128,9 +133,12 @@ class WindowEvents(Operations):
             return
         accepted, refused = collector.counters()
         day = self.clock().date().isoformat()
+        stored = select(readings.c.accepted, readings.c.refused).where(readings.c.day == day)
+        first = {"accepted": accepted, "refused": refused}
         try:
             with self.database.writing() as db:
-                base = _first_reading(db, day, accepted, refused)
+                insert_once(db, readings, {"day": day}, **first)
+                base = tuple(db.execute(stored).one())
         except ConflictError:
             return
         if accepted < base[0] or refused < base[1]:  # the collector started again
@@ -169,11 +177,24 @@ class WindowEvents(Operations):
                 if db.execute(known).first() is not None:
                     continue
                 event_id = self.new_id()
+                body: dict[str, Any] = {
+                    "version": 1,
+                    "event": event_id,
+                    "rule": event.rule,
+                    "cause": cause,
+                    "text": event.text,
+                    "alarm": alarm.name,
+                    "schedule": shown(schedule, "id name metric"),
+                }
+                if window is not None:
+                    body["window"] = shown(window, "first_day last_day params_id result_id")
+                if alarm.show_values:
+                    body["values"] = list(event.values)
                 row = EventRow(
                     id=event_id,
                     alarm_id=alarm.id,
                     cause=cause,
-                    body=_body(event_id, schedule, alarm, event, cause, window),
+                    body=canonical(body),
                     state=EventState.WAITING,
                     due=at,
                     created=at,
@@ -208,37 +229,6 @@ def read_tests(candidates: bytes, results: bytes) -> WindowTests:
     )
 
 
-def _body(
-    event_id: str,
-    schedule: ScheduleRow,
-    alarm: AlarmRow,
-    event: AlarmEvent,
-    cause: str,
-    window: WindowRow | None,
-) -> str:
-    content: dict[str, Any] = {
-        "version": 1,
-        "event": event_id,
-        "rule": event.rule,
-        "cause": cause,
-        "text": event.text,
-        "alarm": alarm.name,
-        "schedule": shown(schedule, "id name metric"),
-    }
-    if window is not None:
-        content["window"] = shown(window, "first_day last_day params_id result_id")
-    if alarm.show_values:
-        content["values"] = list(event.values)
-    return canonical(content)
-
-
-def _of_values(new: list[str]) -> Iterator[AlarmEvent]:
-    if new:
-        was = "was" if len(new) == 1 else "were"
-        text = f"{_values(new)} {was} found that no earlier window showed"
-        yield AlarmEvent("new_value", text, tuple(new[:MAX_SHOWN]))
-
-
 def _of_reports(
     done: list[WindowRow], window: WindowRow, rules: list[Rules]
 ) -> Iterator[AlarmEvent]:
@@ -248,17 +238,6 @@ def _of_reports(
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
             yield AlarmEvent("fewer_reports", text, bound=share)
-
-
-def _of_cohorts(tests: WindowTests) -> Iterator[AlarmEvent]:
-    odd = odd_cohorts(tests.cohort_z).tolist()
-    if odd:
-        listed = ", ".join(map(str, odd[:MAX_SHOWN]))
-        yield AlarmEvent(
-            "cohort",
-            f"{len(odd)} cohorts do not follow the model, such as {listed}: "
-            "their counts may be forged",
-        )
 
 
 def _of_changes(
@@ -296,14 +275,3 @@ def changed_values(
 
 def _values(found: list[str]) -> str:
     return "1 value" if len(found) == 1 else f"{len(found)} values"
-
-
-def _first_reading(db: Session, day: str, accepted: float, refused: float) -> tuple[float, float]:
-    """The counters that were stored at the first check of a day; the given ones, if this is the
-    first."""
-    stored = select(readings.c.accepted, readings.c.refused).where(readings.c.day == day)
-    row = db.execute(stored).first()
-    if row is None:
-        db.execute(insert(readings).values(day=day, accepted=accepted, refused=refused))
-        return accepted, refused
-    return float(row[0]), float(row[1])

@@ -1,4 +1,4 @@
-"""Alarms of people's schedules: their rules, their messages (events), and when these are sent.
+"""Alarms of people's schedules: their rules, and their messages (events), sent through Apprise.
 
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
@@ -6,31 +6,109 @@ At least once: an event is due again unless its sending was stored. Its id is th
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Annotated, Any
+from urllib.parse import quote, unquote
 
+from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from pydantic import Field, StringConstraints
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from decoder_service.alarms.delivery import send
 from decoder_service.jobs.specs import Name, StrictModel
 from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
 from decoder_service.shell.database import changed, save
-from decoder_service.shell.errors import (
-    NotFoundError,
-    QuotaError,
-    RequestError,
-    ServiceError,
-    StorageError,
-    UnavailableError,
-)
+from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, EventState
 from decoder_service.shell.operations import shown
+from rappor_core.text import visible
+from rappor_server.errors import NotFoundError, RequestError, SettingsError
+
+_SECONDS = 60.0
+_CAUSE = "Socket Exception: "  # before the text of an exception in what Apprise logs
+_MIN_SECRET = 4  # characters of a part of a URL that is hidden in messages
+
+
+def check_url(name: str, url: str) -> None:
+    """Raises SettingsError for a URL that Apprise cannot use; it may hold secrets, and is not
+    repeated."""
+    if not _target(url):
+        raise SettingsError(
+            f"setting alarm_urls: the URL of {name!r} is not one of Apprise; "
+            "see https://github.com/caronc/apprise/wiki"
+        )
+
+
+def send(url: str, body: str, link: str) -> None:
+    """Send a message once.
+
+    Args:
+        url: the Apprise URL.
+        body: the event, JSON.
+        link: address of the result, or "".
+
+    Raises:
+        UnavailableError: it was not accepted; the message says why, without secrets of the URL.
+    """
+    title, text = compose(body, link)
+    result = _target(url).notify(
+        text,
+        title,
+        notify_type=NotifyType.WARNING,
+        body_format=NotifyFormat.TEXT,
+        timeout=_SECONDS,
+        log_level=logging.DEBUG,  # at which Apprise names the cause of a failure
+    )
+    if result:
+        return
+    told = [
+        entry.message.removeprefix(_CAUSE)
+        for entry in result.logs()
+        if entry.level in ("WARNING", "ERROR") or entry.message.startswith(_CAUSE)
+    ]
+    reason = " ".join(dict.fromkeys(told)) or f"Apprise reports {result.status.value}"
+    raise UnavailableError(visible(without_secrets(reason, url)))
+
+
+def compose(body: str, link: str) -> tuple[str, str]:
+    """The title and the text of an event's message. Arguments as `send`."""
+    event = json.loads(body)
+    schedule = event["schedule"]
+    title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
+    lines = [visible(event["text"]) + ".", "", f"Metric: {visible(schedule['metric'])}"]
+    if "window" in event:
+        lines.append(f"Window: {event['window']['first_day']} to {event['window']['last_day']}")
+    lines += [f"Value: {visible(value)}" for value in event.get("values", [])]
+    lines += [f"Result: {link}"] if link else []
+    return title, "\n".join([*lines, "", f"Event {event['event']}"])
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A text without the parts of a URL after its scheme: of many services the host is a token."""
+    parts = {unquote(part) for part in re.split(r"[\s/:@?&=,]+", url.partition("://")[2])}
+    forms = {form for part in parts for form in (part, quote(part), quote(part, safe=""))}
+    longest = sorted((form for form in forms if len(form) >= _MIN_SECRET), key=len, reverse=True)
+    hidden = "|".join(map(re.escape, longest)) or "$^"
+    return re.sub(hidden, "****", text, flags=re.IGNORECASE)
+
+
+def _target(url: str) -> Apprise:
+    """Apprise with one URL; empty if it cannot be used. Nothing is written to its own log."""
+    logger = logging.getLogger("apprise")
+    logger.propagate = False  # what it logs may hold secrets of the URL
+    logger.setLevel(logging.DEBUG)  # so that the result has it
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    target = Apprise(asset=AppriseAsset(app_id="rappor-decoder", secure_logging=True))
+    target.add(url)
+    return target
+
 
 MAX_ALARMS = 20  # of a schedule
 MAX_SECONDS = 60.0  # of one tick, after which no other message is begun
@@ -80,10 +158,8 @@ class Alarms(AuditedOperations):
     urls: Mapping[str, str]
 
     def create(self, person: Person, schedule_id: str, asked: NewAlarm) -> AlarmRow:
-        """Set an alarm on a schedule of the person.
-
-        Raises RoleError, NotFoundError, QuotaError, and RequestError for an unknown target.
-        """
+        """Set an alarm on a schedule of the person. Raises RoleError, NotFoundError, QuotaError,
+        and RequestError for an unknown target."""
         require(person, Act.ANALYZE)
         if asked.target not in self.urls:
             names = ", ".join(sorted(self.urls)) or "none yet"
@@ -155,11 +231,16 @@ class Alarms(AuditedOperations):
     def _try(self, event: EventRow) -> bool:
         """Send a message and store the outcome, unless another process did; whether it was sent."""
         values: dict[str, Any]
+        target, pages = event.alarm.target, (self.settings.public_url or "").rstrip("/")
+        result = json.loads(event.body).get("window", {}).get("result_id")
         try:
-            self._send(event)
-        except StorageError:
-            raise
-        except ServiceError as error:
+            if target not in self.urls:
+                raise UnavailableError(
+                    f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
+                )
+            link = f"{pages}/results/{result}" if result and pages else ""
+            send(self.urls[target], event.body, link)
+        except UnavailableError as error:
             values = {"reason": str(error)[:500], "state": EventState.FAILED, "due": self.now()}
             if event.tries <= len(PAUSES):  # of which this was one
                 values |= {"state": EventState.WAITING}
@@ -170,17 +251,6 @@ class Alarms(AuditedOperations):
         with self.database.writing() as db:
             db.execute(update(EventRow).where(*same).values(values))
         return "sent" in values
-
-    def _send(self, event: EventRow) -> None:
-        target = event.alarm.target
-        url = self.urls.get(target)
-        if url is None:
-            raise UnavailableError(
-                f"target {target[:60]!a} is not set up; an operator sets alarm_urls"
-            )
-        result = json.loads(event.body).get("window", {}).get("result_id")
-        pages = (self.settings.public_url or "").rstrip("/")
-        send(url, event.body, f"{pages}/results/{result}" if result and pages else "")
 
 
 def load_alarms(db: Session, schedule_ids: Collection[str]) -> list[AlarmRow]:

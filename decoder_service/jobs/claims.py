@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from decoder_service.shell.database import CLAIM_LOCK, changed, now, save
 from decoder_service.shell.models import HELD, JobRow, JobState, WorkerRow
-from rappor_server.database import lock
+from rappor_server.database import check_commits
 
 _LEAST = 1e-6  # seconds from one start to the next
 
@@ -37,6 +37,11 @@ class Hold:
             & (JobRow.attempt == self.attempt)
         )
 
+    def change(self, db: Session, *states: JobState, **values: Any) -> bool:
+        """Change the job; return False if the claim is over, or the job in another state."""
+        held = self.where() & JobRow.state.in_(states)
+        return changed(db, update(JobRow).where(held).values(values)) == 1
+
 
 def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
     """Take the next job: of the owner with the fewest held jobs, who has waited longest.
@@ -52,7 +57,8 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
     Returns:
         The hold, None where nothing is to be done.
     """
-    lock(db.connection(), CLAIM_LOCK)  # two claims at once might take two jobs of one specification
+    # two claims at once might take two jobs of one specification
+    check_commits(db.connection(), f"pg_advisory_xact_lock({CLAIM_LOCK})")
     job_id = db.execute(_next()).scalar()
     if job_id is None:
         return None
@@ -118,42 +124,22 @@ def states_of(db: Session, holds: Collection[Hold]) -> dict[Hold, JobState]:
 def renew(db: Session, hold: Hold, lease: float) -> bool:
     """Extend the lease of a claim; return False if the claim is over, so that the work must
     stop."""
-    held = hold.where() & JobRow.state.in_(HELD)
-    values = {"lease": now(db) + lease}
-    return changed(db, update(JobRow).where(held).values(values)) == 1
-
-
-def name_metric(db: Session, hold: Hold, metric: str) -> None:
-    """Store the metric of a job, which for files and uploads is known only when they are read."""
-    values = {"metric": metric}
-    db.execute(update(JobRow).where(hold.where()).values(values))
+    return hold.change(db, *HELD, lease=now(db) + lease)
 
 
 def save_progress(db: Session, hold: Hold, stage: str, done: int, total: int) -> bool:
     """Store a job's progress; return False if the claim is over."""
-    values = {"stage": _storable(stage)[:100], "done": done, "total": total}
-    held = hold.where() & (JobRow.state == JobState.RUNNING)
-    return changed(db, update(JobRow).where(held).values(values)) == 1
+    return hold.change(db, JobState.RUNNING, stage=_storable(stage)[:100], done=done, total=total)
 
 
 def end(
     db: Session, hold: Hold, state: JobState, reason: str = "", result: str | None = None
 ) -> bool:
     """End a job. A cancelled one was being cancelled; any other end needs that it was running.
-
-    Returns False where the job is no more held, or in another state: nothing was changed.
-    """
+    Returns False where the job is no more held, or in another state: nothing was changed."""
     before = JobState.CANCELLING if state is JobState.CANCELLED else JobState.RUNNING
-    values: dict[str, Any] = {
-        "state": state,
-        "reason": _storable(reason)[:2000],
-        "ended": now(db),
-        "token": None,
-        "lease": None,
-        "result_id": result,
-    }
-    held = hold.where() & (JobRow.state == before)
-    return changed(db, update(JobRow).where(held).values(values)) == 1
+    values = {"state": state, "reason": _storable(reason)[:2000], "result_id": result}
+    return hold.change(db, before, **values, ended=now(db), token=None, lease=None)
 
 
 def _storable(text: str) -> str:
@@ -163,22 +149,13 @@ def _storable(text: str) -> str:
 
 def give_back(db: Session, hold: Hold) -> bool:
     """Queue a job again without counting the attempt, since its worker shuts down."""
-    values: dict[str, Any] = {
-        "state": JobState.QUEUED,
-        "stage": "",
-        "attempt": JobRow.attempt - 1,
-        "token": None,
-        "lease": None,
-    }
-    held = hold.where() & (JobRow.state == JobState.RUNNING)
-    return changed(db, update(JobRow).where(held).values(values)) == 1
+    values = {"state": JobState.QUEUED, "attempt": JobRow.attempt - 1}
+    return hold.change(db, JobState.RUNNING, **values, stage="", token=None, lease=None)
 
 
 def cancel_job(db: Session, job_id: str, at: float) -> JobState | None:
-    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`.
-
-    Returns the state after it, None for a job that was over.
-    """
+    """Cancel a job: one that waits ends at once, one that runs becomes `cancelling`. Returns the
+    state after it, None for a job that was over."""
     queued = update(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.QUEUED)
     ended = {"state": JobState.CANCELLED, "ended": at, "reason": "cancelled before it started"}
     if changed(db, queued.values(ended)):
@@ -195,10 +172,8 @@ def take_over(db: Session) -> int:
 
     Cancelling ones are cancelled, others are queued again or, with no attempt left, abandoned.
     """
-    at = now(db)
-    lapsed = JobRow.lease < at
-    why = "its workers died while it ran; all attempts are used up"
-    return _free(db, lapsed, at, why, "cancelled; its worker was gone")
+    why = "its workers died while it ran"
+    return _free(db, JobRow.lease < now(db), why, "cancelled; its worker was gone")
 
 
 def try_again(db: Session, hold: Hold, reason: str) -> int:
@@ -207,29 +182,21 @@ def try_again(db: Session, hold: Hold, reason: str) -> int:
 
     reason: of a job with no attempt left.
     """
-    at = now(db)
-    why = f"{reason}; all attempts are used up"
-    return _free(db, hold.where(), at, why, "cancelled while it ran")
+    return _free(db, hold.where(), reason, "cancelled while it ran")
 
 
-def _free(
-    db: Session, which: ColumnElement[bool], at: float, abandoned: str, cancelled: str
-) -> int:
+def _free(db: Session, which: ColumnElement[bool], lost: str, cancelled: str) -> int:
     """Nobody holds these jobs any more. The reasons are those of jobs that end."""
     freed: dict[str, Any] = {"token": None, "lease": None}
-    over = freed | {"ended": at}
-    total = 0
+    over, total = freed | {"ended": now(db)}, 0
+    abandoned = {"state": JobState.ABANDONED, "reason": f"{lost}; all attempts are used up"}
+    runs = JobRow.state == JobState.RUNNING
     for state, values in (
-        (
-            JobRow.state == JobState.CANCELLING,
-            over | {"state": JobState.CANCELLED, "reason": cancelled},
-        ),
-        (
-            (JobRow.state == JobState.RUNNING) & (JobRow.attempt >= JobRow.max_attempts),
-            over | {"state": JobState.ABANDONED, "reason": abandoned},
-        ),
-        (JobRow.state == JobState.RUNNING, freed | {"state": JobState.QUEUED, "stage": ""}),
-    ):
+        (JobRow.state == JobState.CANCELLING,
+         over | {"state": JobState.CANCELLED, "reason": cancelled}),
+        (runs & (JobRow.attempt >= JobRow.max_attempts), over | abandoned),
+        (runs, freed | {"state": JobState.QUEUED, "stage": ""}),
+    ):  # fmt: skip
         total += changed(db, update(JobRow).where(state, which).values(values))
     return total
 
@@ -240,11 +207,6 @@ def see_worker(db: Session, row: WorkerRow, seconds: float) -> None:
     if not changed(db, update(WorkerRow).where(WorkerRow.id == row.id).values(seen=at)):
         save(db, replace(row, started=at, seen=at))
     db.execute(delete(WorkerRow).where(WorkerRow.seen < at - seconds))
-
-
-def forget_worker(db: Session, worker: str) -> None:
-    """Delete a worker that stopped."""
-    db.execute(delete(WorkerRow).where(WorkerRow.id == worker))
 
 
 def live_workers(db: Session, seconds: float) -> list[WorkerRow]:

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from decoder.kinds.interface import KindDecoder
 from decoder_service.jobs.specs import JobSpec
-from decoder_service.shell.errors import FieldError, RequestError
+from decoder_service.shell.errors import FieldError
 from decoder_service.shell.web import Posted, parsed
+from rappor_server.errors import RequestError
 
 LABELS = {
     "source": "Counts",
@@ -84,19 +85,15 @@ def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
     try:
         return parsed(model, given)
     except RequestError as error:
-        raise _as_labeled(str(error)) from None
-
-
-def _as_labeled(problem: str) -> RequestError:
-    """A problem of a specification, under the label that its field has in the form."""
+        problem = str(error)
     if problem.startswith("source: give one"):
-        return FieldError("Counts: choose a metric of the collector, or aggregates", "metric")
+        raise FieldError("Counts: choose a metric of the collector, or aggregates", "metric")
     name, colon, message = problem.partition(": ")
     field = next((part for part in reversed(name.split(".")) if part in LABELS), "")
     if not colon or not field:
-        return RequestError(problem)
+        raise RequestError(problem)
     after = PERCENT if field in LEVELS else ""
-    return FieldError(f"{LABELS[field]}: {message}", field + after)
+    raise FieldError(f"{LABELS[field]}: {message}", field + after)
 
 
 def _source(form: Posted) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.permissions import Act, require
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import LIVE, JobRow, JobState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -31,6 +31,7 @@ from decoder_service.shell.web import (
     page_router,
     redirect,
 )
+from rappor_server.errors import RequestError
 
 pages = page_router()
 api = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
@@ -99,10 +100,8 @@ class Asked:
 
 
 def _asked(operation: str, kind: str) -> Asked:
-    """What the address or the form asks for; strings are decoded if it does not say.
-
-    Raises RequestError.
-    """
+    """What the address or the form asks for; strings are decoded if it does not say. Raises
+    RequestError."""
     found = Asked(operation or "decode", kind or "string")
     if found.operation not in found.decoder.operations:
         raise RequestError(
@@ -185,7 +184,8 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "aggregates": [
             one
             for one in aggregates
-            if _is_alike(one.kind or "string", asked.kind)
+            if (one.kind or "string") in DECODERS
+            and decoder_of(one.kind or "string") is asked.decoder  # and so one form
             and (not metric or one.metric.partition("/")[0] == metric.partition("/")[0])
         ],
         "metrics": sorted({name.partition("/")[0] for name in names
@@ -195,11 +195,6 @@ def _form(visit: Visit, asked: Asked, given: Posted, error: ServiceError | None 
         "usual_flows": FlowOptions(),
     }  # fmt: skip
     return visit.render_form("new_job.html.j2", error, **context)
-
-
-def _is_alike(kind: str, other: str) -> bool:
-    """Whether two kinds of metric have one decoder, and so one form."""
-    return kind in DECODERS and decoder_of(kind) is decoder_of(other)
 
 
 def _workers(visit: Visit) -> bool:

@@ -16,13 +16,13 @@ from decoder_service.people.permissions import (
     Person,
     check_room,
     count_live,
+    own_rows,
     require,
     visible_aggregates,
-    visible_jobs,
     visible_lists,
 )
 from decoder_service.shell.database import save, visible_row
-from decoder_service.shell.errors import NotFoundError, QuotaError, RequestError, UnavailableError
+from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import (
     LIVE,
     AggregateRow,
@@ -30,9 +30,9 @@ from decoder_service.shell.models import (
     JobState,
     ListKind,
     ListRow,
-    ListVersionRow,
 )
 from decoder_service.shell.operations import decoder_version
+from rappor_server.errors import NotFoundError, RequestError
 
 _HOLDS = {
     ListKind.CANDIDATES: "it holds values without weights: name it under candidates",
@@ -53,7 +53,7 @@ class Jobs(Resources[JobRow]):
     """What people may do with jobs. Each call asks for the role, and sees what it may."""
 
     model = JobRow
-    visible = visible_jobs
+    visible = own_rows(JobRow.owner)
     order = (JobRow.created.desc(), JobRow.id)
 
     def submit(self, person: Person, spec: JobSpec) -> JobRow:
@@ -103,9 +103,7 @@ class Jobs(Resources[JobRow]):
 
     def cancel(self, person: Person, job_id: str) -> JobRow:
         """Ask for the end of a job: one that waits ends at once, one that is over stays as it is.
-
-        Raises as `get`.
-        """
+        Raises as `get`."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             self.one(db, person, job_id)
@@ -114,7 +112,8 @@ class Jobs(Resources[JobRow]):
             return self.one(db, person, job_id)
 
     def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
-        """The specification with the numbers of its lists' versions, and their digests.
+        """The specification with the numbers of its lists' versions, the latest where none is
+        named, and their digests.
 
         Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
         for a list of another kind.
@@ -128,7 +127,19 @@ class Jobs(Resources[JobRow]):
                     raise NotFoundError(
                         f"there is no aggregate {sha} that you may see; upload its file"
                     )
-        return resolve_lists(db, person, spec)
+        changes: dict[str, CandidateSpec | ListSpec] = {}
+        sha256: dict[str, str] = {}
+        for member, kind in LISTS.items():
+            named: CandidateSpec | ListSpec | None = getattr(spec, member)
+            if named is None or named.list is None:
+                continue
+            row = visible_row(db, ListRow, visible_lists(person), named.list)
+            if row.kind != kind:
+                raise RequestError(f"{kind}: list {row.id}: {_HOLDS[ListKind(row.kind)]}")
+            version = row.version(named.version)
+            changes[member] = named.model_copy(update={"version": version.number})
+            sha256[member] = version.sha256
+        return ResolvedSpec(spec.model_copy(update=changes), sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,34 +157,3 @@ class ResolvedSpec:
         """Digests of the lists' versions, as they enter the digest of a specification."""
         more = (self.sha256[name] for name in LISTS if name in self.sha256)
         return tuple(more) if "candidates" in self.sha256 else (None, *more)
-
-
-def resolve_lists(db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
-    """A specification with the number of each list's version: the one named, or else the latest.
-
-    Raises NotFoundError for a list that is not there for this person, RequestError for one of
-    another kind.
-    """
-    changes: dict[str, CandidateSpec | ListSpec] = {}
-    sha256: dict[str, str] = {}
-    for member, kind in LISTS.items():
-        named: CandidateSpec | ListSpec | None = getattr(spec, member)
-        if named is None or named.list is None:
-            continue
-        found = _version(db, person, named.list, named.version, kind)
-        changes[member] = named.model_copy(update={"version": found.number})
-        sha256[member] = found.sha256
-    return ResolvedSpec(spec.model_copy(update=changes), sha256)
-
-
-def _version(
-    db: Session, person: Person, list_id: str, number: int | None, kind: ListKind
-) -> ListVersionRow:
-    """A version of a list, the latest by default."""
-    row = visible_row(db, ListRow, visible_lists(person), list_id)
-    if row.kind != kind:
-        raise RequestError(f"{kind}: list {list_id}: {_HOLDS[ListKind(row.kind)]}")
-    for version in row.versions:
-        if number in (None, version.number):
-            return version
-    raise NotFoundError(f"list {list_id} has no version {number}; without one the latest is taken")

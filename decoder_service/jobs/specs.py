@@ -34,8 +34,8 @@ from decoder.options import (
 )
 from decoder.sources.density_windows import SplitName
 from decoder.sources.windows import Each
-from decoder_service.shell.errors import RequestError
 from rappor_core.wire.report import MAX_METRIC_BYTES
+from rappor_server.errors import RequestError
 
 MAX_AGGREGATES = 1000
 MAX_ENTRIES = 10_000

@@ -12,13 +12,12 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
-from decoder_service.lists.contents import FILES, file_name
-from decoder_service.lists.rules import NewList
-from decoder_service.shell.errors import RequestError
+from decoder_service.lists.rules import FILES, NewList, file_name
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
+from rappor_server.errors import RequestError
 
 pages = page_router()
 api = APIRouter(prefix="/v1", tags=["lists"], route_class=GuardedRoute)
@@ -93,8 +92,7 @@ def post_version(service: Service, person: Me, list_id: str, form: Form) -> Resp
 
 
 def lists_by_kind(rows: Sequence[ListRow]) -> dict[str, list[ListRow]]:
-    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`,
-    `areas`."""
+    """The lists that a form offers: `lists` of candidates, `weights`, `known_flows`, `areas`."""
     names = zip(("lists", "weights", "known_flows", "areas"), ListKind, strict=True)
     return {name: [row for row in rows if row.kind == kind] for name, kind in names}
 

@@ -1,31 +1,43 @@
-"""Lists of candidates, weights, known flows and areas: named, versioned, stored by content."""
+"""Lists of candidates, weights, known flows and areas: named, versioned, stored by content, which
+is read, checked and brought into a canonical form."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import StringConstraints
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from decoder.candidates.files import read_weights
+from decoder.candidates.lists import Candidates
+from decoder.errors import CandidatesError, CountsError, DecodeError
+from decoder.formats.density_inputs import (
+    flow_counts_csv,
+    outlines_json,
+    read_flow_counts,
+    read_outlines,
+)
 from decoder_service.jobs.specs import Name, Note, StrictModel
-from decoder_service.lists.contents import content_of
 from decoder_service.people.access import AuditedOperations, Resources
 from decoder_service.people.permissions import (
     Act,
     Person,
     aggregate_bytes_of,
     list_bytes_of,
-    own_lists,
+    own_rows,
     require,
     visible_aggregates,
     visible_lists,
 )
 from decoder_service.shell.database import insert_once, save, visible_row
-from decoder_service.shell.errors import ConflictError, NotFoundError, QuotaError
+from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     LIVE,
     PRIVATE,
@@ -42,6 +54,91 @@ from decoder_service.shell.models import (
 from decoder_service.worker.uploads import Reader
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import AggregateError, MetricsFileError, ParameterError
+from rappor_server.errors import ConflictError, NotFoundError, RequestError
+
+_GZIP = b"\x1f\x8b"
+_ENDS = ("\n", "\r")
+_FIXED = {  # columns of tables
+    ListKind.WEIGHTS: "weights have two columns, value and weight",
+    ListKind.FLOWS: "known flows have columns origin, destination and count",
+}
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class ListFile:
+    """How a kind of list is downloaded. columns: of a CSV; 0: it is none."""
+
+    stem: str
+    suffix: str
+    media_type: str
+    columns: int = 0
+
+
+FILES = {
+    ListKind.CANDIDATES: ListFile("list", "txt", "text/plain; charset=utf-8"),
+    ListKind.WEIGHTS: ListFile("weights", "csv", "text/csv; charset=utf-8", 2),
+    ListKind.FLOWS: ListFile("flows", "csv", "text/csv; charset=utf-8", 3),
+    ListKind.AREAS: ListFile("areas", "geojson", "application/geo+json"),
+}
+
+
+def file_name(kind: str, list_id: str, number: int | None) -> str:
+    """File name of a downloaded version, as the shown command line names it."""
+    file = FILES[ListKind(kind)]
+    return f"{file.stem}-{list_id}-{number}.{file.suffix}"
+
+
+def content_of(
+    content: bytes, kind: ListKind, suffix: str, column: str | None
+) -> tuple[bytes, int]:
+    """The content as it is stored, and how many distinct values it has.
+
+    Candidates are stored a value a line, in their order; weights as `Weights.to_csv`, known flows
+    as `flow_counts_csv`, so that the same ones in another order are the same content; areas as
+    `outlines_json`, in their order.
+
+    Args:
+        content: a file.
+        kind: what it holds.
+        suffix: of a file of candidates: txt (a value a line) or csv; others have one form.
+        column: of a table of candidates; of areas the property that names them, "name" if None.
+
+    Raises:
+        RequestError, CandidatesError, CountsError, DecodeError.
+    """
+    if content.startswith(_GZIP):  # what a file takes in memory is bounded by its bytes
+        raise RequestError("the list is gzip; send it unpacked")
+    of = _FIXED.get(kind)
+    if of is not None and column is not None:
+        raise RequestError(f"{of}; name none")
+    if kind == ListKind.AREAS:
+        areas = _read(content, "geojson", lambda path: read_outlines(path, column or "name"))
+        return outlines_json(areas).encode("utf-8", "surrogatepass"), len(areas)
+    if kind == ListKind.FLOWS:
+        flows = _read(content, "csv", read_flow_counts)
+        return flow_counts_csv(flows).encode(), len(flows)
+    if kind == ListKind.WEIGHTS:
+        weights = _read(content, "csv", read_weights)
+        if not weights.of:
+            raise RequestError("no value has a weight; give a value and its weight a line")
+        if any(end in value for value in weights.of for end in _ENDS):
+            raise RequestError("a value holds a line break; no list of candidates has such a value")
+        return weights.to_csv().encode(), len(weights.of)
+    values = _read(content, suffix, lambda path: Candidates.from_file(path, column)).values
+    if any(b"\n" in value or b"\r" in value for value in values):
+        raise RequestError("a value holds a line break; a list has a value a line")
+    return b"".join(value + b"\n" for value in values), len(values)
+
+
+def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
+    with tempfile.TemporaryDirectory(prefix="rappor-list-") as folder:
+        path = Path(folder) / f"list.{suffix}"
+        path.write_bytes(content)
+        try:
+            return read(path)
+        except (CandidatesError, CountsError, DecodeError) as error:
+            raise type(error)(str(error).replace(f"{path}: ", "the list: ")) from error
 
 
 class NewList(StrictModel):
@@ -88,10 +185,7 @@ class Lists(Resources[ListRow]):
 
     def version(self, person: Person, list_id: str, number: int | None = None) -> ListVersionRow:
         """A version of a list, the latest by default. Raises RoleError, NotFoundError."""
-        for version in self.get(person, list_id).versions:
-            if number in (None, version.number):
-                return version
-        raise NotFoundError(f"list {list_id} has no version {number}; its page has all")
+        return self.get(person, list_id).version(number)
 
     def create(self, person: Person, asked: NewList, content: bytes) -> ListRow:
         """Store a new list.
@@ -106,7 +200,8 @@ class Lists(Resources[ListRow]):
             DecodeError.
         """
         require(person, Act.ANALYZE)
-        values, entries = self._read(content, asked.kind, asked.format, asked.column)
+        given = (content, asked.kind, asked.format, asked.column)
+        values, entries = self.reader.read(content_of, *given)
         name = asked.name
         row = ListRow(
             id=self.new_id(),
@@ -135,13 +230,11 @@ class Lists(Resources[ListRow]):
         column: str | None = None,
     ) -> ListVersionRow:
         """Store a new version of an own list, of its kind; the same content gives no new one.
-
-        Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError.
-        """
+        Raises RoleError, NotFoundError, RequestError, QuotaError, CandidatesError."""
         require(person, Act.ANALYZE)
         with self.database.reading() as db:
             kind = ListKind(self._own(db, person, list_id).kind)
-        values, entries = self._read(content, kind, suffix, column)
+        values, entries = self.reader.read(content_of, content, kind, suffix, column)
         with self.database.writing() as db:
             latest = self._own(db, person, list_id).latest
             if latest.sha256 == sha256(values).hexdigest():
@@ -169,13 +262,8 @@ class Lists(Resources[ListRow]):
             db.execute(delete(list_contents).where(list_contents.c.sha256.not_in(kept)))
             self.access.note(db, person, "delete-list", list=list_id)
 
-    def _read(
-        self, content: bytes, kind: ListKind, suffix: str, column: str | None
-    ) -> tuple[bytes, int]:
-        return self.reader.read(content_of, content, kind, suffix, column)
-
     def _own(self, db: Session, person: Person, list_id: str) -> ListRow:
-        return visible_row(db, ListRow, own_lists(person), list_id)
+        return visible_row(db, ListRow, own_rows(ListRow.owner)(person), list_id)
 
     def _save(
         self, db: Session, person: Person, list_id: str, number: int, values: bytes, entries: int
@@ -239,11 +327,6 @@ def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
     insert_once(db, aggregate_readers, {"sha256": row.sha256, "person_id": person})
 
 
-def load_aggregate_content(db: Session, sha: str) -> bytes | None:
-    """The bytes of an aggregate file."""
-    return db.scalar(select(AggregateRow.content).where(AggregateRow.sha256 == sha))
-
-
 def delete_unused_aggregates(db: Session, before: float) -> int:
     """Delete aggregates from before a time that no result was made of and no live job names.
 
@@ -268,9 +351,7 @@ def delete_unused_aggregates(db: Session, before: float) -> int:
 
 def described(content: bytes | str, at: float) -> AggregateRow:
     """The row of an aggregate file, with its bytes in the canonical form that digests are made of.
-
-    Raises AggregateError, WireFormatError.
-    """
+    Raises AggregateError, WireFormatError."""
     try:
         one = Aggregate.from_json(content)
     except (ParameterError, MetricsFileError) as error:  # of its parameters, its definition

@@ -26,7 +26,6 @@ from decoder_service.people.permissions import (
     usage_of,
 )
 from decoder_service.shell.database import changed, save, visible_row
-from decoder_service.shell.errors import AuthenticationError, NotFoundError, RequestError
 from decoder_service.shell.models import (
     AuditRow,
     Identified,
@@ -36,6 +35,7 @@ from decoder_service.shell.models import (
     SessionRow,
 )
 from decoder_service.shell.operations import DAY_SECONDS, Operations, shown
+from rappor_server.errors import AuthenticationError, NotFoundError, RequestError
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
 COMMAND_LINE = Person("", "command-line", Role.ADMIN)
@@ -87,22 +87,15 @@ class Access(Operations):
         return Person(row.person_id, row.person.name, Role(row.role), row.key_id or "", True)
 
     def sign_in(self, key: str) -> str:
-        """Make a session for the person of a key: the token for the browser's cookie.
-
-        Raises AuthenticationError.
-        """
+        """Make a session for the person of a key: the token for the browser's cookie. Raises
+        AuthenticationError."""
         person = self.person_of_key(key)
         with self.database.writing() as db:
             return self._session(db, person, {})
 
     def sign_in_claimed(self, issuer: str, claimed: Claimed) -> tuple[Person, str]:
         """Make a session for a person whom the identity provider identified; the first sign-in
-        creates the person.
-
-        Sessions of another role, which the provider gave before, end.
-
-        The provider's subject is the person; a name says nothing, and one that another person
-        has is changed.
+        creates the person. Sessions of another role, which the provider gave before, end.
 
         Returns:
             The person, and the token for the browser's cookie.
@@ -134,6 +127,8 @@ class Access(Operations):
                 _end_sessions(db, row.person_id)
 
     def _new_identity(self, db: Session, issuer: str, claimed: Claimed) -> IdentityRow:
+        """Store a person of the provider. Its subject is the person; a name that another person
+        has is changed."""
         at, person, name = self.now(), self.new_id(), claimed.name
         if name in _RESERVED or _person_named(db, name) is not None:
             name = f"{name} ({person[:8]})"
@@ -176,10 +171,7 @@ class Access(Operations):
 
     def create_key(self, person: Person, name: str, role: Role, label: str = "") -> NewKey:
         """Make a key for a person, who is created with the first one. The key's text is returned
-        here and never again.
-
-        Raises RoleError, RequestError.
-        """
+        here and never again. Raises RoleError, RequestError."""
         require(person, Act.ADMINISTER)
         for what, text in (("name", name), ("label", label)):
             if len(text) > MAX_NAME or not text.isprintable() or text != text.strip():
@@ -205,10 +197,8 @@ class Access(Operations):
         return NewKey(key_id, name, role, f"rd_{role.value}_{key_id}_{secret}")
 
     def know_service(self, db: Session) -> None:
-        """Store the service itself as the person who owns what it starts, once.
-
-        Raises ConflictError where another process was first.
-        """
+        """Store the service itself as the person who owns what it starts, once. Raises
+        ConflictError where another process was first."""
         if db.get(PersonRow, SERVICE.id) is None:
             taken = _person_named(db, SERVICE.name) is not None
             name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
@@ -259,14 +249,9 @@ class Access(Operations):
     def check_holds(self, db: Session, person: Person) -> None:
         """Raise AuthenticationError if the asker's key or identity was revoked since the request
         came; for use in a transaction."""
-        row: KeyRow | IdentityRow | None
-        if person == COMMAND_LINE:
-            return
-        if person.key_id:
-            row = db.get(KeyRow, person.key_id)
-        else:
-            row = db.scalar(select(IdentityRow).where(IdentityRow.person_id == person.id))
-        if row is None or row.revoked is not None:
+        signed_in = select(IdentityRow).where(IdentityRow.person_id == person.id)
+        row = db.get(KeyRow, person.key_id) if person.key_id else db.scalar(signed_in)
+        if person != COMMAND_LINE and (row is None or row.revoked is not None):
             raise AuthenticationError(_UNKNOWN)
 
     def list_keys(self, person: Person) -> list[KeyRow]:

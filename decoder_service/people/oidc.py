@@ -26,9 +26,10 @@ from joserfc.jwk import KeySet
 from starlette.requests import Request
 
 from decoder_service.people.permissions import Claimed, Role
-from decoder_service.shell.errors import AuthenticationError, NoGroupError, UnavailableError
+from decoder_service.shell.errors import NoGroupError, UnavailableError
 from decoder_service.shell.settings import ServiceSettings, is_safe_url, secret_text
 from rappor_core.failures import failure_reason
+from rappor_server.errors import AuthenticationError
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", AuthlibDeprecationWarning)  # of httpx, for its successor
@@ -246,11 +247,8 @@ class ProviderRoles:
 
 def roles_of(settings: ServiceSettings) -> ProviderRoles:
     """The roles of the settings, which a provider and a trusted proxy share."""
-    groups = {
-        Role.VIEWER: frozenset(settings.oidc_viewers),
-        Role.ANALYST: frozenset(settings.oidc_analysts),
-        Role.ADMIN: frozenset(settings.oidc_admins),
-    }
+    listed = (settings.oidc_viewers, settings.oidc_analysts, settings.oidc_admins)
+    groups = dict(zip(Role, map(frozenset, listed), strict=True))
     default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
     return ProviderRoles(settings.oidc_role_claim, groups, default)
 

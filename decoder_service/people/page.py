@@ -11,16 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder_service.jobs.specs import StrictModel
-from decoder_service.people.access import NewKey, shown_key
+from decoder_service.people.access import MAX_NAME, NewKey, shown_key
 from decoder_service.people.oidc import BACK, PROXY, Provider, claimed_by_proxy
 from decoder_service.people.permissions import Claimed, Role
-from decoder_service.shell.errors import (
-    AuthenticationError,
-    NoGroupError,
-    NotFoundError,
-    RoleError,
-    ServiceError,
-)
+from decoder_service.shell.errors import NoGroupError, RoleError, ServiceError
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import (
     Flag,
@@ -36,12 +30,13 @@ from decoder_service.shell.requests import (
     without_key,
 )
 from decoder_service.shell.web import Form, Visit, add_form, page_router, parsed, redirect, render
+from rappor_server.errors import AuthenticationError, NotFoundError
 
 api = APIRouter(tags=["sessions"], route_class=GuardedRoute)
 admin = APIRouter(prefix="/v1", tags=["admin"], route_class=GuardedRoute)
 pages = page_router()
 MAX_AUDIT = 500
-Name = Annotated[str, StringConstraints(max_length=200)]
+Text = Annotated[str, StringConstraints(max_length=MAX_NAME)]
 
 
 @api.get("/v1/session", operation_id="getSession")
@@ -181,9 +176,9 @@ def _provider(request: Request) -> Provider:
 class NewKeySpec(StrictModel):
     """A key of a person, who is made with the first one."""
 
-    name: Name
+    name: Text
     role: Role
-    label: Name = ""
+    label: Text = ""
 
 
 @admin.get("/keys", operation_id="listKeys")
@@ -273,12 +268,9 @@ def _shown(visit: Visit, made: NewKey | None = None) -> Response:
 @pages.get("/audit")
 def audit(visit: Visit, q: str = "") -> Response:
     """The latest acts of people, newest first."""
-    rows = visit.service.access.read_audit(visit.person, MAX_AUDIT)
-    shown = [
-        (row, ", ".join(f"{name} {value}" for name, value in json.loads(row.detail).items()))
-        for row in rows
-    ]
-    wanted = q.casefold()
-    found = [(row, text) for row, text in shown
-             if wanted in f"{row.actor} {row.act} {text}".casefold()]  # fmt: skip
+    found, wanted = [], q.casefold()
+    for row in visit.service.access.read_audit(visit.person, MAX_AUDIT):
+        text = ", ".join(f"{name} {value}" for name, value in json.loads(row.detail).items())
+        if wanted in f"{row.actor} {row.act} {text}".casefold():
+            found.append((row, text))
     return visit.render("audit.html.j2", rows=found, q=q, most=MAX_AUDIT)

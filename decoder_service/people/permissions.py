@@ -5,11 +5,12 @@ A row that a person may not see is answered as one that is not there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from sqlalchemy import ColumnElement, false, func, or_, select, true
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from decoder_service.results.rows import result_bytes_of
 from decoder_service.shell.database import total
@@ -25,7 +26,6 @@ from decoder_service.shell.models import (
     ReleaseRow,
     ReleaseState,
     ResultRow,
-    ScheduleRow,
     aggregate_readers,
     result_readers,
 )
@@ -101,14 +101,9 @@ def _for_analysts(person: Person, theirs: ColumnElement[bool]) -> ColumnElement[
     return theirs if person.may(Act.ANALYZE) else false()
 
 
-def visible_jobs(person: Person) -> ColumnElement[bool]:
-    """SQL filter: a person's own jobs; for an admin all."""
-    return _for_analysts(person, JobRow.owner == person.id)
-
-
-def visible_schedules(person: Person) -> ColumnElement[bool]:
-    """SQL filter: a person's own schedules; for an admin all."""
-    return _for_analysts(person, ScheduleRow.owner == person.id)
+def own_rows(owner: InstrumentedAttribute[str]) -> Callable[[Person], ColumnElement[bool]]:
+    """SQL filter: the rows that have a person as their owner; for an admin all."""
+    return lambda person: _for_analysts(person, owner == person.id)
 
 
 def visible_results(person: Person) -> ColumnElement[bool]:
@@ -140,11 +135,6 @@ def visible_lists(person: Person) -> ColumnElement[bool]:
     """SQL filter: own and shared lists; for an admin all; for a viewer none, since a list is
     sensitive."""
     return _for_analysts(person, (ListRow.owner == person.id) | (ListRow.visibility == SHARED))
-
-
-def own_lists(person: Person) -> ColumnElement[bool]:
-    """Lists that may be changed."""
-    return _for_analysts(person, ListRow.owner == person.id)
 
 
 def visible_aggregates(person: Person) -> ColumnElement[bool]:

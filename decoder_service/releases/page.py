@@ -13,10 +13,9 @@ from decoder_service.jobs.specs import NewRelease, Note
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.sources import sees_review
-from decoder_service.results.page import FILE_POLICY
-from decoder_service.results.rules import media_type
+from decoder_service.results.page import download
 from decoder_service.shell.database import matching
-from decoder_service.shell.errors import RequestError, ServiceError
+from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
@@ -30,6 +29,7 @@ from decoder_service.shell.web import (
     parsed,
     redirect,
 )
+from rappor_server.errors import RequestError
 
 POLICY = """\
 owner = ""                 # who publishes it, such as stats@example.org
@@ -180,12 +180,7 @@ def get_file(
     service: Service, person: Me, release_id: str, name: Annotated[str, Path(max_length=64)]
 ) -> Response:
     """A file of a release, the bytes that its manifest names."""
-    content = service.releases.file(person, release_id, name)
-    headers = {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "Content-Security-Policy": FILE_POLICY,
-    }
-    return Response(content, media_type=media_type(name), headers=headers)
+    return download(service.releases.file(person, release_id, name), name)
 
 
 @api.post("/{release_id}/approve", operation_id="approveRelease")

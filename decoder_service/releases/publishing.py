@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from decoder_service.shell.errors import RequestError, SettingsError
 from disclosure.errors import PublicationError
 from disclosure.release import (
     Release,
@@ -30,17 +29,10 @@ from disclosure.release import (
     write_release,
 )
 from disclosure.release.files import SIGNATURE
+from rappor_server.errors import RequestError, SettingsError
 
 Files = Mapping[str, bytes]  # by name
-
-
-@dataclass(frozen=True, slots=True)
-class SourceTables:
-    """A stored result as input of a release. strata: what its reports were filtered by."""
-
-    result_id: str
-    files: Files
-    strata: Mapping[str, str]
+Source = tuple[str, Files, Mapping[str, str]]  # id and files of a result, strata of its reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +74,7 @@ class ReleasePublisher:
         return {} if self._key is None else {SIGNATURE: sign_manifest(self._key, manifest) + b"\n"}
 
     def build(
-        self, sources: Sequence[SourceTables], policy: str, issued: date, earlier: Sequence[Files]
+        self, sources: Sequence[Source], policy: str, issued: date, earlier: Sequence[Files]
     ) -> tuple[Files, ReleasePolicy]:
         """Build a release: apply a policy to tables.
 
@@ -102,16 +94,12 @@ class ReleasePublisher:
             rules = policy_of_text(policy)
             tables = [
                 table
-                for one in sources
-                for table in read_source(
-                    _written(one.files, folder / one.result_id), dict(one.strata)
-                )
+                for result, files, strata in sources
+                for table in read_source(_written(files, folder / result), dict(strata))
             ]
-            before = _read(earlier, folder)
-            made = build_release(tables, rules, issued, earlier=before)
+            made = build_release(tables, rules, issued, earlier=_read(earlier, folder))
             write_release(made, folder / "made", key_id=self.key_id)
-            files = {path.name: path.read_bytes() for path in (folder / "made").iterdir()}
-        return files, rules
+            return {path.name: path.read_bytes() for path in (folder / "made").iterdir()}, rules
 
     def compare(self, old: Files | None, new: Files) -> Changes:
         """List what a release shows that an older one, or none, does not. Raises RequestError.

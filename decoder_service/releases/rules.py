@@ -22,10 +22,12 @@ from decoder_service.releases.sources import (
     ACTS,
     approval_of,
     approved_before,
+    approved_numbers,
     check_may_decide,
     decide,
     held_by,
     is_stale,
+    last_approved,
     load_sources,
     published_files,
     sees_review,
@@ -34,16 +36,11 @@ from decoder_service.releases.sources import (
 )
 from decoder_service.results.rows import RELEASE_FILES, load_results
 from decoder_service.shell.database import save, visible_row
-from decoder_service.shell.errors import (
-    ConflictError,
-    NotFoundError,
-    QuotaError,
-    RequestError,
-    UnavailableError,
-)
+from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import ReleaseRow, ReleaseState, ResultRow, release_metrics
 from disclosure.release.files import MANIFEST, SIGNATURE
 from rappor_core.text import visible
+from rappor_server.errors import ConflictError, NotFoundError, RequestError
 
 MAX_WAITING = 20  # of a person
 _MAX_POLICY_WORDS = 500
@@ -86,9 +83,7 @@ class Releases(Resources[ReleaseRow]):
 
     def view(self, person: Person, release_id: str) -> ReleaseView:
         """A release with its files and, for those who see the review, what became of it since.
-
-        Raises as `get`.
-        """
+        Raises as `get`."""
         require(person, Act.READ)
         with self.database.reading() as db:
             row = self.one(db, person, release_id)
@@ -120,10 +115,8 @@ class Releases(Resources[ReleaseRow]):
         return content
 
     def difference(self, person: Person, release_id: str) -> Changes:
-        """The difference between a release and the last approved one of its name.
-
-        Raises as `get`; it is for the proposer and for who approves.
-        """
+        """The difference between a release and the last approved one of its name. Raises as `get`;
+        it is for the proposer and for who approves."""
         row = self.get(person, release_id)
         if not sees_review(person, row):
             raise NotFoundError(
@@ -173,10 +166,12 @@ class Releases(Resources[ReleaseRow]):
         with self.database.reading() as db:
             self._check_room(db, person, 0)
             sources, metrics = load_sources(db, person, asked.sources)
-            before = approved_before(db, asked.name, metrics)
+            earlier, numbers = approved_before(db, metrics), approved_numbers(db, metrics)
+            base, count = last_approved(db, asked.name)
+            base_files = None if base is None else RELEASE_FILES.all(db, base)
         issued = self.clock().date()
-        files, policy = self.publisher.build(sources, asked.policy, issued, before.earlier)
-        changes = self.publisher.compare(before.base_files, files)
+        files, policy = self.publisher.build(sources, asked.policy, issued, earlier)
+        changes = self.publisher.compare(base_files, files)
         content = {"policy": dict(changes.policy), "changes": list(changes.rows)}
         text = json.dumps(content).encode()
         size = sum(map(len, files.values())) + len(text)
@@ -186,7 +181,7 @@ class Releases(Resources[ReleaseRow]):
         row = ReleaseRow(
             id=self.new_id(),
             name=asked.name,
-            number=before.number,
+            number=count + 1,
             state=ReleaseState.PROPOSED,
             proposer=person.id,
             owner=visible(policy.owner)[:_MAX_POLICY_WORDS],
@@ -196,7 +191,7 @@ class Releases(Resources[ReleaseRow]):
             policy=asked.policy,
             sources=json.dumps([one.model_dump(mode="json") for one in asked.sources]),
             note=asked.note,
-            base=before.base,
+            base=base,
             changes=len(changes.rows),
             difference=zlib.compress(text),
             created=self.now(),
@@ -205,8 +200,8 @@ class Releases(Resources[ReleaseRow]):
             self._check_room(db, person, size)
             save(db, row)
             row.stored = RELEASE_FILES.save(db, row.id, files) + len(row.difference)
-            for metric, number in before.numbers.items():
-                place = {"release_id": row.id, "metric": metric, "number": number}
+            for metric, number in numbers.items():
+                place = {"release_id": row.id, "metric": metric, "number": number + 1}
                 db.execute(insert(release_metrics).values(approved=False, **place))
             results = [one.result for one in asked.sources]
             detail = {"release": row.id, "name": row.name, "results": results}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -14,10 +13,10 @@ from sqlalchemy.orm import Session
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder_service.jobs.specs import ReleaseSource
 from decoder_service.people.permissions import Act, Person, own_results, visible_results
-from decoder_service.releases.publishing import Files, ReleasePublisher, SourceTables
+from decoder_service.releases.publishing import Files, ReleasePublisher, Source
 from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES
 from decoder_service.shell.database import changed, total, visible_row
-from decoder_service.shell.errors import ConflictError, QuotaError, RequestError, RoleError
+from decoder_service.shell.errors import QuotaError, RoleError
 from decoder_service.shell.models import (
     ReleaseRow,
     ReleaseState,
@@ -26,6 +25,7 @@ from decoder_service.shell.models import (
     release_metrics,
 )
 from disclosure.release.files import MANIFEST
+from rappor_server.errors import ConflictError, RequestError
 
 MAX_SOURCE_BYTES = 64 << 20  # of the files of all results of a release
 ACTS = {
@@ -36,30 +36,13 @@ ACTS = {
 _IS_APPROVED = ReleaseRow.state == ReleaseState.APPROVED
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What a release is built on. earlier: files of the approved ones of its metrics.
-
-    base: the last one of its name.  number, numbers: its place among those of its name, and of
-    each of its metrics.
-    """
-
-    earlier: list[Files]
-    base: str | None
-    base_files: Files | None
-    number: int
-    numbers: dict[str, int]
-
-
 def load_sources(
     db: Session, person: Person, asked: Sequence[ReleaseSource]
-) -> tuple[list[SourceTables], list[str]]:
-    """The files of results that are one's own, and the metrics that they are of.
-
-    Raises NotFoundError, RequestError, QuotaError.
-    """
+) -> tuple[list[Source], list[str]]:
+    """The files of results that are one's own, and the metrics that they are of. Raises
+    NotFoundError, RequestError, QuotaError."""
     published = published_files()
-    sources, metrics, left = [], set[str](), MAX_SOURCE_BYTES
+    sources, metrics, left = list[Source](), set[str](), MAX_SOURCE_BYTES
     if len({one.result for one in asked}) < len(asked):
         raise RequestError("a result is there twice")
     for one in asked:
@@ -73,9 +56,7 @@ def load_sources(
         left -= sum(file.size for file in RESULT_FILES.list(db, one.result) if file.name in names)
         if left < 0:
             raise QuotaError(f"the results are larger than {MAX_SOURCE_BYTES:,} bytes together")
-        sources.append(
-            SourceTables(one.result, RESULT_FILES.all(db, one.result, names), one.strata)
-        )
+        sources.append((one.result, RESULT_FILES.all(db, one.result, names), one.strata))
         metrics.add(row.metric)
     return sources, sorted(metrics)
 
@@ -85,32 +66,19 @@ def published_files() -> dict[str, tuple[str, ...]]:
     return {name: files for name in DECODERS if (files := decoder_of(name).published)}
 
 
-def approved_before(db: Session, name: str, metrics: Sequence[str]) -> Before:
-    """What the next release of `name`, of these metrics, is built on.
-
-    The approved releases that share a metric with it, or with one that does, whatever their names:
-    whatever was published stays known. Beside them the last one of the same name, and the numbers
-    that the next release has, of its name and of each metric.
-    """
-    base, count = last_approved(db, name)
-    numbers = approved_numbers(db, metrics)
-    return Before(
-        [RELEASE_FILES.all(db, one) for one in _chain_of(db, metrics)],
-        base,
-        None if base is None else RELEASE_FILES.all(db, base),
-        count + 1,
-        {metric: number + 1 for metric, number in numbers.items()},
-    )
-
-
-def _chain_of(db: Session, metrics: Sequence[str]) -> list[str]:
-    """Approved releases that share a metric with these, or with one that does; oldest first."""
-    known = set(metrics)
+def approved_before(db: Session, metrics: Sequence[str]) -> list[Files]:
+    """Files of the approved releases that share a metric with these, or with one that does,
+    whatever their names, oldest first: whatever was published stays known."""
+    columns, known = release_metrics.c, set(metrics)
     while True:
-        found = approved_of(db, known)
+        own = select(columns.release_id).where(columns.approved, columns.metric.in_(list(known)))
+        oldest = select(ReleaseRow.id).where(ReleaseRow.id.in_(own)).order_by(
+            ReleaseRow.decided, ReleaseRow.created, ReleaseRow.id
+        )  # fmt: skip
+        found = list(db.scalars(oldest))
         linked = known.union(*(numbers_of(db, one) for one in found))
         if linked == known:
-            return found
+            return [RELEASE_FILES.all(db, one) for one in found]
         known = linked
 
 
@@ -167,14 +135,15 @@ def stale(row: ReleaseRow) -> ConflictError:
 
 
 def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Files:
-    """The files that an approval adds to a release; the proposed files are unchanged.
-
-    Raises ConflictError for a file that is another one now, or another key.
-    """
+    """The files that an approval adds to a release; the proposed files are unchanged. Raises
+    ConflictError for a file that is another one now, or another key."""
     files = RELEASE_FILES.all(db, row.id)
     digests = {one.name: one.sha256 for one in RELEASE_FILES.list(db, row.id)}
     manifest = files.get(MANIFEST, b"")
-    named = _named(manifest)
+    try:
+        named = {name: str(one["sha256"]) for name, one in json.loads(manifest)["files"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        named = {}  # it is not a manifest any more, which is found next
     for name in sorted({*digests, *named}):
         known = {row.digest} if name == MANIFEST else {named.get(name), digests.get(name)}
         if {sha256(files.get(name, b"")).hexdigest()} != known:
@@ -185,23 +154,13 @@ def approval_of(db: Session, publisher: ReleasePublisher, row: ReleaseRow) -> Fi
             )
     key = str(json.loads(manifest).get("key", ""))
     if key != publisher.key_id:  # the signature would not be of the key that it promises
-        keys = (f"key {one[:16]}" if one else "no key" for one in (key, publisher.key_id))
-        built, here = keys
+        built, here = (f"key {one[:16]}" if one else "no key" for one in (key, publisher.key_id))
         raise ConflictError(
             f"the release was built for {built}, and this service signs with {here}; reject it, "
             "and have it proposed again",
             name=row.name,
         )
     return publisher.sign(manifest)
-
-
-def _named(manifest: bytes) -> dict[str, str]:
-    """SHA-256 of the files that a manifest names; none where it is no manifest."""
-    try:
-        named = json.loads(manifest)["files"]
-        return {name: str(one["sha256"]) for name, one in named.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
 
 
 def decide(
@@ -260,15 +219,6 @@ def approved_numbers(db: Session, metrics: Iterable[str]) -> dict[str, int]:
     )
     found = {str(metric): int(number) for metric, number in db.execute(statement)}
     return {metric: found.get(metric, 0) for metric in wanted}
-
-
-def approved_of(db: Session, metrics: Iterable[str]) -> list[str]:
-    """The approved releases of any of these metrics, of every name, oldest first."""
-    columns = release_metrics.c
-    own = select(columns.release_id).where(columns.approved, columns.metric.in_(list(metrics)))
-    statement = select(ReleaseRow.id).where(ReleaseRow.id.in_(own))
-    ordered = statement.order_by(ReleaseRow.decided, ReleaseRow.created, ReleaseRow.id)
-    return list(db.scalars(ordered))
 
 
 def numbers_of(db: Session, release_id: str) -> dict[str, int]:

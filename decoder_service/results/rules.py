@@ -15,9 +15,10 @@ from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results.rows import RESULT_FILES, delete_unheld, give_up, load_results
 from decoder_service.shell.database import visible_row
-from decoder_service.shell.errors import NotFoundError, RequestError, RoleError
+from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import ResultRow, result_readers
 from decoder_service.shell.operations import shown
+from rappor_server.errors import NotFoundError, RequestError
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -89,10 +90,8 @@ class Results(Resources[ResultRow]):
         return content
 
     def release(self, person: Person, result_id: str, released: bool) -> ResultRow:
-        """Show a result of one's own to every viewer, or take back what one released.
-
-        Raises as `get`, and RoleError where another person released it.
-        """
+        """Show a result of one's own to every viewer, or take back what one released. Raises as
+        `get`, and RoleError where another person released it."""
         require(person, Act.ANALYZE)
         with self.database.writing() as db:
             row = visible_row(db, ResultRow, own_results(person), result_id)

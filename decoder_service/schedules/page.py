@@ -1,18 +1,17 @@
-"""Pages of schedules: make one, see its windows, change, pause and delete it."""
+"""Schedules and their alarms: routes and pages to make, see, change, pause and delete them."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from decoder.inference.multiple_testing import CORRECTIONS
 from decoder.kinds.interface import kinds_with
-from decoder_service.alarms.page import RULES, alarm_of_form, rules_in_words
-from decoder_service.alarms.rules import shown_event
+from decoder_service.alarms.rules import NewAlarm, shown_event
 from decoder_service.jobs.form import (
     candidates_of_form,
     choices_of_form,
@@ -20,27 +19,102 @@ from decoder_service.jobs.form import (
     list_of_form,
     parsed_in_labels,
     percent_of_share,
+    share_of_percent,
 )
 from decoder_service.jobs.page import said
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
-from decoder_service.schedules.rules import (
-    Every,
-    NewSchedule,
-    ScheduleChoices,
-    shown_schedule,
-    spec_of_schedule,
-)
-from decoder_service.schedules.status import shown_status
-from decoder_service.shell.errors import RequestError, ServiceError
-from decoder_service.shell.models import ScheduleRow, WindowRow
+from decoder_service.schedules.rules import NewSchedule, ScheduleChoices, shown_schedule
+from decoder_service.schedules.windows import Every, shown_status, spec_of_schedule
+from decoder_service.shell.errors import ServiceError
+from decoder_service.shell.models import AlarmRow, ScheduleRow
 from decoder_service.shell.operations import shown
-from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service
+from decoder_service.shell.requests import Flag, GuardedRoute, Limit, Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
+from rappor_server.errors import RequestError
 
-api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
-MAX_EVENTS = 50
 pages = page_router()
+api = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=GuardedRoute)
+RULES = {
+    "new_value": "a value that no earlier window detected",
+    "change": "a share that moved by more than",
+    "fewer_reports": "fewer reports than this share of the usual",
+    "cohort": "a cohort that does not follow the model",
+    "refused": "more than this share of a day's reports refused",
+    "failed": "a window that could not be decoded",
+}
+UNITS = {"change": "points", "fewer_reports": "%", "refused": "%"}
+FLAGS = ("new_value", "cohort", "failed")
+
+
+@api.post("/{schedule_id}/alarms", operation_id="createAlarm", status_code=201)
+def create_alarm(service: Service, person: Me, schedule_id: str, body: NewAlarm) -> dict[str, Any]:
+    """Set an alarm; its target is one that an operator set up."""
+    return shown_alarm(service.alarms.create(person, schedule_id, body))
+
+
+@api.get("/{schedule_id}/alarms", operation_id="listAlarms")
+def list_alarms(
+    service: Service, person: Me, schedule_id: str, limit: Annotated[Limit, Query()] = 100
+) -> dict[str, Any]:
+    """The alarms of a schedule, and their events, newest first."""
+    alarms = service.alarms
+    return {
+        "alarms": [shown_alarm(row) for row in alarms.all(person, schedule_id)],
+        "events": [shown_event(row) for row in alarms.events(person, schedule_id, limit)],
+    }
+
+
+@api.delete("/{schedule_id}/alarms/{alarm_id}", operation_id="deleteAlarm")
+def delete_alarm(service: Service, person: Me, schedule_id: str, alarm_id: str) -> dict[str, Any]:
+    """Delete an alarm and its events."""
+    service.alarms.delete(person, schedule_id, alarm_id)
+    return {"deleted": alarm_id}
+
+
+add_form(
+    pages,
+    "/schedules/{schedule_id}/alarms/{alarm_id}/delete",
+    delete_alarm,
+    back="/schedules/{schedule_id}",
+    sure="Delete: the events of the alarm go with it",
+)
+
+
+def shown_alarm(row: AlarmRow) -> dict[str, Any]:
+    """The public properties of an alarm."""
+    return shown(row, "id name target show_values created") | {"rules": json.loads(row.rules)}
+
+
+def rules_in_words(rules: dict[str, Any]) -> list[str]:
+    """A sentence for each rule of an alarm that is on."""
+    return [
+        f"{RULES[name]} ({100 * value:g} {UNITS[name]})"
+        if isinstance(value, float)
+        else RULES[name]
+        for name, value in rules.items()
+        if value not in (None, False)
+    ]
+
+
+def alarm_of_form(form: Posted) -> NewAlarm:
+    """The alarm that a form asks for. Raises FieldError, RequestError."""
+    rules: dict[str, Any] = {name: bool(form.text(name)) for name in FLAGS}
+    for name, unit in UNITS.items():
+        field = f"{name}_points" if unit == "points" else f"{name}_percent"
+        if form.text(field):
+            unit_text = unit.replace("%", "per cent")
+            rules[name] = float(share_of_percent(form, field, RULES[name].capitalize(), unit_text))
+    given = {
+        "name": form.text("name"),
+        "target": form.text("target"),
+        "show_values": bool(form.text("show_values")),
+        "rules": rules,
+    }
+    return parsed_in_labels(NewAlarm, given)
+
+
+MAX_EVENTS = 50
 _ONE = "/schedules/{schedule_id}"
 
 
@@ -67,7 +141,8 @@ def list_schedules(service: Service, person: Me) -> dict[str, Any]:
 def get(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
     """A schedule, its windows, its state and the reason for it: `status`."""
     row = service.schedules.get(person, schedule_id)
-    windows = [shown_window(one) for one in service.schedules.windows(person, schedule_id)]
+    names = "digest params_id first_day last_day num_reports state tries job_id result_id"
+    windows = [shown(one, names) for one in service.schedules.windows(person, schedule_id)]
     return _with_status(service, row) | {"windows": windows}
 
 
@@ -97,12 +172,6 @@ def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
     return shown_schedule(row) | {"status": shown_status(service.ticker.statuses([row])[0])}
 
 
-def shown_window(row: WindowRow) -> dict[str, Any]:
-    """A window of a schedule."""
-    counts = "digest params_id first_day last_day num_reports"
-    return shown(row, f"{counts} state tries job_id result_id")
-
-
 @pages.get("/schedules")
 def index(visit: Visit) -> Response:
     """The page of one's own schedules; for an admin of all."""
@@ -126,16 +195,23 @@ def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") ->
 
 
 @pages.post("/schedules")
-def post_schedule(visit: Visit, form: Form) -> Response:
-    """Make a schedule; what is wrong is said above the form, which keeps what was typed."""
+@pages.post("/schedules/{schedule_id}/edit")
+def post_schedule(visit: Visit, form: Form, schedule_id: str = "") -> Response:
+    """Make or change a schedule; what is wrong is said above the form, which stays filled."""
+    schedules = visit.service.schedules
+    row = schedules.get(visit.person, schedule_id) if schedule_id else None
     try:
-        given = {name: form.text(name) for name in ("metric", "every")}
-        given["operation"] = form.text("operation", "decode")
-        asked = parsed_in_labels(NewSchedule, _choices(form) | given)
-        row = visit.service.schedules.create(visit.person, asked)
+        if row is not None:
+            asked = parsed_in_labels(ScheduleChoices, _choices(form, row))
+            schedules.edit(visit.person, row.id, asked)
+        else:
+            given = {name: form.text(name) for name in ("metric", "every")}
+            given["operation"] = form.text("operation", "decode")
+            new_one = parsed_in_labels(NewSchedule, _choices(form) | given)
+            schedule_id = schedules.create(visit.person, new_one).id
     except ServiceError as error:
-        return _form(visit, None, form, error)
-    return redirect(f"/schedules/{row.id}")
+        return _form(visit, row, form, error)
+    return redirect(f"/schedules/{schedule_id}")
 
 
 @pages.get("/schedules/{schedule_id}")
@@ -151,19 +227,6 @@ def edit_page(visit: Visit, schedule_id: str) -> Response:
     fields = form_fields(spec_of_schedule(row).model_dump(mode="json"))
     fields += [("name", row.name), ("first_day", row.first_day or "")]
     return _form(visit, row, Posted({name: [text] for name, text in fields}, {}))
-
-
-@pages.post("/schedules/{schedule_id}/edit")
-def change(visit: Visit, schedule_id: str, form: Form) -> Response:
-    """Change a schedule."""
-    schedules = visit.service.schedules
-    row = schedules.get(visit.person, schedule_id)
-    try:
-        asked = parsed_in_labels(ScheduleChoices, _choices(form, row))
-        row = schedules.edit(visit.person, row.id, asked)
-    except ServiceError as error:
-        return _form(visit, row, form, error)
-    return redirect(f"/schedules/{row.id}")
 
 
 @pages.post("/schedules/{schedule_id}/alarms")

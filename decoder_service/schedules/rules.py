@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from enum import StrEnum
+from datetime import date
 from hashlib import sha256
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from decoder.kinds.interface import has_candidates, kinds_with
@@ -30,47 +29,23 @@ from decoder_service.jobs.specs import (
 )
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.access import MAX_NAME, Resources
-from decoder_service.people.permissions import SERVICE_ID, Act, Person, require, visible_schedules
-from decoder_service.shell.database import changed, save, total
-from decoder_service.shell.errors import ConflictError, QuotaError, RequestError
+from decoder_service.people.permissions import SERVICE_ID, Act, Person, own_rows, require
+from decoder_service.schedules.windows import Every, load_windows, spec_of_schedule
+from decoder_service.shell.database import save, total
+from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
     ScheduleRow,
     StatusRow,
     WindowRow,
-    WindowState,
     schedule_values,
 )
 from decoder_service.shell.operations import shown
+from rappor_server.errors import ConflictError, RequestError
 
 MAX_SCHEDULES = 200  # of a person
-DAY = timedelta(days=1)
 _AT_ONCE = 500
-
-
-class Every(StrEnum):
-    """Length of the windows of a schedule; weeks are Monday to Sunday."""
-
-    DAY = "day"
-    WEEK = "week"
-    MONTH = "month"
-
-
-def period_start(every: Every, day: date) -> date:
-    """The first day of the period that a day is in."""
-    if every is Every.WEEK:
-        return day - timedelta(days=day.weekday())
-    return day.replace(day=1) if every is Every.MONTH else day
-
-
-def period_end(every: Every, day: date) -> date:
-    """The last day of the period that a day is in."""
-    if every is Every.WEEK:
-        return day + timedelta(days=6 - day.weekday())
-    if every is Every.MONTH:
-        return (day.replace(day=28) + timedelta(days=4)).replace(day=1) - DAY
-    return day
 
 
 class ScheduleChoices(StrictModel):
@@ -104,7 +79,7 @@ class Schedules(Resources[ScheduleRow]):
     see."""
 
     model = ScheduleRow
-    visible = visible_schedules
+    visible = own_rows(ScheduleRow.owner)
     order = (ScheduleRow.name, ScheduleRow.id)
     jobs: Jobs
 
@@ -121,7 +96,7 @@ class Schedules(Resources[ScheduleRow]):
         require(person, Act.ANALYZE)
         spec = self._spec(asked, asked.metric, asked.every, asked.operation)
         row = self._new(asked.name, person.id, asked.metric, asked.every, spec)
-        row.first_day = _iso(asked.first_day)
+        row.first_day = str(asked.first_day) if asked.first_day else None
         own = select(func.count()).where(ScheduleRow.owner == person.id)
         with self.database.writing() as db:
             self._check(db, person, row)
@@ -144,7 +119,7 @@ class Schedules(Resources[ScheduleRow]):
             with db.no_autoflush:  # it is stored when it has passed the checks
                 row.name = asked.name
                 row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
-                row.first_day = _iso(asked.first_day)
+                row.first_day = str(asked.first_day) if asked.first_day else None
                 self._check(db, person, row)
             db.execute(delete(StatusRow).where(StatusRow.schedule_id == schedule_id))
             self.access.note(db, person, "edit-schedule", schedule=schedule_id)
@@ -243,10 +218,6 @@ class Schedules(Resources[ScheduleRow]):
             return load_schedules(db, ScheduleRow.enabled.is_(True))
 
 
-def _iso(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()
-
-
 def _has_default(version: Mapping[str, Any]) -> bool:
     """Whether the service follows a version by itself: no list has to name its values."""
     definition = version["definition"]
@@ -254,11 +225,6 @@ def _has_default(version: Mapping[str, Any]) -> bool:
     if version["state"] != "current" or "/" in str(version["name"]):
         return False
     return kind in kinds_with("series") and (not has_candidates(kind) or has_own_values(definition))
-
-
-def spec_of_schedule(row: ScheduleRow) -> JobSpec:
-    """The specification of a schedule's jobs, for the whole metric at the collector."""
-    return JobSpec.model_validate_json(row.spec)
 
 
 def spec_digest_of(resolved: ResolvedSpec) -> str:
@@ -280,52 +246,6 @@ def load_schedules(db: Session, which: ColumnElement[bool]) -> list[ScheduleRow]
     """The schedules that match a condition, by name."""
     by_name = select(ScheduleRow).where(which).order_by(ScheduleRow.name, ScheduleRow.id)
     return list(db.scalars(by_name))
-
-
-def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
-    """Load all windows of a schedule, oldest first."""
-    own = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
-    order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
-    return list(db.scalars(own.order_by(*order)))
-
-
-def groups_of(windows: list[WindowRow]) -> list[list[WindowRow]]:
-    """Group windows by specification and version of the metric, oldest first."""
-    groups: dict[tuple[str, str], list[WindowRow]] = {}
-    for one in windows:
-        groups.setdefault((one.digest, one.params_id), []).append(one)
-    return list(groups.values())
-
-
-def _is_window(row: WindowRow) -> ColumnElement[bool]:
-    return (
-        (WindowRow.schedule_id == row.schedule_id)
-        & (WindowRow.digest == row.digest)
-        & (WindowRow.params_id == row.params_id)
-        & (WindowRow.first_day == row.first_day)
-    )
-
-
-def delete_window(db: Session, row: WindowRow) -> bool:
-    """Delete a window that is as it was read; False where another process changed it."""
-    same = _is_window(row) & (WindowRow.last_day == row.last_day)
-    return changed(db, delete(WindowRow).where(same)) == 1
-
-
-def end_window(
-    db: Session, row: WindowRow, state: WindowState, result_id: str | None = None
-) -> bool:
-    """End a window that waits; False where another process has done so."""
-    waits = _is_window(row) & (WindowRow.state == WindowState.WAITING)
-    ended = update(WindowRow).where(waits).values(state=state, result_id=result_id)
-    return changed(db, ended) == 1
-
-
-def try_again(db: Session, row: WindowRow, job_id: str) -> bool:
-    """Give a window that waits another job; False where another process has done so."""
-    waits = _is_window(row) & (WindowRow.tries == row.tries)
-    again = update(WindowRow).where(waits).values(tries=row.tries + 1, job_id=job_id)
-    return changed(db, again) == 1
 
 
 def add_values(db: Session, schedule_id: str, params_id: str, values: Collection[str]) -> list[str]:

@@ -6,9 +6,10 @@ and its key is unique; a window is ended by one guarded UPDATE, with the events 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import select, true
@@ -16,37 +17,27 @@ from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.jobs.rules import Jobs, ResolvedSpec
+from decoder_service.jobs.rules import Jobs
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.lists.rules import described, save_aggregate
 from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector, unknown_metric
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.rules import (
-    DAY,
-    Every,
-    Schedules,
-    delete_window,
-    end_window,
-    groups_of,
-    load_schedules,
-    load_windows,
-    period_end,
-    period_start,
-    spec_digest_of,
-    spec_of_schedule,
-    try_again,
-)
-from decoder_service.schedules.status import (
-    FORGOTTEN_SECONDS,
-    UNCHECKED,
+from decoder_service.schedules.rules import Schedules, load_schedules, spec_digest_of
+from decoder_service.schedules.windows import (
+    Days,
     ScheduleState,
     ScheduleStatus,
-    first_window_day,
+    change_window,
+    delete_window,
+    load_windows,
     next_window,
+    sealed_windows,
+    series_days,
+    spec_of_schedule,
 )
 from decoder_service.shell.database import save
-from decoder_service.shell.errors import ConflictError, RequestError, ServiceError, StorageError
+from decoder_service.shell.errors import ServiceError, is_unreachable
 from decoder_service.shell.models import (
     LIVE,
     JobRow,
@@ -59,17 +50,18 @@ from decoder_service.shell.models import (
 from decoder_service.shell.operations import Operations, text_of
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import RapporError
+from rappor_server.errors import ConflictError, RequestError
 
 MAX_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
-SERIES_DAYS = 90  # of a series, at most
-_WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
+_UNCHECKED = "no process has checked it yet; rappor decoder serve does"
+_PAUSED = "a person paused it: no window is queued until it goes on"
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
     "or the owner signs in"
 )
-Days = tuple[date, date]  # first and last
 
 
 @dataclass(slots=True)
@@ -94,13 +86,10 @@ class ScheduleRunner(Operations):
 
     def tick(self) -> TickResult:
         """Look after every schedule that is switched on. Raises StorageError."""
-        ticked = TickResult()
-        listed: list[dict[str, Any]] = []
-        unreached: RemoteError | None = None
+        ticked, listed = TickResult(), list[dict[str, Any]]()
+        unreached = None if self.collector else RemoteError(NO_COLLECTOR)
         try:
-            if self.collector is None:
-                raise RemoteError(NO_COLLECTOR)
-            listed = self.collector.metrics()
+            listed = self.collector.metrics() if self.collector else []
         except RemoteError as error:
             unreached = error
         self.schedules.add_defaults(listed)
@@ -109,19 +98,12 @@ class ScheduleRunner(Operations):
             try:
                 if unreached is not None:
                     raise unreached
-                versions = [one for one in listed if one["name"] == schedule.metric]
-                if not versions:
-                    known = sorted({str(one["name"]) for one in listed})
-                    raise RequestError(unknown_metric(schedule.metric, known))
-                person, resolved = self._asked(schedule)
-                for queued in self._queue(schedule, person, resolved, versions):
-                    ticked.queued += queued  # also those before an error
-                found.append((schedule, self._status(schedule, versions, resolved)))
+                found.append((schedule, self._look_after(schedule, listed, ticked)))
             except (RemoteError, ServiceError) as error:
-                if isinstance(error, StorageError) and not isinstance(error, ConflictError):
+                if is_unreachable(error):
                     raise
                 ticked.problems[schedule.id] = str(error)
-                found.append((schedule, self._failed(error)))
+                found.append((schedule, self._blocked(error)))
             ticked.ended += self._end_windows(schedule)
         self.store_statuses(found)
         if self.collector is not None:
@@ -141,10 +123,9 @@ class ScheduleRunner(Operations):
     def _current(self, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
         checked = stored.checked if stored else None
         if not row.enabled:
-            why = "a person paused it: no window is queued until it goes on"
-            return ScheduleStatus(ScheduleState.PAUSED, why, None, checked)
+            return ScheduleStatus(ScheduleState.PAUSED, _PAUSED, None, checked)
         if stored is None:
-            return ScheduleStatus(ScheduleState.WAITING, UNCHECKED)
+            return ScheduleStatus(ScheduleState.WAITING, _UNCHECKED)
         if self.now() - stored.checked > FORGOTTEN_SECONDS:
             why = (
                 f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
@@ -154,7 +135,7 @@ class ScheduleRunner(Operations):
             return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
         return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
 
-    def _failed(self, error: RapporError) -> ScheduleStatus:
+    def _blocked(self, error: RapporError) -> ScheduleStatus:
         """The state of a schedule whose check met an error."""
         about_key = ""
         has = self.settings.collector is not None, self.settings.collector_key is not None
@@ -169,38 +150,14 @@ class ScheduleRunner(Operations):
         """Store what a check found, of schedules that are still what was checked. While the state
         is the same, so is `since`."""
         at = self.now()
-        try:
-            with self.database.writing() as db:
-                known = load_schedules(db, true())
-                for row, one in found:
-                    if row not in known:
-                        continue
+        with suppress(ConflictError), self.database.writing() as db:  # another process was first
+            known = load_schedules(db, true())
+            for row, one in found:
+                if row in known:
                     stored = db.get(StatusRow, row.id)
-                    if stored is None:
-                        save(db, StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
-                                           since=at, checked=at))  # fmt: skip
-                        continue
-                    if stored.state != one.state:
-                        stored.since = at
-                    stored.state, stored.reason, stored.checked = one.state, one.reason, at
-        except ConflictError:  # another process stored them just now, or deleted one
-            return
-
-    def _asked(self, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
-        """The owner of a schedule, and what is asked. Raises ServiceError: one of them is gone."""
-        with self.database.reading() as db:
-            person = self._owner(db, schedule)
-            try:
-                return person, self.jobs.resolve(db, person, spec_of_schedule(schedule))
-            except ServiceError as error:
-                raise ServiceError(f"{error}; change the schedule") from None
-
-    def _status(
-        self, schedule: ScheduleRow, versions: Sequence[dict[str, Any]], resolved: ResolvedSpec
-    ) -> ScheduleStatus:
-        with self.database.reading() as db:
-            windows = load_windows(db, schedule.id)
-        return next_window(schedule, versions, windows, spec_digest_of(resolved))
+                    since = stored.since if stored and stored.state == one.state else at
+                    db.merge(StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
+                                       since=since, checked=at))  # fmt: skip
 
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)
@@ -208,35 +165,55 @@ class ScheduleRunner(Operations):
             raise ServiceError(NO_OWNER)
         return person
 
+    def _look_after(
+        self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]], ticked: TickResult
+    ) -> ScheduleStatus:
+        """Queue the windows of a schedule that are sealed; return its state afterwards."""
+        versions = [one for one in listed if one["name"] == schedule.metric]
+        if not versions:
+            known = sorted({str(one["name"]) for one in listed})
+            raise RequestError(unknown_metric(schedule.metric, known))
+        with self.database.reading() as db:
+            person = self._owner(db, schedule)
+            try:
+                resolved = self.jobs.resolve(db, person, spec_of_schedule(schedule))
+            except ServiceError as error:
+                raise ServiceError(f"{error}; change the schedule") from None
+        spec_digest = spec_digest_of(resolved)
+        for queued in self._queue(schedule, person, resolved.spec, spec_digest, versions):
+            ticked.queued += queued  # also those before an error
+        with self.database.reading() as db:
+            windows = load_windows(db, schedule.id)
+        return next_window(schedule, versions, windows, spec_digest)
+
     def _queue(
         self,
         schedule: ScheduleRow,
         person: Person,
-        resolved: ResolvedSpec,
+        spec: JobSpec,
+        spec_digest: str,
         versions: Sequence[dict[str, Any]],
     ) -> Iterator[bool]:
         """Queue the windows of a schedule that are sealed; yield of each whether it was queued."""
         assert self.collector is not None  # noqa: S101 (its list was read)
         with self.database.reading() as db:
             known = load_windows(db, schedule.id)
-        spec_digest, tried = spec_digest_of(resolved), 0
-        for row in versions:
-            served, params_id = row.get("served"), str(row["params_id"])
+        tried = 0
+        for version in versions:
+            served, params_id = version.get("served"), str(version["params_id"])
             if not served:
                 continue
             key = (schedule.id, spec_digest, params_id)
-            done = {one.first_day: one for one in known
-                    if (one.schedule_id, one.digest, one.params_id) == key}  # fmt: skip
-            if resolved.spec.operation == "series":
-                if row["state"] == "current":
+            mine = [one for one in known if (one.digest, one.params_id) == key[1:]]
+            if spec.operation == "series":
+                if version["state"] == "current":
                     days = series_days(schedule, served)
-                    yield self._queue_series(
-                        schedule, person, resolved.spec, days, key, list(done.values())
-                    )
+                    yield self._queue_series(schedule, person, spec, days, key, mine)
                 continue
+            done = {one.first_day: one for one in mine}
             for days, counts in sealed_windows(self.collector, schedule, served, params_id, done):
                 window = _window(key, days, counts.num_reports if counts else None)
-                yield self._insert(schedule, person, window, resolved.spec, counts)
+                yield self._insert(schedule, person, window, spec, counts)
                 tried += 1
                 if tried == MAX_WINDOWS:
                     return
@@ -304,8 +281,8 @@ class ScheduleRunner(Operations):
         """
         ended = 0
         with self.database.reading() as db:
-            groups = groups_of(load_windows(db, schedule.id))
-        for windows in groups:
+            loaded = load_windows(db, schedule.id)
+        for _, windows in groupby(loaded, lambda one: (one.digest, one.params_id)):
             before: list[WindowRow] = []
             waits = False
             for window in windows:
@@ -333,7 +310,7 @@ class ScheduleRunner(Operations):
             cancelled = job is not None and job.state == JobState.CANCELLED
             state = WindowState.CANCELLED if cancelled else WindowState.FAILED
         with self.database.writing() as db:
-            if end_window(db, window, state, shown):
+            if change_window(db, window, state=state, result_id=shown):
                 if result is None:
                     self.window_events.store_failed(db, schedule, window, state)
                 elif window.result_id not in (None, result):  # of the series before
@@ -342,85 +319,21 @@ class ScheduleRunner(Operations):
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
         """Queue a job that failed again, after a pause; False for one that is over for good."""
-        if job.state in (JobState.DONE, JobState.CANCELLED) or window.tries + 1 >= TRIES:
+        tries = window.tries + 1
+        if job.state in (JobState.DONE, JobState.CANCELLED) or tries >= TRIES:
             return False
-        due = (job.ended or 0.0) + PAUSE_SECONDS * (window.tries + 1)
-        if self.now() < due:
+        if self.now() < (job.ended or 0.0) + PAUSE_SECONDS * tries:
             return True
         try:
             with self.database.writing() as db:
-                person = self._owner(db, schedule)
                 spec = JobSpec.model_validate_json(job.spec)
-                again = self.jobs.submit_in(db, person, spec)
-                if not try_again(db, window, again.id):
+                again = self.jobs.submit_in(db, self._owner(db, schedule), spec)
+                if not change_window(db, window, tries=tries, job_id=again.id):
                     raise ConflictError("another process was first")
-        except ConflictError:
-            return True
-        except StorageError:
-            raise
-        except ServiceError:
-            return True  # a list that is gone, or a quota: it is tried again by a later tick
+        except ServiceError as error:  # or a list is gone, or a quota: a later tick tries again
+            if is_unreachable(error):
+                raise
         return True
-
-
-def series_days(schedule: ScheduleRow, served: Mapping[str, str]) -> Days:
-    """The days of a series: at most `SERIES_DAYS`, up to the end of the last sealed period."""
-    every, last = Every(schedule.every), date.fromisoformat(served["last_day"])
-    if period_end(every, last) != last:
-        last = period_start(every, last) - DAY
-    begin = max(served["first_day"], schedule.first_day or "")
-    first = max(date.fromisoformat(begin), last - timedelta(days=SERIES_DAYS - 1))
-    return period_start(every, first), last
-
-
-def sealed_windows(
-    collector: RemoteCollector,
-    schedule: ScheduleRow,
-    served: Mapping[str, str],
-    params_id: str,
-    known: Mapping[str, WindowRow],
-) -> Iterator[tuple[Days, Aggregate | None]]:
-    """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
-    without reports.
-
-    Days that the collector merged stay together: the window before their end is made longer.
-    Raises RemoteError.
-    """
-    every, through = Every(schedule.every), date.fromisoformat(served["last_day"])
-    first = first_window_day(schedule, served["first_day"])
-    last = period_end(every, first)
-    while last <= through:
-        stored = known.get(first.isoformat())
-        if stored is not None:
-            last = date.fromisoformat(stored.last_day)
-        else:
-            try:
-                counts = collector.aggregate(schedule.metric, params_id, first, last)
-            except RemoteError as refusal:
-                blocks = _merged_days(refusal)
-                if blocks and blocks[0][0] < first:  # the days before belong to no window
-                    first = blocks[0][1] + DAY
-                    last = max(last, period_end(every, first))
-                    continue
-                if blocks and blocks[-1][1] > last:
-                    last = period_end(every, blocks[-1][1])
-                    continue
-                if refusal.problem.get("reason") in _WAIT:  # or holds too little to be served
-                    return
-                if refusal.problem.get("reason") != "no_reports":
-                    raise
-                counts = None
-            yield (first, last), counts
-        first = last + DAY
-        last = period_end(every, first)
-
-
-def _merged_days(refusal: RemoteError) -> list[Days]:
-    """First and last day of the merged days that a window would cut, oldest first."""
-    if refusal.problem.get("reason") != "window_cuts_block":
-        return []
-    blocks = refusal.problem.get("blocks", [])
-    return [(date.fromisoformat(first), date.fromisoformat(last)) for first, last in blocks]
 
 
 def _window(key: tuple[str, str, str], days: Days, reports: int | None) -> WindowRow:

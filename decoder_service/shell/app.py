@@ -15,26 +15,23 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from decoder_service.alarms import page as alarms
 from decoder_service.jobs import page as jobs
 from decoder_service.lists import page as lists
-from decoder_service.metrics import chart_page as charts
 from decoder_service.metrics import page as metrics
 from decoder_service.metrics.rules import REFRESH_SECONDS
 from decoder_service.people import page as people
 from decoder_service.people.oidc import PENDING_SECONDS
 from decoder_service.releases import page as releases
 from decoder_service.releases.publishing import ReleasePublisher
-from decoder_service.results import compare_page
 from decoder_service.results import page as results
 from decoder_service.schedules import page as schedules
 from decoder_service.shell import health, web
-from decoder_service.shell.errors import StorageError
 from decoder_service.shell.operations import Clock, utc_now
 from decoder_service.shell.requests import RULES, UPLOADS, include, origin_of
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings, secret_text
-from decoder_service.shell.web import unknown_page, wants_page
+from decoder_service.shell.web import unknown_page
+from rappor_server.errors import StorageError
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, Problems
 from rappor_server.readiness import Readiness
@@ -42,7 +39,7 @@ from rappor_server.request_bounds import CheckedHeads
 from rappor_server.schema import prepare
 
 _FEATURES = (
-    web, people, jobs, results, compare_page, releases, lists, schedules, alarms, metrics, charts,
+    web, people, jobs, results, releases, lists, schedules, metrics,
     health,
 )  # fmt: skip
 API_VERSION = "1"
@@ -85,26 +82,28 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
         for name in ("api", "admin", "pages"):
             if hasattr(feature, name):
                 include(app, getattr(feature, name))
-    _add_error_handlers(app, log)
-    if settings.oidc_issuer is not None:
-        _add_sign_in_cookie(app, settings)
+    problems = Problems(log, RULES)
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        page = await run_in_threadpool(unknown_page, request)
+        return page or await problems.of_http(request, error)
+
+    problems.add_handlers(app)
+    app.add_exception_handler(404, unknown)
+    if settings.oidc_issuer is not None:  # a cookie of who is signing in, that all processes read
+        text = f"{settings.database} {secret_text(settings.oidc_client_secret) or ''}"
+        is_https = app.state.public_origin.startswith("https://")
+        app.add_middleware(
+            SessionMiddleware,
+            secret_key=sha256(text.encode()).hexdigest(),
+            session_cookie=f"__Host-{SIGN_IN_COOKIE}" if is_https else SIGN_IN_COOKIE,
+            max_age=PENDING_SECONDS,
+            same_site="lax",  # the way back begins at the provider
+            https_only=is_https,
+        )
     app.add_middleware(CheckedHeads)
     app.add_middleware(SafeHeaders)
     return app
-
-
-def _add_sign_in_cookie(app: FastAPI, settings: ServiceSettings) -> None:
-    """The cookie of browsers that are signing in at the provider, which every process reads."""
-    text = f"{settings.database} {secret_text(settings.oidc_client_secret) or ''}"
-    is_https = app.state.public_origin.startswith("https://")
-    app.add_middleware(
-        SessionMiddleware,
-        secret_key=sha256(text.encode()).hexdigest(),
-        session_cookie=f"__Host-{SIGN_IN_COOKIE}" if is_https else SIGN_IN_COOKIE,
-        max_age=PENDING_SECONDS,
-        same_site="lax",  # the way back begins at the provider
-        https_only=is_https,
-    )
 
 
 def _lifespan(
@@ -148,24 +147,11 @@ async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log
 def _tick(service: DecoderService, log: Log) -> None:
     """Look after schedules and alarms, and delete what nothing needs."""
     result = service.tick()
-    service.delete_unneeded_results()
-    service.delete_unused_aggregates()
+    service.delete_unneeded()
     if result.queued or result.ended:
         log.info("ticked", queued=result.queued, ended=result.ended)
     for schedule, why in result.problems.items():
         log.warning("schedule_stands", schedule=schedule, reason=why)
-
-
-def _add_error_handlers(app: FastAPI, log: Log) -> None:
-    problems = Problems(log, RULES)
-
-    async def unknown(request: Request, error: Exception) -> Response:
-        if wants_page(request):
-            return await run_in_threadpool(unknown_page, request)
-        return await problems.of_http(request, error)
-
-    problems.add_handlers(app)
-    app.add_exception_handler(404, unknown)
 
 
 class SafeHeaders:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,8 +24,8 @@ from sqlalchemy.orm.exc import StaleDataError
 
 from decoder_service.shell.models import Base, Identified
 from rappor_server import database
+from rappor_server.database import Program, parse_url
 from rappor_server.errors import ConflictError, NotFoundError, SettingsError
-from rappor_server.program import Program
 
 Row = TypeVar("Row", bound=Identified)
 
@@ -38,22 +37,12 @@ _POSTGRESQL_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 SERVICE = Program(
     name="decoder service",
-    owner="the service",
-    instances="every service and worker",
     table="result_files",
-    example="sqlite:///rappor-decoder.sqlite",
-    migrate="rappor migrate",
     metadata=Base.metadata,
     migrations=Path(__file__).with_name("migrations"),
     migration_lock=MIGRATION_LOCK,
-    not_ours="none of them is the decoder service's; name an empty one",
-    unknown_schema=": it is another program's, such as the collector's, or a newer version's; "
-    "name a database of the service, or run the version of rappor-telemetry that made it",
     shares_database=False,
 )
-
-parse_url = partial(database.parse_url, program=SERVICE)
-make_engine = partial(database.make_engine, program=SERVICE)
 
 
 def check_is_there(url: str) -> None:
@@ -80,10 +69,8 @@ class ServiceDatabase(database.Database):
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """A transaction that writes, at the latest where the block ends.
-
-        Raises as `change`, and ConflictError where another one deleted a changed row meanwhile.
-        """
+        """A transaction that writes, at the latest where the block ends. Raises as `change`, and
+        ConflictError where another one deleted a changed row meanwhile."""
         with self.change() as connection, _session(connection) as db:
             try:
                 yield db

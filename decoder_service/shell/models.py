@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column, relationship
 
+from rappor_server.errors import NotFoundError
+
 
 class JobState(StrEnum):
     """The states of a job. The first three are live."""
@@ -95,8 +97,7 @@ Large = Annotated[int, mapped_column(BigInteger)]
 
 
 class Base(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False):
-    """What the mapped classes share. Their objects are not changed, but for a few noted acts:
-    most changes are single guarded UPDATE statements."""
+    """What the mapped classes share. Most changes of rows are guarded UPDATE statements."""
 
     type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double, str: Text}
 
@@ -133,7 +134,6 @@ class PersonRow(Identified):
     """A person, who has keys or signs in through a provider."""
 
     __tablename__ = "people"
-
     name: Mapped[str] = mapped_column(String(200), unique=True)
     created: Mapped[float]
 
@@ -236,6 +236,13 @@ class ListRow(Identified):
         """The latest version; a list has one or more."""
         return self.versions[0]
 
+    def version(self, number: int | None) -> ListVersionRow:
+        """A version, the latest if None. Raises NotFoundError."""
+        for version in self.versions:
+            if number in (None, version.number):
+                return version
+        raise NotFoundError(f"list {self.id} has no version {number}; its page has all")
+
 
 list_contents = Table(
     "list_contents",
@@ -280,9 +287,7 @@ class ResultRow(Identified):
 
     key: digest of aggregates, candidates, options and version.  input_digest: the same without the
     version.  supersedes: id of the result of an earlier version from the same inputs.
-    operation: of the job.  kind: of the metric.
-    manifest, summary: JSON.  released_by: id of a person, who may take it back.
-    stored: bytes of its files as they are kept.
+    kind: of the metric.  manifest, summary: JSON.  stored: bytes of its files as they are kept.
     """
 
     __tablename__ = "results"
@@ -327,8 +332,8 @@ class JobRow(Identified):
     """A job. Each change of state is one UPDATE that names the token and the attempt of who held
     the job.
 
-    spec: JSON (`decoder_service.jobs.specs`).  stage, done, total: progress.  attempt: how often
-    it was claimed.  worker, token, lease: of who holds it.  reason: why it ended, in words.
+    spec: JSON.  stage, done, total: progress.  attempt: how often it was claimed.  worker, token,
+    lease: of who holds it.  reason: why it ended, in words.
     """
 
     __tablename__ = "jobs"
@@ -400,7 +405,7 @@ class WindowRow(Base):
     """A window of a schedule, which is there once for one specification.
 
     digest: of the options and the content of the list.  first_day, last_day: what was asked for,
-    longer than a period where days were merged.  state: empty, waiting, done, failed, cancelled.
+    longer than a period where days were merged.
     """
 
     __tablename__ = "schedule_windows"
@@ -435,11 +440,7 @@ readings = Table(  # what the collector had counted when a day was first looked 
 
 
 class StatusRow(Base):
-    """The state of a schedule when some process last checked it: ready, waiting or blocked;
-    `paused` is in `ScheduleRow.enabled`.
-
-    since: when it began.  checked: when it was last confirmed.
-    """
+    """The state of a schedule when some process last checked it: ready, waiting or blocked."""
 
     __tablename__ = "schedule_statuses"
 
@@ -466,8 +467,7 @@ class AlarmRow(Identified):
 class EventRow(Identified):
     """The message of an alarm about one cause, inserted with the change that it comes from.
 
-    body: JSON.  state: waiting, sent, failed.  due: time of the next try.  tries: number that were
-    begun.
+    body: JSON.  due: time of the next try.  tries: number that were begun.
     """
 
     __tablename__ = "alarm_events"
@@ -496,12 +496,11 @@ _APPROVED = text("state = 'approved'")
 class ReleaseRow(Identified):
     """A release, without its files. It is decided once, by one UPDATE that asks for `proposed`.
 
-    number: its place among the approved ones of its name.  state: proposed, approved, rejected,
-    withdrawn.  proposer, reviewer: ids of people.  owner, audience: as the policy says.  digest:
-    SHA-256 of its manifest.  policy: text of release.toml.  sources: JSON: results and strata.
-    note: of the proposer.  base: the release that the difference is against, None for the first of
-    its name.  changes: how many rows the difference has.  difference: zlib of JSON, loaded only
-    where it is asked for.  stored: bytes of its files as they are kept.  reason: of the decision.
+    number: its place among the approved ones of its name.  owner, audience: as the policy says.
+    digest: SHA-256 of its manifest.  policy: text of release.toml.  sources: JSON: results and
+    strata.  base: the release that the difference is against, None for the first of its name.
+    changes: how many rows the difference has.  difference: zlib of JSON, loaded only where it is
+    asked for.  stored: bytes of its files as they are kept.  reason: of the decision.
     """
 
     __tablename__ = "releases"

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Body, Depends, FastAPI, Query, Request
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import AnyHttpUrl, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from decoder.errors import DecodeError, RemoteError
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.shell import errors
-from decoder_service.shell.errors import AuthenticationError, OriginError, SettingsError
+from decoder_service.shell.errors import OriginError
 from decoder_service.shell.service import DecoderService
 from rappor_core.errors import AggregateError, WireFormatError
+from rappor_server.errors import AuthenticationError, ConflictError, DiskFullError, SettingsError
 from rappor_server.problems import SHARED_RULES, ProblemRule, rule_of
-from rappor_server.request_bounds import BodyBounds, BoundedReceive
+from rappor_server.request_bounds import BodyBounds
 
 COOKIE = "rappor_decoder_session"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -46,9 +47,9 @@ RULES = (
     ProblemRule(errors.QuotaError, 429, "quota"),
     ProblemRule(errors.RoleError, 403, "wrong-role"),
     ProblemRule(errors.OriginError, 403, "wrong-origin"),
-    ProblemRule(errors.ConflictError, 409, "conflict", _CONFLICT),
+    ProblemRule(ConflictError, 409, "conflict", _CONFLICT),
     ProblemRule(errors.UnavailableError, 503, "unavailable"),
-    ProblemRule(errors.DiskFullError, 503, "storage-unavailable", DISK_FULL),
+    ProblemRule(DiskFullError, 503, "storage-unavailable", DISK_FULL),
     ProblemRule(RemoteError, 503, "collector-unavailable"),
     ProblemRule(WireFormatError, 422, "bad-aggregate"),
     ProblemRule(AggregateError, 422, "bad-aggregate"),
@@ -124,17 +125,12 @@ def origin_of(url: str) -> str:
     cookies are those of a whole host.
     """
     try:
-        parts = urlsplit(url)
-        port, host = parts.port, (parts.hostname or "").encode("idna").decode("ascii")
-    except ValueError:  # UnicodeError too
-        host, port = "", None
-    if not host:
-        raise SettingsError(f"setting public_url: {url!r} is not the address of a host")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        found = AnyHttpUrl(url)
+    except ValidationError:
+        raise SettingsError(f"setting public_url: {url!r} is not the address of a host") from None
+    if found.path not in (None, "/") or found.query or found.fragment or found.username:
         raise SettingsError(f"setting public_url: {url!r} has a path; give a host of its own")
-    place = f"[{host}]" if ":" in host else host
-    usual = {"http": 80, "https": 443}[parts.scheme]
-    return f"{parts.scheme}://{place}" + ("" if port in (None, usual) else f":{port}")
+    return str(found).rstrip("/")
 
 
 def is_https(request: Request) -> bool:
@@ -184,7 +180,6 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """The handler, behind the checks."""
         handler = super().get_route_handler()
-        anyone = self.is_open
         takes_file = getattr(self.endpoint, "takes_file", False)
 
         async def guarded(request: Request) -> Response:
@@ -193,16 +188,16 @@ class GuardedRoute(APIRoute):
             kind = request.headers.get("content-type", "").lower()
             has_file = takes_file and "urlencoded" not in kind
             most = settings.max_upload_bytes if has_file else settings.max_body_bytes
-            if anyone:
+            if self.is_open:
                 most = min(most, OPEN_BODY_BYTES)
             bounds = BodyBounds(most, settings.body_seconds)
             bounds.check_stated(request.scope)
-            if not anyone:
+            if not self.is_open:
                 person = await run_in_threadpool(current_person, request)
                 if takes_file:
                     require(person, Act.ANALYZE)
                 request.state.person = person
-            bounded = Request(request.scope, BoundedReceive(request.receive, bounds))
+            bounded = Request(request.scope, bounds.bounded(request.receive))
             if most <= settings.max_body_bytes:
                 return await handler(bounded)
             async with request.app.state.uploads:  # its file is in memory until it is stored

@@ -9,19 +9,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing import connection as pipes
-from multiprocessing.process import BaseProcess
 
 import truststore
 import uvicorn
 from fastapi import FastAPI
 
 from decoder_service.shell.app import create_app
-from decoder_service.shell.database import SERVICE, ServiceDatabase, check_is_there, make_engine
+from decoder_service.shell.database import ServiceDatabase, check_is_there
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker.process_limits import check_platform, die_with_parent
 from decoder_service.worker.worker import Worker
-from rappor_server.database import alone_on_sqlite
+from rappor_server.database import alone_on_sqlite, make_engine
 from rappor_server.logs import Log, make_log
 from rappor_server.schema import check_connections, prepare
 from rappor_server.serving import Server, announce, listening, running, server_config
@@ -32,10 +31,8 @@ _OF_WORKER = 2  # its connections to PostgreSQL
 
 
 def serve(settings: ServiceSettings) -> None:
-    """Serve until a signal comes, with a worker beside unless job_slots = 0.
-
-    Raises ServiceError when it does not start; the log says why.
-    """
+    """Serve until a signal comes, with a worker beside unless job_slots = 0. Raises ServiceError
+    when it does not start; the log says why."""
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
     _set_up_process()
@@ -50,10 +47,8 @@ def serve(settings: ServiceSettings) -> None:
 
 
 def work(settings: ServiceSettings) -> None:
-    """Do jobs until a signal comes.
-
-    Raises ServiceError where the database is not ready, UnavailableError on Windows.
-    """
+    """Do jobs until a signal comes. Raises ServiceError where the database is not ready,
+    UnavailableError on Windows."""
     check_platform("no worker starts here")
     check_is_there(settings.database)
     _warn_of_key(settings, make_log(settings.log_level))
@@ -62,14 +57,13 @@ def work(settings: ServiceSettings) -> None:
 
 
 def _run_worker(settings: ServiceSettings) -> None:
-    log = make_log(settings.log_level)
     database = _prepared(settings, _OF_WORKER)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
     try:
         _set_up_process()
-        Worker(database, settings, log).run(stopping.is_set)
+        Worker(database, settings, make_log(settings.log_level)).run(stopping.is_set)
     finally:
         database.close()
 
@@ -90,7 +84,7 @@ def drain_at_hangup() -> None:
 def _only_worker(settings: ServiceSettings) -> AbstractContextManager[None]:
     """One worker uses an SQLite database. Raises SettingsError."""
     more = ", or set job_slots: more for that worker, or 0 for a web server alone"
-    return alone_on_sqlite(settings.database, SERVICE, "worker", more)
+    return alone_on_sqlite(settings.database, "worker", more)
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
@@ -160,26 +154,18 @@ def _keep_worker(settings: ServiceSettings, stopping: threading.Event) -> None:
         process.start()
         while not stopping.is_set() and not pipes.wait([process.sentinel], timeout=0.2):
             pass
-        _stop(process)
-        stopping.wait(1.0)  # before another: one that dies at once must not take the processor
-
-
-def _stop(process: BaseProcess) -> None:
-    process.terminate()
-    process.join(_STOP_SECONDS)
-    if process.is_alive():
+        process.terminate()
+        process.join(_STOP_SECONDS)
         process.kill()
         process.join()
-    process.close()
+        process.close()
+        stopping.wait(1.0)  # before another: one that dies at once must not take the processor
 
 
 @contextmanager
 def running_service(settings: ServiceSettings) -> Iterator[tuple[str, FastAPI]]:
-    """Run the service on a thread, with a worker unless job_slots = 0; yield its URL and the
-    app.
-
-    Raises ServiceError when it does not start.
-    """
+    """Run the service on a thread, with a worker unless job_slots = 0; yield its URL and the app.
+    Raises ServiceError when it does not start."""
     _prepare_to_serve(settings)
     app = create_app(settings)
     server = Server(_config(app, settings))

@@ -9,9 +9,8 @@ from typing import Any
 
 from sqlalchemy import delete, text
 
-from decoder_service.alarms.delivery import check_url
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.alarms.rules import Alarms
+from decoder_service.alarms.rules import Alarms, check_url
 from decoder_service.jobs.claims import live_workers, take_over
 from decoder_service.jobs.rules import Jobs
 from decoder_service.lists.rules import Aggregates, Lists, delete_unused_aggregates
@@ -25,12 +24,13 @@ from decoder_service.results.rows import delete_results, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
-from decoder_service.shell.database import ServiceDatabase, make_engine
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, list_contents
 from decoder_service.shell.operations import DAY_SECONDS, Clock, utc_now
 from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.uploads import Reader
+from rappor_server.database import make_engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +69,7 @@ class DecoderService(AuditedOperations):
 
     def tick(self) -> TickResult:
         """Queue and end the windows of schedules, and send the messages of alarms that are due.
-
-        Raises StorageError.
-        """
+        Raises StorageError."""
         ticked = self.ticker.tick()
         self.alarms.send_due()
         return ticked
@@ -88,16 +86,14 @@ class DecoderService(AuditedOperations):
             if (days := self.settings.keep_results_days) is not None:
                 delete_results(db, ResultRow.created < at - days * DAY_SECONDS)
 
-    def delete_unneeded_results(self) -> int:
-        """Delete results that nobody holds; how many. Raises StorageError."""
-        with self.database.writing() as db:
-            return delete_unheld(db)
-
-    def delete_unused_aggregates(self) -> int:
-        """Delete old aggregates that no live job and no result needs. Raises StorageError."""
+    def delete_unneeded(self) -> tuple[int, int]:
+        """Delete results that nobody holds, and old aggregates that no live job and no result
+        needs; how many. Raises StorageError."""
         before = self.now() - self.settings.keep_aggregates_days * DAY_SECONDS
         with self.database.writing() as db:
-            return delete_unused_aggregates(db, before)
+            results = delete_unheld(db)
+        with self.database.writing() as db:
+            return results, delete_unused_aggregates(db, before)
 
     def close(self) -> None:
         """Close every database connection."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
-from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
+from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from decoder.output.tiles import Tiles
-from decoder_service.shell.database import parse_url
-from decoder_service.shell.environment import PARENT_VARIABLE, PREFIX
+from decoder_service.worker.process_limits import PARENT_VARIABLE, PREFIX
+from rappor_server.database import parse_url
 from rappor_server.logs import LEVELS
 from rappor_server.settings import (
-    Environment,
     ServerSettings,
     is_loopback,
     read_settings,
@@ -23,21 +21,15 @@ from rappor_server.settings import (
 
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
 KEY_VARIABLE = f"{PREFIX}KEY"  # of programs that call the service
-_ENVIRONMENT = Environment(
-    prefix=PREFIX,
-    others=(FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE),
-    choices={
-        "log_level": ", ".join(LEVELS),
-        "oidc_everyone": "viewer, analyst",
-    },
-    help="docs/service.md",
-)
 
 
 class ServiceSettings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
-    FILE_VARIABLE: ClassVar[str] = FILE_VARIABLE
+    FILE_VARIABLE = FILE_VARIABLE
+    OTHERS = (FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE)
+    HELP = "docs/service.md"
+    CHOICES: ClassVar = {"log_level": ", ".join(LEVELS), "oidc_everyone": "viewer, analyst"}
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor-decoder.sqlite"
@@ -101,21 +93,7 @@ class ServiceSettings(ServerSettings):
         """Refuse what is dangerous unless it is asked for by name."""
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        self._check_sign_in()
         self.map_tiles  # noqa: B018 (raises for an address that no tiles come from)
-        for name in ("collector", "public_url"):
-            value = getattr(self, name)
-            if value is not None and not value.startswith(("http://", "https://")):
-                raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
-        return self
-
-    @property
-    def map_tiles(self) -> Tiles | None:
-        """The tiles behind maps, if there are any."""
-        return None if self.tiles is None else Tiles(self.tiles, self.tiles_credit)
-
-    def _check_sign_in(self) -> None:
-        """Refuse half of a provider or of a trusted proxy."""
         proxies = self.forwarded_allow_ips
         if self.user_header and (not proxies or any(one.prefixlen == 0 for one in proxies)):
             raise ValueError(
@@ -129,32 +107,37 @@ class ServiceSettings(ServerSettings):
                     f"{name}: nobody would get a role; give oidc_admins, oidc_analysts or "
                     "oidc_viewers groups, or oidc_everyone a role"
                 )
-        if self.oidc_issuer is None:
-            return
-        if not is_safe_url(self.oidc_issuer):
-            raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
-        if not self.oidc_client_id or not self.public_url:
-            raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
-        if "openid" not in self.oidc_scopes.split():
-            raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
+        if self.oidc_issuer is not None:
+            if not is_safe_url(self.oidc_issuer):
+                raise ValueError(f"oidc_issuer = {self.oidc_issuer!r} is not an https:// URL")
+            if not self.oidc_client_id or not self.public_url:
+                raise ValueError("oidc_issuer needs oidc_client_id, and public_url to come back to")
+            if "openid" not in self.oidc_scopes.split():
+                raise ValueError(f"oidc_scopes = {self.oidc_scopes!r} lacks openid")
+        for name in ("collector", "public_url"):
+            value = getattr(self, name)
+            if value is not None and not value.startswith(("http://", "https://")):
+                raise ValueError(f"{name} = {value!r} is not an http:// or https:// URL")
+        return self
+
+    @property
+    def map_tiles(self) -> Tiles | None:
+        """The tiles behind maps, if there are any."""
+        return None if self.tiles is None else Tiles(self.tiles, self.tiles_credit)
 
 
 def is_safe_url(text: str) -> bool:
     """Whether a URL is https, or http to this machine."""
     try:
-        parts = urlsplit(text)
-        host = parts.hostname or ""
-        parts.port  # noqa: B018 (raises for one above 65535)
-    except ValueError:
+        found = AnyHttpUrl(text)
+    except ValidationError:
         return False
-    return bool(host) and (
-        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
-    )
+    return found.scheme == "https" or is_loopback(found.host or "")
 
 
 def load_settings(**chosen: Any) -> ServiceSettings:
     """Read the settings. Raises SettingsError with one line that names what is wrong."""
-    return read_settings(ServiceSettings, _ENVIRONMENT, chosen)
+    return read_settings(ServiceSettings, chosen)
 
 
 def secret_text(secret: SecretStr | None) -> str | None:

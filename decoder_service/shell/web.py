@@ -32,16 +32,7 @@ from decoder.output.jinja import (
 from decoder.output.tiles import Tiles
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
-from decoder_service.shell.errors import (
-    AuthenticationError,
-    ConflictError,
-    DiskFullError,
-    FieldError,
-    NotFoundError,
-    RequestError,
-    ServiceError,
-    StorageError,
-)
+from decoder_service.shell.errors import FieldError, ServiceError, is_unreachable
 from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
     DISK_FULL,
@@ -57,7 +48,8 @@ from decoder_service.shell.requests import (
 from decoder_service.shell.service import DecoderService
 from rappor_core.errors import RapporError
 from rappor_core.text import visible
-from rappor_server.validation import first_problem
+from rappor_server.errors import AuthenticationError, DiskFullError, NotFoundError, RequestError
+from rappor_server.problems import first_problem
 
 PAGE = 50  # rows of a list on a page
 ASSETS = "/static/"
@@ -121,7 +113,8 @@ class PageRoute(GuardedRoute):
             try:
                 return await handler(request)
             except AuthenticationError:
-                return redirect("/sign-in", next=back_to(request))
+                asked = request.url.path + (f"?{query}" if (query := request.url.query) else "")
+                return redirect("/sign-in", next=asked if request.method == "GET" else "")
             except RequestValidationError as error:
                 first = error.errors()[0]
                 field = ".".join(map(str, first["loc"][1:]))
@@ -183,12 +176,6 @@ class PageVisit:
         return {"rows": found[:PAGE], "more": len(found) > PAGE, "page": page}
 
 
-def check_sure(form: Posted, why: str) -> None:
-    """Raises RequestError unless an act that cannot be taken back was confirmed in its form."""
-    if not form.text("sure"):
-        raise RequestError(f"tick the box beside {why}")
-
-
 def _visit(request: Request, service: Service, person: Me) -> PageVisit:
     return PageVisit(request, service, person)
 
@@ -229,16 +216,10 @@ def redirect(path: str, **query: Any) -> RedirectResponse:
     return RedirectResponse(address(path, **query), 303, headers=HEADERS)
 
 
-def back_to(request: Request) -> str:
-    """The requested address, if it can be requested again by a link."""
-    query = request.url.query
-    return request.url.path + (f"?{query}" if query else "") if request.method == "GET" else ""
-
-
 def _whoever(request: Request, error: Exception) -> Person | None:
     """Who asks, for the menu of an error's page; None where that cannot be known."""
     try:
-        return None if _is_unreachable(error) else current_person(request)
+        return None if is_unreachable(error) else current_person(request)
     except RapporError:
         return None
 
@@ -251,25 +232,17 @@ def error_page(request: Request, error: Exception, person: Person | None = None)
         status = status_of(error)
         own = str(error).partition("; GET /v1/")[0]  # what follows is a way for programs
         full = isinstance(error, DiskFullError)
-        text = DISK_FULL if full else _RETRY if _is_unreachable(error) else own
+        text = DISK_FULL if full else _RETRY if is_unreachable(error) else own
     return render(request, "error.html.j2", person, status, text=text, number=status)
 
 
-def wants_page(request: Request) -> bool:
-    """Whether who asks is a browser that opens an address, and no program."""
+def unknown_page(request: Request) -> Response | None:
+    """The page for an address that there is not; None for a program, which opens no page."""
     program = request.url.path.startswith(("/v1/", ASSETS))
-    return not program and "text/html" in request.headers.get("accept", "")
-
-
-def unknown_page(request: Request) -> Response:
-    """The page for an address that there is not."""
+    if program or "text/html" not in request.headers.get("accept", ""):
+        return None
     shown = NotFoundError(f"there is no page {visible(request.url.path[:80])}")
     return error_page(request, shown, _whoever(request, shown))
-
-
-def _is_unreachable(error: Exception) -> bool:
-    """Whether it is the database that failed."""
-    return isinstance(error, StorageError) and not isinstance(error, ConflictError)
 
 
 def parsed(model: type[Known], given: dict[str, Any]) -> Known:
@@ -300,8 +273,8 @@ def add_form(
     body = create_model("Form", **definitions)
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
-        if sure:
-            check_sure(form, sure)
+        if sure and not form.text("sure"):  # it cannot be taken back
+            raise RequestError(f"tick the box beside {sure}")
         given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {
             name: bool(form.text(name)) if hint is Flag else form.text(name)
@@ -320,7 +293,17 @@ pages = page_router()
 @without_key
 def asset(request: Request, name: str) -> Response:
     """A file of the pages."""
-    text, kind = _text(name), "text/css" if name.endswith(".css") else "text/javascript"
+    own = files("decoder_service.shell").joinpath("static")
+    kind = "text/css" if name.endswith(".css") else "text/javascript"
+    if name == "page.css":
+        mine = own.joinpath("service.css").read_text(encoding="utf-8")
+        text = stylesheet() + map_stylesheet() + mine
+    elif name in SCRIPTS:
+        text = script(name)
+    elif name in OWN_SCRIPTS:
+        text = own.joinpath(name).read_text(encoding="utf-8")
+    else:
+        raise HTTPException(404, f"there is no file {name[:60]!a}")
     tag = f'"{sha256(text.encode()).hexdigest()[:16]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
@@ -333,15 +316,3 @@ def asset(request: Request, name: str) -> Response:
 def favicon() -> Response:
     """Answer that there is no icon."""
     return Response(status_code=204)
-
-
-def _text(name: str) -> str:
-    own = files("decoder_service.shell").joinpath("static")
-    if name == "page.css":
-        mine = own.joinpath("service.css").read_text(encoding="utf-8")
-        return stylesheet() + map_stylesheet() + mine
-    if name in SCRIPTS:
-        return script(name)
-    if name in OWN_SCRIPTS:
-        return own.joinpath(name).read_text(encoding="utf-8")
-    raise HTTPException(404, f"there is no file {name[:60]!a}")

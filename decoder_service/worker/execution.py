@@ -66,15 +66,6 @@ class Task:
 
 
 @dataclass(frozen=True)
-class JobProgress:
-    """The message about progress."""
-
-    stage: str
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
 class Keyed:
     """The message that the counts are read, with the key of the result. The process waits for
     `True` to go on."""
@@ -96,13 +87,7 @@ class TaskFinished:
     summary: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Failed:
-    """The message that the job cannot be done, with the reason in words."""
-
-    reason: str
-
-
+JobProgress = tuple[str, int, int]  # the message about progress: stage, done, total
 Groups = tuple[tuple[Aggregate, ...], ...]
 Proceed = Callable[[Keyed], bool]  # whether there is no such result yet
 
@@ -240,7 +225,8 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
         pipe.send(_outcome(task, pipe))
 
 
-def _outcome(task: Task, pipe: Connection) -> TaskFinished | Failed | None:
+def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
+    """Do the job; the reason in words if it cannot be done."""
     told, at = "", 0.0  # the stage that was sent last, and when
 
     def proceed(keyed: Keyed) -> bool:
@@ -253,24 +239,19 @@ def _outcome(task: Task, pipe: Connection) -> TaskFinished | Failed | None:
         now = time.monotonic()
         if stage != told or done >= total or now - at >= _TELL_SECONDS:
             told, at = stage, now
-            pipe.send(JobProgress(stage, done, total))
+            pipe.send((stage, done, total))
 
     try:
         return execute(task, progress, proceed)
     except MemoryError:
-        return Failed(
+        return (
             f"it needed more memory than the {task.memory / (1 << 30):.2g} GiB that a job may "
             "take; use a shorter list, coarser cells or full_fit = false"
         )
     except RapporError as error:
-        text = str(error)  # which names files, but not where they are on this machine
-        for folder in {
-            task.folder,
-            *(path.parent for paths in task.counts for path in paths or ()),
-        }:
-            text = text.replace(f"{folder}{os.sep}", "")
-        return Failed(text)
+        # it names files, but not where they are on this machine: all are in the job's folder
+        return str(error).replace(f"{task.folder}{os.sep}", "")
     except OSError as error:
-        return Failed(f"a file could not be read or written: {error.strerror or error}")
+        return f"a file could not be read or written: {error.strerror or error}"
     except Exception as error:
-        return Failed(f"the decoder failed ({type(error).__name__}); this is a defect")
+        return f"the decoder failed ({type(error).__name__}); this is a defect"

@@ -13,8 +13,7 @@ import signal
 
 import truststore
 
-from decoder_service.shell.environment import PARENT_VARIABLE
-from decoder_service.worker.process_limits import die_with_parent
+from decoder_service.worker.process_limits import PARENT_VARIABLE, die_with_parent
 from rappor_core.own_packages import prefer_own_packages
 
 if os.environ.get(PARENT_VARIABLE) == str(os.getppid()):

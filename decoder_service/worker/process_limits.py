@@ -1,4 +1,6 @@
-"""Limits of a job's process, what they need of the system, and its end with its parent."""
+"""Limits of a job's process, what they need of the system, and its end with its parent.
+
+Processes read this first, before the imports that take long."""
 
 from __future__ import annotations
 
@@ -12,6 +14,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from decoder_service.shell.errors import UnavailableError
+
+PREFIX = "RAPPOR_DECODER_"
+PARENT_VARIABLE = f"{PREFIX}PARENT"  # a worker names itself to the process that forks its jobs
+
 
 _PR_SET_PDEATHSIG = 1
 _ORPHANED = 3  # exit code
@@ -41,12 +47,20 @@ def end_with_pipe(life: Connection) -> None:
     threading.Thread(target=wait, name="worker-watch", daemon=True).start()
 
 
-def limit_resources(memory: int, file_size: int) -> None:
-    """Limit the memory that is taken from now on, and the size of a file, in bytes."""
+def limit_resources(memory: int, file_size: int, seconds: int | None = None) -> None:
+    """Limit the memory that is taken from now on, and the size of a file, in bytes.
+
+    seconds: of processor, after which SIGXCPU ends the process.
+    """
     import resource
 
+    pages = 0  # that the process has mapped already, where the system says
+    with suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    if seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     bounds = {
-        resource.RLIMIT_AS: _address_space(resource.getpagesize()) + memory,
+        resource.RLIMIT_AS: pages * resource.getpagesize() + memory,
         resource.RLIMIT_FSIZE: file_size,
         resource.RLIMIT_CORE: 0,
     }
@@ -54,22 +68,6 @@ def limit_resources(memory: int, file_size: int) -> None:
         _, hard = resource.getrlimit(which)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (most, most))
-
-
-def limit_processor(seconds: int) -> None:
-    """Let SIGXCPU end this process after `seconds` of processor time."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-
-
-def _address_space(page: int) -> int:
-    """Bytes that the process has mapped already; 0 where the system does not say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (OSError, ValueError):
-        return 0
-    return pages * page
 
 
 def check_platform(what: str) -> None:

@@ -1,12 +1,14 @@
-"""A running job in its worker: its process and its pipes."""
+"""A running job in its worker: its process, its pipes and folder, and what it reads and leaves."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -14,9 +16,25 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from decoder.errors import DecodeError
 from decoder_service.jobs.claims import Hold
-from decoder_service.shell.models import JobRow
-from decoder_service.worker.execution import Failed, JobProgress, Keyed, Task, TaskFinished, run
+from decoder_service.jobs.rules import LISTS
+from decoder_service.jobs.specs import CandidateSpec, JobSpec, ListSpec, canonical
+from decoder_service.lists.rules import (
+    FILES,
+    described,
+    load_content,
+    save_aggregate,
+)
+from decoder_service.people.permissions import check_room
+from decoder_service.results.rows import let_read, save_result
+from decoder_service.shell.models import AggregateRow, JobRow, ListVersionRow, ResultRow
+from decoder_service.shell.operations import decoder_version
+from decoder_service.shell.settings import ServiceSettings, secret_text
+from decoder_service.worker.execution import JobProgress, Keyed, ListFile, Task, TaskFinished, run
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
@@ -28,7 +46,7 @@ _LOST = {  # by the exit code
     -9: "its process was killed each time, most likely by the system as memory ran out; use a "
     "shorter list, coarser cells or full_fit = false",
 }
-End = TaskFinished | Failed | None
+End = TaskFinished | str | None  # or why it failed
 PREFIX = "rappor-job-"
 _LOCK = "lock"
 
@@ -64,7 +82,7 @@ class Running:
         with suppress(EOFError, OSError):
             while self.pipe.poll():
                 message: Any = self.pipe.recv()
-                if isinstance(message, JobProgress):
+                if isinstance(message, tuple):
                     self.progress = message
                 elif isinstance(message, Keyed):
                     self.keyed = message
@@ -96,7 +114,7 @@ class Running:
         if self.end:
             return self.end[0]
         code = self.process.exitcode
-        return Failed(
+        return (
             f"its process ended without a result (exit code {code}), most likely as it could not "
             "get more memory; use a shorter list, coarser cells or full_fit = false"
         )
@@ -194,10 +212,8 @@ def delete_left_folders(work: Path) -> None:
 
 
 def lock_file(path: Path, *, wait: bool = True) -> int:
-    """Open a file and lock it until its descriptor is closed, or the process ends.
-
-    Returns the descriptor. Raises OSError where another has it and this one does not wait.
-    """
+    """Open a file and lock it until its descriptor is closed, or the process ends. Returns the
+    descriptor. Raises OSError where another has it and this one does not wait."""
     import fcntl
 
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -207,3 +223,92 @@ def lock_file(path: Path, *, wait: bool = True) -> int:
         os.close(file)
         raise
     return file
+
+
+_GONE = "a list of this job was deleted; start it again with another"
+
+
+def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings) -> Task:
+    """Write the inputs of a job into its folder. Raises DecodeError where a list or an aggregate is
+    not there any more."""
+    spec, counts = JobSpec.model_validate_json(job.spec), list[tuple[Path, ...] | None]()
+    for source in spec.sources:
+        paths = []
+        for sha in source.aggregates:
+            stored = db.scalar(select(AggregateRow.content).where(AggregateRow.sha256 == sha))
+            why = f"aggregate {sha} was deleted"
+            paths.append(_written(folder / f"{sha}.json", stored, why))
+        counts.append(None if source.collector else tuple(paths))
+    lists = {}
+    for name, kind in LISTS.items():
+        wanted: CandidateSpec | ListSpec | None = getattr(spec, name)
+        if wanted is not None and wanted.list is not None:
+            version = db.get(ListVersionRow, (wanted.list, wanted.version))
+            sha = version.sha256 if version else ""
+            path = folder / f"{name}.{FILES[kind].suffix}"
+            lists[name] = ListFile(_written(path, load_content(db, sha), _GONE), sha)
+    return Task(
+        spec=spec,
+        counts=tuple(counts),
+        lists=lists,
+        folder=folder,
+        version=decoder_version(),
+        collector=settings.collector,
+        collector_key=secret_text(settings.collector_key),
+        memory=settings.job_memory_bytes,
+        file_size=settings.max_result_bytes,
+    )
+
+
+def _written(path: Path, content: bytes | None, why: str) -> Path:
+    """A file with this content. Raises DecodeError where there is none."""
+    if content is None:
+        raise DecodeError(why)
+    path.write_bytes(content)
+    return path
+
+
+def store_result(
+    db: Session,
+    job: JobRow,
+    folder: Path,
+    keyed: Keyed,
+    finished: TaskFinished,
+    random_bytes: Callable[[int], bytes],
+    at: float,
+) -> str:
+    """Insert a result with its files and aggregates, in the transaction that ends its job. Returns
+    its id. Raises ConflictError where another job was first."""
+    files = {path.name: path.read_bytes() for path in sorted((folder / "out").iterdir())}
+    version = decoder_version()
+    same = select(ResultRow.id).where(ResultRow.input_digest == keyed.input_digest)
+    row = ResultRow(
+        id=random_bytes(8).hex(),
+        key=keyed.key,
+        input_digest=keyed.input_digest,
+        supersedes=db.scalar(same.order_by(ResultRow.created.desc(), ResultRow.id).limit(1)),
+        operation=job.operation,
+        kind=finished.kind,
+        metric=keyed.metric,
+        params_id=finished.params_id,
+        first_day=finished.first_day,
+        last_day=finished.last_day,
+        version=version,
+        manifest=canonical(finished.manifest | {"version": version}),
+        summary=json.dumps(finished.summary, allow_nan=False),
+        released=False,
+        created=at,
+    )
+    save_result(db, row, files)
+    let_read(db, row.id, job.owner)
+    for path in sorted((folder / "aggregates").iterdir()):
+        save_aggregate(db, described(path.read_bytes(), at), job.owner)
+    return row.id
+
+
+def give(db: Session, job: JobRow, result_id: str, settings: ServiceSettings) -> str:
+    """Let the owner of a job hold an existing result; return its id. Raises QuotaError where it
+    is too much."""
+    let_read(db, result_id, job.owner)
+    check_room(db, settings, job.owner, given=True)
+    return result_id

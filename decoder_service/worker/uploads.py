@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
-from decoder_service.shell.errors import RequestError, ServiceError, UnavailableError
+from decoder_service.shell.errors import ServiceError, UnavailableError
 from decoder_service.worker.process_limits import (
     check_platform,
     die_with_parent,
-    limit_processor,
     limit_resources,
 )
 from rappor_core.errors import RapporError
 from rappor_core.own_packages import FOLDER, prefer_own_packages
+from rappor_server.errors import RequestError
 
 SMALL_BYTES = 256 << 10  # read in the process of the service
 SECONDS = 60  # of processor time
@@ -71,7 +71,15 @@ class Reader:
         try:
             with self.at_once:
                 asked = (self.memory, self.seconds, function, (content, *given))
-                done = _run(pickle.dumps(asked))
+                done = subprocess.run(  # noqa: S603 (this module)
+                    [sys.executable, "-P", "-c", _PROGRAM, FOLDER],
+                    input=pickle.dumps(asked),
+                    stdout=subprocess.PIPE,
+                    check=False,
+                    timeout=_WALL_SECONDS,
+                )
+        except subprocess.TimeoutExpired:
+            raise RequestError("the file could not be read in time; send it again later") from None
         finally:
             self.places.release()
         if done.returncode == -signal.SIGXCPU:
@@ -86,27 +94,6 @@ class Reader:
         return answer
 
 
-def _run(asked: bytes) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-P", "-c", _PROGRAM, FOLDER]
-    try:
-        return subprocess.run(  # noqa: S603 (this module)
-            command, input=asked, stdout=subprocess.PIPE, check=False, timeout=_WALL_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise RequestError("the file could not be read in time; send it again later") from None
-
-
-def _answer(memory: int, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    try:
-        return function(*given)
-    except MemoryError:
-        return RequestError(
-            f"the file takes more than {memory >> 20:,} MiB of memory to read; send it in parts"
-        )
-    except RapporError as error:
-        return error
-
-
 def main() -> None:
     """The main function of the reading process: take a file from standard input, write the
     function's result."""
@@ -114,6 +101,14 @@ def main() -> None:
     prefer_own_packages()
     os.nice(_NICE)
     memory, seconds, function, given = pickle.load(sys.stdin.buffer)  # noqa: S301 (our parent's)
-    limit_resources(memory, _FILE_BYTES)
-    limit_processor(seconds)
-    sys.stdout.buffer.write(pickle.dumps(_answer(memory, function, given)))
+    limit_resources(memory, _FILE_BYTES, seconds)
+    answer: Any
+    try:
+        answer = function(*given)
+    except MemoryError:
+        answer = RequestError(
+            f"the file takes more than {memory >> 20:,} MiB of memory to read; send it in parts"
+        )
+    except RapporError as error:
+        answer = error
+    sys.stdout.buffer.write(pickle.dumps(answer))

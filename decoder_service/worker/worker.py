@@ -15,21 +15,28 @@ from collections.abc import Callable
 from multiprocessing import connection as pipes
 from pathlib import Path
 
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
 from decoder_service.results.rows import result_of_key
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.environment import PARENT_VARIABLE
-from decoder_service.shell.errors import ConflictError, StorageError
-from decoder_service.shell.models import JobState, WorkerRow
+from decoder_service.shell.models import HELD, JobState, WorkerRow
 from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
-from decoder_service.worker.execution import Failed, TaskFinished
-from decoder_service.worker.running import Running, delete_left_folders, make_folder
-from decoder_service.worker.storing import give, make_task, store_result
+from decoder_service.worker.execution import TaskFinished
+from decoder_service.worker.process_limits import PARENT_VARIABLE
+from decoder_service.worker.running import (
+    Running,
+    delete_left_folders,
+    give,
+    make_folder,
+    make_task,
+    store_result,
+)
+from rappor_server.errors import ConflictError, StorageError
 from rappor_server.logs import Log
 
 _CHORES_SECONDS = 1.0
@@ -157,27 +164,26 @@ class Worker:
 
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
-        keyed = job.keyed
-        if job.progress is None and (keyed is None or job.answered):
+        asked = None if job.answered else job.keyed
+        if job.progress is None and asked is None:
             return
         known = False
         with self._database.writing() as db:
             if job.progress is not None:
-                at = job.progress
-                claims.save_progress(db, job.hold, at.stage, at.done, at.total)
-            if keyed is not None and not job.answered:
-                claims.name_metric(db, job.hold, keyed.metric)
-                known = result_of_key(db, keyed.key) is not None
+                claims.save_progress(db, job.hold, *job.progress)
+            if asked is not None:
+                job.hold.change(db, *HELD, metric=asked.metric)  # known now that files are read
+                known = result_of_key(db, asked.key) is not None
         job.progress = None
-        if keyed is not None and not job.answered:
+        if asked is not None:
             job.proceed(not known)
 
     def _complete(self, job: Running) -> None:
         """End a job whose process is over, and store its result in the same transaction."""
         outcome = job.outcome
         try:
-            if isinstance(outcome, Failed):
-                self._end(job.hold, JobState.FAILED, outcome.reason)
+            if isinstance(outcome, str):
+                self._end(job.hold, JobState.FAILED, outcome)
             else:
                 self._finish(job, outcome)
         except _LostError:
@@ -279,4 +285,4 @@ class Worker:
                 if not claims.give_back(db, job.hold):
                     claims.end(db, job.hold, JobState.CANCELLED, "cancelled while it ran")
         with self._database.writing() as db:
-            claims.forget_worker(db, self._row.id)
+            db.execute(delete(WorkerRow).where(WorkerRow.id == self._row.id))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from collector.domain.plausibility import weight_range
+from collector.domain.registry import weight_range
 from decoder import Candidates, DecodeOptions, Decoding, decode
 from decoder.estimation.estimate import by_cavity
 from decoder.model.counts import observe

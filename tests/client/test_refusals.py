@@ -11,7 +11,7 @@ import pytest
 from client_sdk import Delivery
 from client_sdk.delivery.messages import FINAL, PROBLEM_TYPE, PROBLEM_URN, failure
 from client_sdk.testing import MemoryCollector
-from collector.problems import RULES
+from collector.app import RULES
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.wire.report import Batch
 from rappor_server.problems import PROBLEM_JSON, URN

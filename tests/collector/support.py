@@ -22,13 +22,14 @@ from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Submission, decode_batch_json
 from collector.server import running_collector
 from collector.settings import Settings, load_settings
-from collector.store.database import CollectorDatabase, make_engine
+from collector.store.database import CollectorDatabase
 from rappor_core.aggregate import Aggregate
 from rappor_core.metrics.metric import Metric
 from rappor_core.params import RapporParams
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import Report, make_batch
 from rappor_server.database import Database as AnyDatabase
+from rappor_server.database import make_engine
 from rappor_server.schema import prepare
 from tests.waiting import until
 

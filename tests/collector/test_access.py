@@ -6,16 +6,18 @@ import json
 import socket
 import time
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
 from sqlalchemy import Connection
 
-from collector.domain import access
+from collector.domain import operations
 from collector.domain.access import MAX_AGE, MAX_AGE_OF_UNKNOWN, Scope
-from collector.errors import MetricChangeError, SettingsError
+from collector.errors import MetricChangeError
 from collector.server import running_collector
 from collector.settings import load_settings
+from rappor_server.errors import SettingsError
 from tests.collector.support import (
     TODAY,
     Bench,
@@ -249,7 +251,7 @@ def test_wrong_settings_are_refused_in_one_line(
 
 
 def test_devices_may_lag_and_admins_lead_a_day(bench: Bench) -> None:
-    from collector.errors import RequestError
+    from rappor_server.errors import RequestError
 
     with pytest.raises(RequestError, match="has not come yet"):
         bench.collector.close_day(TODAY + timedelta(days=1), "test")
@@ -277,13 +279,13 @@ def test_who_has_no_key_costs_the_database_nothing(
         headers = keys_for(server, seconds)
         assert server.http.get("/v1/audit", headers=headers["admin"]).status_code == 200
         reads: list[None] = []
-        load = access.load_ring
+        load = operations.load_keys
 
-        def counted(connection: Connection) -> access.KeyRing:
+        def counted(connection: Connection) -> Any:
             reads.append(None)
             return load(connection)
 
-        monkeypatch.setattr(access, "load_ring", counted)
+        monkeypatch.setattr(operations, "load_keys", counted)
         started = time.monotonic()
         for given in ({}, {"authorization": "Bearer x"}, headers["report"]):
             for path in ("/v1/metrics", "/v1/metrics/homepage/aggregate", "/v1/audit"):

@@ -16,11 +16,11 @@ from collector.broker.counting import BrokerMessage
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
 from collector.domain.submission import Content, decode_batch_json, read_submission
-from collector.errors import RequestError, SettingsError, StorageError
 from collector.store.broker import leave, read_state
 from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
+from rappor_server.errors import RequestError, SettingsError, StorageError
 from tests.collector.broker import Broker, Line, make_line
 from tests.collector.support import Bench, make_bench, make_metric
 

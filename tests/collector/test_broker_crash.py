@@ -22,7 +22,8 @@ from collector.broker.consumer import Consumer as BatchConsumer
 from collector.domain.clock import utc_now
 from collector.settings import load_settings
 from collector.store.broker import leave
-from collector.store.database import CollectorDatabase, make_engine
+from collector.store.database import CollectorDatabase
+from rappor_server.database import make_engine
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, Static, make_line
 from tests.collector.crash import METRIC, ROOT, Tally, crash_test

@@ -18,12 +18,12 @@ from collector.broker.counting import UnreadableError, decode_message
 from collector.domain.commit_queue import CommitQueue
 from collector.domain.report_validation import Day
 from collector.domain.submission import Content, read_submission
-from collector.errors import SettingsError, StorageError
 from collector.settings import load_settings
 from collector.store.broker import Move, move, positions, read_state, start_positions
 from collector.store.models import raw_reports
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
+from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import make_log
 from tests.collector.broker import Broker, Line, make_line
 from tests.collector.support import make_bench, make_metric

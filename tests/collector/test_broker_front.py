@@ -16,10 +16,10 @@ from collector.broker.broker_queue import BrokerQueue
 from collector.broker.counting import decode_message
 from collector.domain.report_validation import ReportJudge
 from collector.domain.submission import Content, read_submission
-from collector.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from collector.settings import load_settings
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
+from rappor_server.errors import BodyTooLargeError, OverloadedError, SettingsError, StorageError
 from rappor_server.logs import make_log
 from rappor_server.readiness import MAX_AGE
 from tests.collector.broker import PARTITIONS, Line, Quiet, make_line, running_broker

@@ -10,10 +10,11 @@ from sqlalchemy import event, text
 
 from collector.domain import closing
 from collector.domain.batch_writer import Receipt
-from collector.errors import NotServedError, StorageError
+from collector.errors import NotServedError
 from collector.store.database import FOLD_LOCK
 from collector.store.registry import load_frontiers
 from rappor_core.calendar import day_of
+from rappor_server.errors import StorageError
 from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric
 
 METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]

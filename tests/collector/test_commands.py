@@ -161,8 +161,8 @@ def test_the_same_commands_work_on_the_database(run: Run, metrics_file: Path) ->
 def test_settings_come_from_file_or_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from collector.errors import SettingsError
     from collector.settings import load_settings
+    from rappor_server.errors import SettingsError
 
     file = tmp_path / "settings.toml"
     file.write_text('port = 8123\nmax_batch_reports = 50\nhost = "127.0.0.2"\n')

@@ -7,8 +7,8 @@ import socket
 import httpx
 import pytest
 
-from collector.errors import SettingsError
 from collector.settings import load_settings
+from rappor_server.errors import SettingsError
 from tests.collector.support import Sender, Server, ServerMaker, make_metric
 
 LISTED = "https://app.example.org"

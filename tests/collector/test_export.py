@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collector.domain import export
+from collector.domain import raw_blocks
 from collector.domain.raw_blocks import RawBlocks, find_expiring
 from collector.errors import NotServedError
 from rappor_cli.main import main
@@ -57,7 +57,7 @@ def test_what_leaves_is_what_came_page_by_page(
 ) -> None:
     bench, reports = collected
     for size in (1, 7, 43, 1000):
-        monkeypatch.setattr(export, "PAGE", size)
+        monkeypatch.setattr(raw_blocks, "EXPORT_PAGE", size)
         assert Counter(exported(bench)) == Counter(reports)
         assert Counter(exported(bench, first=YESTERDAY, last=YESTERDAY)) == Counter(reports)
 
@@ -124,7 +124,7 @@ def test_collector_and_database_export_the_same(
 def test_a_stream_that_ends_early_leaves_no_file(
     serving: ServerMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pages = export.pages
+    pages = raw_blocks.pages
 
     def half(*arguments: Any) -> Any:
         yield next(pages(*arguments))
@@ -133,7 +133,7 @@ def test_a_stream_that_ends_early_leaves_no_file(
     with serving([KEPT]) as server:
         assert server.post(server.sender.reports(KEPT, 1_500, YESTERDAY)).status_code == 200
         server.http.post(f"/v1/days/{YESTERDAY}/close")
-        monkeypatch.setattr(export, "pages", half)
+        monkeypatch.setattr(raw_blocks, "pages", half)
         command = ["reports", "export", "kept", "-o", str(tmp_path / "kept.jsonl")]
         assert main([*command, "--collector", str(server.http.base_url)]) == 1
     assert not any(path.name.startswith("kept.jsonl") for path in tmp_path.iterdir())

@@ -18,10 +18,11 @@ import httpx
 import pytest
 from sqlalchemy import make_url, text
 
-from collector.errors import DamagedBlocksError, StorageError
-from collector.problems import RULES
-from collector.store.database import CollectorDatabase, make_engine, served_alone
-from rappor_server.errors import SettingsError
+from collector.app import RULES
+from collector.errors import DamagedBlocksError
+from collector.store.database import CollectorDatabase, served_alone
+from rappor_server.database import make_engine
+from rappor_server.errors import SettingsError, StorageError
 from rappor_server.logs import make_log
 from rappor_server.problems import Problems
 from rappor_server.readiness import MAX_AGE, Readiness

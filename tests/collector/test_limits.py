@@ -13,8 +13,7 @@ import pytest
 
 from collector.app import create_app
 from collector.domain.access import Scope
-from collector.domain.plausibility import TAIL, weight_range
-from collector.errors import RateLimitedError
+from collector.domain.registry import TAIL, weight_range
 from collector.routes.limits import KeyLimit, RateLimit, SenderShares, network_of
 from collector.settings import Settings
 from rappor_core.mechanism import TwoRoundMechanism
@@ -22,6 +21,7 @@ from rappor_core.params import RapporParams
 from rappor_core.wire.binary import encode_binary
 from rappor_core.wire.json import encode_json
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, make_batch
+from rappor_server.errors import RateLimitedError
 from tests.collector.support import Server, ServerMaker, make_bench, make_metric
 from tests.waiting import until
 

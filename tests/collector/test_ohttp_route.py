@@ -19,12 +19,12 @@ from collector.domain.relay_keys import (
     read_relay_keys,
     retire_relay_keys,
 )
-from collector.errors import NotFoundError, RequestError, SettingsError
 from collector.routes.ohttp import UNKNOWN_KEY
 from collector.store.database import back_up
 from rappor_cli.store import opened as opened_store
 from rappor_core.ohttp.binary_http import SIZE_STEP
 from rappor_core.ohttp.encapsulation import OVERHEAD
+from rappor_server.errors import NotFoundError, RequestError, SettingsError
 from tests.collector.support import Seconds, Server, ServerMaker, make_metric
 from tests.relay_support import JSON, Behind, new_keys, opened
 

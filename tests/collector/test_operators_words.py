@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.errors import SettingsError
 from collector.server import running_collector
 from collector.settings import load_settings
 from rappor_cli.main import main
+from rappor_server.errors import SettingsError
 from rappor_server.logs import make_log
 from rappor_server.serving import announce, listening
 from tests.collector.support import TODAY, Clock, ServerMaker, make_bench, make_metric

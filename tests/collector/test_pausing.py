@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.errors import NotFoundError
+from rappor_server.errors import NotFoundError
 from tests.collector.support import TODAY, Bench, make_metric
 
 METRIC = make_metric(min_reports=1)

@@ -18,7 +18,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
-from collector.store.database import CollectorDatabase, back_up, make_engine
+from collector.store.database import CollectorDatabase, back_up
+from rappor_server.database import make_engine
 from rappor_server.errors import SettingsError
 from rappor_server.schema import check_connections
 from tests.collector.crash import (

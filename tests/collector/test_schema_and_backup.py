@@ -17,16 +17,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import make_url, text
 
-from collector.errors import SchemaError, SettingsError, StorageError
-from collector.store.database import (
-    COLLECTOR,
-    MIGRATIONS,
-    CollectorDatabase,
-    back_up,
-    make_engine,
-    restore,
-)
+from collector.store.database import COLLECTOR, MIGRATIONS, CollectorDatabase, back_up, restore
 from collector.store.models import metadata
+from rappor_server.database import make_engine
+from rappor_server.errors import SchemaError, SettingsError, StorageError
 from rappor_server.schema import migrate, prepare
 from tests.collector import version_0_3_0
 from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync
@@ -187,7 +181,7 @@ def test_a_database_of_something_else_is_left_alone(database_url: str) -> None:
     database = CollectorDatabase(make_engine(database_url))
     with database.change() as connection:
         connection.execute(text("CREATE TABLE somebody_elses (id INTEGER)"))
-    with pytest.raises(SchemaError, match="none of them is ours"):
+    with pytest.raises(SchemaError, match="none of them is the collector's"):
         prepare(database)
     database.close()
 

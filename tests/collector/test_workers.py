@@ -17,9 +17,10 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from collector.app import prepare_database
-from collector.errors import SettingsError
 from collector.settings import load_settings
-from collector.store.database import CollectorDatabase, make_engine
+from collector.store.database import CollectorDatabase
+from rappor_server.database import make_engine
+from rappor_server.errors import SettingsError
 from tests.collector.crash import (
     METRIC,
     Tally,

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from decoder_service.shell.database import ServiceDatabase, make_engine
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.settings import ServiceSettings
 from disclosure.release import make_keys
+from rappor_server.database import make_engine
 from rappor_server.schema import prepare
 from tests.collector.conftest import databases, new_postgresql, postgresql, postgresql_server
 from tests.decoder_service.live_collector import MONDAY, LiveCollector, live_collector

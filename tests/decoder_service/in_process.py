@@ -17,7 +17,7 @@ from decoder_service.results.rows import let_read, result_of_key
 from decoder_service.shell.models import JobState
 from decoder_service.shell.service import DecoderService
 from decoder_service.worker.execution import Keyed, execute
-from decoder_service.worker.storing import make_task, store_result
+from decoder_service.worker.running import make_task, store_result
 from rappor_core.errors import RapporError
 from tests.decoder_service.support import Running
 

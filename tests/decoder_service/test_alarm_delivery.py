@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from decoder_service.alarms import delivery, rules
+from decoder_service.alarms import rules
 from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms, take_event
-from decoder_service.shell.errors import SettingsError, UnavailableError
+from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
 from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
+from rappor_server.errors import SettingsError
 from tests.decoder_service.private_authority import private_authority
 from tests.decoder_service.support import running, settings_of
 from tests.http_server import serving
@@ -195,11 +196,11 @@ def test_a_host_or_a_coded_part_may_be_the_secret(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     with pytest.raises(UnavailableError, match="Connection refused") as caught:
-        delivery.send(url, json.dumps(BODY), "")
+        rules.send(url, json.dumps(BODY), "")
     assert "s3cr3t" not in str(caught.value).lower()
     shown = "no route to /s3cr3t@word, /s3cr3t%40word"
     if "%40" in url:
-        assert delivery.without_secrets(shown, url) == "no route to /****, /****"
+        assert rules.without_secrets(shown, url) == "no route to /****, /****"
 
 
 def test_a_target_that_fails_slowly_stops_no_tick(
@@ -235,7 +236,7 @@ def test_mail_has_a_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("smtplib.SMTP.login", lambda *_, **__: None)
     monkeypatch.setattr("smtplib.SMTP.sendmail", lambda _self, _from, _to, body: sent.append(body))
     monkeypatch.setattr("smtplib.SMTP.quit", lambda *_: None)
-    delivery.send(
+    rules.send(
         "mailto://ann:word@example.org?smtp=127.0.0.1&to=bob@example.org", json.dumps(BODY), ""
     )
     assert "\nDate: " in sent[0]
@@ -251,13 +252,13 @@ def test_a_private_authority_of_the_system_is_trusted(tmp_path: Path) -> None:
         place = f"localhost:{server.server_address[1]}"
         program = (
             "import asyncio, truststore; truststore.inject_into_ssl()\n"
-            "from decoder_service.alarms import delivery\n"
+            "from decoder_service.alarms import rules\n"
             "from decoder_service.people.oidc import Provider\n"
             "from decoder_service.shell.settings import load_settings\n"
             "given = dict(oidc_client_id='c', oidc_everyone='viewer', public_url='https://d')\n"
             f"provider = Provider(load_settings(**given, oidc_issuer='https://{place}'))\n"
             "asyncio.run(provider.load_server_metadata())\n"
-            f"delivery.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
+            f"rules.send('jsons://{place}/hook', {json.dumps(BODY)!r}, '')\n"
         )
         for variables, status in (({}, 1), ({"SSL_CERT_FILE": str(tmp_path / "ca.pem")}, 0)):
             done = subprocess.run(

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from decoder_service.lists.contents import content_of
+from decoder_service.lists.rules import content_of
 from decoder_service.shell.models import ListKind
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.support import running, submit, upload

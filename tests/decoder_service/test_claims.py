@@ -12,8 +12,8 @@ from sqlalchemy import select, update
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
 from decoder_service.shell.database import ServiceDatabase, save
-from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import JobRow, JobState, PersonRow
+from rappor_server.errors import ConflictError
 
 
 def row(number: int, owner: str, digest: str = "", **changes: object) -> JobRow:

@@ -17,12 +17,12 @@ from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.results.rows import save_result
 from decoder_service.shell.database import ServiceDatabase
-from decoder_service.shell.errors import SchemaError, SettingsError
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
+from rappor_server.errors import SchemaError, SettingsError
 from rappor_server.schema import prepare
 from tests.collector.support import make_bench
 from tests.decoder_service.support import ROOT, result_row, running, workers

@@ -14,12 +14,13 @@ from sqlalchemy import delete, make_url, text
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.shell.database import ServiceDatabase, make_engine, save
-from decoder_service.shell.errors import ConflictError, NotFoundError, StorageError
+from decoder_service.shell.database import ServiceDatabase, save
 from decoder_service.shell.models import IdentityRow, KeyRow, PersonRow
 from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
+from rappor_server.database import make_engine
+from rappor_server.errors import ConflictError, NotFoundError, StorageError
 from rappor_server.schema import prepare
 from tests.collector.support import set_fsync
 from tests.waiting import until

@@ -14,12 +14,8 @@ import pytest
 
 from decoder_service.people.permissions import SERVICE_ID
 from decoder_service.results.rows import give_up
-from decoder_service.schedules.rules import (
-    delete_window,
-    load_schedules,
-    load_windows,
-    spec_of_schedule,
-)
+from decoder_service.schedules.rules import load_schedules
+from decoder_service.schedules.windows import delete_window, load_windows, spec_of_schedule
 from decoder_service.shell.database import save
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
 from tests.decoder_service.live_collector import MONDAY, LiveCollector

@@ -10,9 +10,10 @@ import pytest
 from decoder_service.people.access import COMMAND_LINE, MAX_SESSIONS, Access
 from decoder_service.people.oidc import ProviderRoles
 from decoder_service.people.permissions import Claimed, Role
-from decoder_service.shell.errors import AuthenticationError, NoGroupError
+from decoder_service.shell.errors import NoGroupError
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
+from rappor_server.errors import AuthenticationError
 from rappor_server.schema import prepare
 
 ISSUER = "https://provider.example.org"

@@ -14,12 +14,12 @@ from decoder_service.jobs.specs import JobSpec
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.shell import app
-from decoder_service.shell.errors import StorageError
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import worker
-from decoder_service.worker.storing import store_result
+from decoder_service.worker.running import store_result
 from decoder_service.worker.worker import Worker
+from rappor_server.errors import StorageError
 from rappor_server.logs import make_log
 from rappor_server.schema import prepare
 from tests.decoder_service.support import STRINGS

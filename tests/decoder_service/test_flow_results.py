@@ -13,7 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
-from decoder_service.lists.contents import content_of
+from decoder_service.lists.rules import content_of
 from decoder_service.shell.models import ListKind
 from rappor_core.metrics.flow import Flow
 from simulations.flows import city_matrix, city_metric, draw_flows

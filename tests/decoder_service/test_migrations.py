@@ -13,12 +13,14 @@ from decoder_service.alarms.rules import load_alarms
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.schedules.page import _choices
-from decoder_service.schedules.rules import load_schedules, shown_schedule, spec_of_schedule
-from decoder_service.shell.database import ServiceDatabase, make_engine
+from decoder_service.schedules.rules import load_schedules, shown_schedule
+from decoder_service.schedules.windows import spec_of_schedule
+from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import Base
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.shell.web import Posted
+from rappor_server.database import make_engine
 from rappor_server.errors import SchemaError
 from rappor_server.schema import migrate, prepare
 

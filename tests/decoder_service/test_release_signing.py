@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import select
 
 from decoder_service.releases.publishing import ReleasePublisher
-from decoder_service.shell.errors import SettingsError
 from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service
 from disclosure.release import key_id, load_public_key, make_keys
 from rappor_cli.main import main
+from rappor_server.errors import SettingsError
 from tests.decoder_service.release_support import (
     decoded,
     get,
@@ -144,7 +144,7 @@ def test_releases_are_kept_as_long_as_is_said(
 
         house = make_service(settings_of(url, **options), clock=lambda: at + timedelta(days=days))
         house.keep_house()
-        house.delete_unneeded_results()
+        house.delete_unneeded()
         house.close()
 
     after(29)

@@ -15,9 +15,9 @@ from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.releases import rules as operations
 from decoder_service.releases import sources as release_sources
-from decoder_service.shell.errors import ConflictError
 from decoder_service.shell.models import ReleaseState
 from disclosure.release import read_release
+from rappor_server.errors import ConflictError
 from tests.decoder_service.release_support import (
     POLICY,
     WORDS,

@@ -38,13 +38,11 @@ def answering(code: int, body: bytes, length: int | None = None) -> Iterator[Ser
 
 
 ASKED: list[Callable[[Service], object]] = [
-    Service.releases,
     Service.jobs,
     Service.results,
     Service.lists,
     Service.usage,
     lambda service: service.job("a").state,
-    lambda service: service.release("a").digest,
     lambda service: service.result("a").id,
 ]
 

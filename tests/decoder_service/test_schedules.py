@@ -15,13 +15,8 @@ from sqlalchemy import func, select, update
 
 from decoder_service.jobs.specs import Choices
 from decoder_service.metrics.rules import RemoteCollector
-from decoder_service.schedules.rules import (
-    Every,
-    ScheduleChoices,
-    period_end,
-    period_start,
-    spec_of_schedule,
-)
+from decoder_service.schedules.rules import ScheduleChoices
+from decoder_service.schedules.windows import Every, period_end, period_start, spec_of_schedule
 from decoder_service.shell.models import AlarmRow, EventRow, JobRow, WindowRow
 from decoder_service.shell.service import DecoderService, make_service
 from tests.decoder_service.in_process import do_jobs

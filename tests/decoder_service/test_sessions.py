@@ -11,9 +11,9 @@ import pytest
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.shell.app import create_app
-from decoder_service.shell.errors import SettingsError
 from decoder_service.shell.requests import origin_of
 from decoder_service.shell.settings import ServiceSettings
+from rappor_server.errors import SettingsError
 from tests.decoder_service.support import Running, running
 
 OTHERS = ["https://evil.example", "null", "", "http://127.0.0.1:1", "http://127.0.0.1"]

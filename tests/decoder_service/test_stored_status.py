@@ -13,7 +13,7 @@ from sqlalchemy import delete
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.schedules.rules import NewSchedule
-from decoder_service.schedules.status import ScheduleState, ScheduleStatus, shown_status
+from decoder_service.schedules.windows import ScheduleState, ScheduleStatus, shown_status
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import StatusRow
 from decoder_service.shell.service import DecoderService, make_service

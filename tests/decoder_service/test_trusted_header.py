@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from decoder_service.shell.errors import SettingsError
 from decoder_service.shell.settings import load_settings
+from rappor_server.errors import SettingsError
 from tests.decoder_service.support import Running, running
 
 USER, GROUPS = "X-Remote-User", "X-Remote-Groups"

@@ -49,11 +49,11 @@ def test_aggregates_that_nothing_needs_are_deleted(database_url: str, tmp_path: 
         submit(ana, decode_spec(ana))
         other = upload(ana, STRINGS.replace(b'"metric":"strings"', b'"metric":"others"'))
         late = make_service(service.settings, clock=lambda: utc_now() + timedelta(days=31))
-        assert service.delete_unused_aggregates() == 0  # too young
-        assert late.delete_unused_aggregates() == 1  # the other is of a job that waits
+        assert service.delete_unneeded()[1] == 0  # too young
+        assert late.delete_unneeded()[1] == 1  # the other is of a job that waits
         assert other not in ana.get("/v1/aggregates").text
         assert do_jobs(service, tmp_path) == 1
-        assert late.delete_unused_aggregates() == 0  # now of a result
+        assert late.delete_unneeded()[1] == 0  # now of a result
         late.close()
 
 

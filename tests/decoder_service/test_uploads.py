@@ -10,8 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from decoder_service.shell.errors import RequestError, UnavailableError
+from decoder_service.shell.errors import UnavailableError
 from decoder_service.worker.uploads import MAX_WAITING, SMALL_BYTES, Reader
+from rappor_server.errors import RequestError
 from tests.decoder_service.reading_functions import await_go, endless, many_lists, process_of
 from tests.decoder_service.support import Running, running
 from tests.waiting import until

@@ -94,11 +94,11 @@ def test_results_stay_while_anybody_holds_them(database_url: str, tmp_path: Path
 def test_unheld_results_are_deleted(database_url: str, tmp_path: Path) -> None:
     with running(database_url, tick_seconds=0) as served, served.client("ana") as ana:
         old = done(served, ana, tmp_path)
-        assert served.service.delete_unneeded_results() == 0
+        assert served.service.delete_unneeded()[0] == 0
         assert [row["id"] for row in ana.get("/v1/results").json()["results"]] == [old]
         with served.service.database.writing() as db:
             db.execute(text("DELETE FROM result_readers"))
-        assert served.service.delete_unneeded_results() == 1
+        assert served.service.delete_unneeded()[0] == 1
         assert stored_files(served) == 0
 
 

@@ -75,7 +75,7 @@ def decoder_of_child(pipe):
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
     if sys.argv[1] == "forkserver":
-        from decoder_service.shell.environment import PARENT_VARIABLE
+        from decoder_service.worker.process_limits import PARENT_VARIABLE
         os.environ[PARENT_VARIABLE] = str(os.getpid())
         context.set_forkserver_preload(["decoder_service.worker.forkserver_setup"])
     here, there = context.Pipe()

@@ -1,0 +1,212 @@
+"""The windows of a schedule: which days they have, which come next, and statements on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, select, update
+from sqlalchemy.orm import Session
+
+from decoder.errors import RemoteError
+from decoder_service.jobs.specs import JobSpec
+from decoder_service.metrics.rules import RemoteCollector, days_held
+from decoder_service.shell.database import changed
+from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
+from decoder_service.shell.operations import shown
+from rappor_core.aggregate import Aggregate
+
+SERIES_DAYS = 90  # of a series, at most
+DAY = timedelta(days=1)
+_WAIT = ("day_open", "too_few_reports", "too_few_in_a_cohort", "no_closed_days")
+Days = tuple[date, date]  # first and last
+
+
+class Every(StrEnum):
+    """Length of the windows of a schedule; weeks are Monday to Sunday."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+
+
+_MAX_DAYS = {Every.DAY: 1, Every.WEEK: 7, Every.MONTH: 31}
+
+
+class ScheduleState(StrEnum):
+    """The states of a schedule. blocked: somebody has to act. waiting: for days that are not
+    closed."""
+
+    READY = "ready"
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """The state of a schedule, with the reason and the remedy in words.
+
+    since: when it began to be in this state.  checked: when a process last found so.  None where
+    that is not known.
+    """
+
+    state: ScheduleState
+    reason: str
+    since: float | None = None
+    checked: float | None = None
+
+
+def shown_status(status: ScheduleStatus) -> dict[str, str | None]:
+    """A schedule's state as API and command line show it."""
+    return shown(status, "state reason since checked")
+
+
+def period_start(every: Every, day: date) -> date:
+    """The first day of the period that a day is in."""
+    if every is Every.WEEK:
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if every is Every.MONTH else day
+
+
+def period_end(every: Every, day: date) -> date:
+    """The last day of the period that a day is in."""
+    in_next = period_start(every, day) + timedelta(days=_MAX_DAYS[every])
+    return period_start(every, in_next) - DAY
+
+
+def spec_of_schedule(row: ScheduleRow) -> JobSpec:
+    """The specification of a schedule's jobs, for the whole metric at the collector."""
+    return JobSpec.model_validate_json(row.spec)
+
+
+def _first_day(row: ScheduleRow, served_from: str) -> date:
+    """The first day of the first window of a schedule. served_from: the first day of all."""
+    first = period_start(Every(row.every), date.fromisoformat(served_from))
+    return max(first, date.fromisoformat(row.first_day)) if row.first_day else first
+
+
+def next_window(
+    row: ScheduleRow,
+    versions: Sequence[Mapping[str, Any]],
+    windows: Sequence[WindowRow],
+    spec_digest: str,
+) -> ScheduleStatus:
+    """Whether the next window of the version that reports are taken of is closed.
+
+    Args:
+        row: the schedule.
+        versions: of its metric, as the collector lists them.
+        windows: those that are stored.
+        spec_digest: of what is asked of each now.
+    """
+    version = next((one for one in versions if one["state"] == "current"), None)
+    if version is None:
+        ended = f"the collector takes no more reports of it ({versions[-1]['state']})"
+        return ScheduleStatus(
+            ScheduleState.WAITING, f"{ended}: what it serves is decoded, and no more comes"
+        )
+    served = version["served"]
+    if not served:
+        why = f"the collector serves no day of it yet{days_held(version, None)}"
+        return ScheduleStatus(ScheduleState.WAITING, why)
+    key = (spec_digest, version["params_id"])
+    mine = [one.last_day for one in windows if (one.digest, one.params_id) == key]
+    every, first = Every(row.every), _first_day(row, str(served["first_day"]))
+    if mine:
+        first = date.fromisoformat(max(mine)) + DAY
+    last = period_end(every, first)
+    if not mine and spec_of_schedule(row).operation == "series":
+        last = period_end(every, last + DAY)  # it begins with two windows
+    if last.isoformat() <= str(served["last_day"]):
+        return ScheduleStatus(ScheduleState.READY, "the next check queues a window")
+    return ScheduleStatus(
+        ScheduleState.WAITING,
+        f"the next window is {first} to {last}, and the collector serves days up to "
+        f"{served['last_day']}{days_held(version, last)}",
+    )
+
+
+def series_days(schedule: ScheduleRow, served: Mapping[str, str]) -> Days:
+    """The days of a series: at most `SERIES_DAYS`, up to the end of the last sealed period."""
+    every, last = Every(schedule.every), date.fromisoformat(served["last_day"])
+    if period_end(every, last) != last:
+        last = period_start(every, last) - DAY
+    begin = max(served["first_day"], schedule.first_day or "")
+    first = max(date.fromisoformat(begin), last - timedelta(days=SERIES_DAYS - 1))
+    return period_start(every, first), last
+
+
+def sealed_windows(
+    collector: RemoteCollector,
+    schedule: ScheduleRow,
+    served: Mapping[str, str],
+    params_id: str,
+    known: Mapping[str, WindowRow],
+) -> Iterator[tuple[Days, Aggregate | None]]:
+    """Yield the sealed windows that are not stored yet, oldest first; None in place of counts:
+    without reports.
+
+    Days that the collector merged stay together: the window before their end is made longer.
+    Raises RemoteError.
+    """
+    every, through = Every(schedule.every), date.fromisoformat(served["last_day"])
+    first = _first_day(schedule, served["first_day"])
+    last = period_end(every, first)
+    while last <= through:
+        stored = known.get(first.isoformat())
+        if stored is not None:
+            last = date.fromisoformat(stored.last_day)
+        else:
+            try:
+                counts = collector.aggregate(schedule.metric, params_id, first, last)
+            except RemoteError as refusal:
+                reason, merged = refusal.problem.get("reason"), refusal.problem.get("blocks")
+                if reason == "window_cuts_block" and merged:  # first and last days, oldest first
+                    (begin, end), until = merged[0], date.fromisoformat(merged[-1][1])
+                    if date.fromisoformat(begin) < first:  # the days before belong to no window
+                        first = date.fromisoformat(end) + DAY
+                        last = max(last, period_end(every, first))
+                        continue
+                    if until > last:
+                        last = period_end(every, until)
+                        continue
+                if reason in _WAIT:  # or holds too little to be served
+                    return
+                if reason != "no_reports":
+                    raise
+                counts = None
+            yield (first, last), counts
+        first = last + DAY
+        last = period_end(every, first)
+
+
+def load_windows(db: Session, schedule_id: str) -> list[WindowRow]:
+    """Load all windows of a schedule, oldest first of each specification and version."""
+    own = select(WindowRow).where(WindowRow.schedule_id == schedule_id)
+    order = WindowRow.digest, WindowRow.params_id, WindowRow.first_day
+    return list(db.scalars(own.order_by(*order)))
+
+
+def _is_window(row: WindowRow) -> ColumnElement[bool]:
+    return (
+        (WindowRow.schedule_id == row.schedule_id)
+        & (WindowRow.digest == row.digest)
+        & (WindowRow.params_id == row.params_id)
+        & (WindowRow.first_day == row.first_day)
+    )
+
+
+def delete_window(db: Session, row: WindowRow) -> bool:
+    """Delete a window that is as it was read; False where another process changed it."""
+    same = _is_window(row) & (WindowRow.last_day == row.last_day)
+    return changed(db, delete(WindowRow).where(same)) == 1
+
+
+def change_window(db: Session, row: WindowRow, **values: Any) -> bool:
+    """End a window that waits, or give it another job; False where another process was first."""
+    waits = (WindowRow.state == WindowState.WAITING) & (WindowRow.tries == row.tries)
+    return changed(db, update(WindowRow).where(_is_window(row), waits).values(values)) == 1
