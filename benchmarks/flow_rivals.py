@@ -100,17 +100,17 @@ def start_end_and_steps(draw: FlowDraw) -> Floats:
     walked = steps.sum()
     links = np.argwhere(_neighbors(flow))
     third = draw.devices // 3
-    told = [
+    sums = [
         np.clip(_local_hashing(one, third, draw.epsilon, draw.rng), 0, None)
         for one in (inside.sum(axis=1), inside.sum(axis=0), steps[tuple(links.T)] / walked)
     ]
     moves = np.zeros_like(steps)
-    moves[tuple(links.T)] = told[2] * walked
-    left = moves.sum(axis=1) + told[1]
+    moves[tuple(links.T)] = sums[2] * walked
+    left = moves.sum(axis=1) + sums[1]
     chances = moves / np.maximum(left, 1e-12)[:, None]
-    visits = np.linalg.solve(np.eye(cells) * (1 + 1e-9) - chances.T, np.diag(told[0]))
+    visits = np.linalg.solve(np.eye(cells) * (1 + 1e-9) - chances.T, np.diag(sums[0]))
     guess = matrix.copy()
-    found = visits.T * (told[1] / np.maximum(left, 1e-12))[None, :]
+    found = visits.T * (sums[1] / np.maximum(left, 1e-12))[None, :]
     guess[:cells, :cells] = inside.sum() * found / max(found.sum(), 1e-12)
     return guess.ravel()
 

@@ -1,4 +1,4 @@
-"""`python -m client_sdk inspect STATE_DIR`: what a device holds and has told. Changes nothing.
+"""`python -m client_sdk inspect STATE_DIR`: what a device holds and has sent. Changes nothing.
 
 Exit codes: 0 done, 1 there is no state or it cannot be read, 2 wrong usage.
 """

@@ -269,8 +269,8 @@ class Client:
         Where the state cannot be read there is `trouble`, a sentence, in place of what it holds.
         """
         account = self._life.account()
-        told = {"status": self.status.to_fields(), "last_error": self.last_error}
-        return {**told, "last_refusal": self.last_refusal, **account}
+        delivery = {"status": self.status.to_fields(), "last_error": self.last_error}
+        return {**delivery, "last_refusal": self.last_refusal, **account}
 
     def __enter__(self) -> Client:
         """Use it in a `with` block."""

@@ -30,7 +30,7 @@ T = TypeVar("T")
 MAX_TEXT = 200  # characters of a value
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)  # of what a person writes
 LENIENT = ConfigDict(strict=True)  # of what programs write, of this version or a later one
-_MAX_PROBLEMS = 3  # of a file, told at once
+_MAX_PROBLEMS = 3  # of a file, in one message
 
 
 def check_new_folder(folder: Path, what: str) -> None:

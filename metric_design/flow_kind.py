@@ -14,7 +14,7 @@ from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.flow import COHORT_STEP, MAX_SYMBOLS, Flow, question_of
 from rappor_core.metrics.metric import Metric
 
-ALPHA = 0.05  # at which the decoder detects a flow, unless it is told another
+ALPHA = 0.05  # at which the decoder detects a flow, unless another is given
 LARGE_BAND = 0.25  # share of people in the band whose standard error is named
 AS_GOOD = 1.1  # times the variance
 OTHER_BANDS = 3  # own cell, beyond the last edge, other

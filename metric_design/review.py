@@ -100,7 +100,7 @@ def _identified(metric: Metric) -> Iterator[Finding]:
     if params.scheme.hashed and params.num_cohorts == params.num_hashes == 1 and not is_listed:
         message = (
             "num_cohorts = 1 with num_hashes = 1: a string is one bit that others share, and its "
-            "share cannot be told from theirs; use num_hashes = 2 or more, or more cohorts"
+            "share cannot be distinguished from theirs; use num_hashes = 2 or more, or more cohorts"
         )
         yield Finding("error", metric.base_name, message)
 

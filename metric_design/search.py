@@ -81,10 +81,10 @@ class DesignSearch:
             if alike and one.rank > alike[0].rank + ALIKE:
                 break
             name = one.metric.base_name
-            told = objection(with_budget(one.file), name, question.people, reviewed)
-            if told is None:
+            warning = objection(with_budget(one.file), name, question.people, reviewed)
+            if warning is None:
                 alike.append(one)
-            warned = warned or told
+            warned = warned or warning
         return min(alike, key=found.index) if alike else error or warned
 
     def reaches(self, target: float, **numbers: float) -> bool:

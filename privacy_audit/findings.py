@@ -154,13 +154,13 @@ def gathering_findings(
         if metric.max_reports == 1 or reports_over(metric, DAYS[-1]) < 2 or crowd > MAX_CROWD:
             continue  # a group that large is searched by no pairing; fewer are gathered
         shares = over_days(metric, population, rng, None)
-        told = ", ".join(
+        percents = ", ".join(
             f"{share:.0%} after {days} days" for days, share in zip(DAYS, shares, strict=True)
         )
         message = (
             f"an observer of bodies alone, without address or time, gathers nine tenths of the "
-            f"reports of {told} of devices, about {crowd:,.0f} of which share cohort, level and "
-            "turn; use fewer cohorts, fewer bits, a longer period or max_reports"
+            f"reports of {percents} of devices, about {crowd:,.0f} of which share cohort, level "
+            "and turn; use fewer cohorts, fewer bits, a longer period or max_reports"
         )
         yield _finding(metric.base_name, shares[-1], message)
 

@@ -20,10 +20,10 @@ VERSION = 3
 DEFAULT_METRICS = Path(__file__).with_name("default_metrics.toml")
 
 
-ATTACKS = "Whoever sees the reports learns more of a person than the person was told."
+ATTACKS = "Whoever sees the reports learns more about a person than was promised."
 BROKEN = {
     "encoder": "One report can give the value away, or its noise falsifies all results.",
-    "device": "Reports of a device reveal more than its person was told, or falsify all results.",
+    "device": "Reports of a device reveal more than was promised, or falsify all results.",
     "answers": "A device's answers depend on more than was declared, or go on when they must end.",
     "freshness": "Whoever tries all seeds computes a device's noise and removes it.",
     "derivations": "Responses of one device reveal each other, or change and average out.",

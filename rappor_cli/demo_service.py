@@ -94,9 +94,9 @@ def listening_alarms(say: Callable[[str], None]) -> Iterator[str]:
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            lines = [visible(line) for line in told["message"].splitlines() if line]
-            say(f"alarm: {told['title']}: {' '.join(lines)}")
+            alarm = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            lines = [visible(line) for line in alarm["message"].splitlines() if line]
+            say(f"alarm: {alarm['title']}: {' '.join(lines)}")
             self.send_response(204)
             self.end_headers()
 
@@ -313,16 +313,16 @@ def _specs(
 
 def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, say: Say) -> None:
     """Wait until every job is done, every day of the schedule decoded, and its alarm sent."""
-    deadline, told = time.monotonic() + JOB_SECONDS, set[str]()
+    deadline, ended = time.monotonic() + JOB_SECONDS, set[str]()
     while time.monotonic() < deadline:
         rows = service.jobs.all(person, limit=MAX_JOBS)
         for row in rows:
-            if row.state not in LIVE and row.id not in told:
-                told.add(row.id)
+            if row.state not in LIVE and row.id not in ended:
+                ended.add(row.id)
                 say(f"job: {row.operation} of {row.metric}: {row.state}")
             if row.state not in (*LIVE, JobState.DONE):
                 raise DemoError(f"the {row.operation} ended as {row.state}: {row.reason}")
-        if len(told) == len(rows) and _is_followed(service, person, schedule):
+        if len(ended) == len(rows) and _is_followed(service, person, schedule):
             return
         time.sleep(0.2)
     raise DemoError(f"the jobs took more than {JOB_SECONDS:.0f} seconds")

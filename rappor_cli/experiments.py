@@ -29,7 +29,7 @@ from simulations.experiments import poisoning as forging
 from simulations.experiments import processes as machines
 from simulations.outcome import ExperimentOutcome, outcome_of
 
-MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless told
+MONDAY = date(2026, 11, 2)  # of the first week of a fleet, unless rows_with_warnings
 Runs = Annotated[int, typer.Option(min=2, help="Draws of each setting.")]
 
 
@@ -126,8 +126,10 @@ def poisoning(
     with progress_bar("ways and parts", number) as advance:
         rows = forging.poisoning(runs, reports, run.rng, forging.FRACTIONS, advance)
     named = [", ".join(w for w, part in row.warnings.items() if part >= 0.5) for row in rows]
-    told = [asdict(row) | {"warned_of": of} for row, of in zip(rows, named, strict=True)]
-    return outcome_of(told, forging.COLUMNS)
+    rows_with_warnings = [
+        asdict(row) | {"warned_of": of} for row, of in zip(rows, named, strict=True)
+    ]
+    return outcome_of(rows_with_warnings, forging.COLUMNS)
 
 
 def fleet(

@@ -257,7 +257,7 @@ def pause(
     collector: shared.Collector = None,
     database: shared.Database = None,
 ) -> None:
-    """Take no reports of METRIC for now: a device that is told so records nothing of it for a day.
+    """Take no reports of METRIC for now: devices then record nothing of it for a day.
 
     Then it records and sends one report, and waits another day where the metric is still paused.
     """

@@ -112,8 +112,10 @@ class RelayTransport(Transport):
                 reason="strange_answer",
                 retry=True,
             ) from None
-        told = {name.decode().title(): value.decode("latin-1") for name, value in response.fields}
-        return response.status, told, response.content
+        headers = {
+            name.decode().title(): value.decode("latin-1") for name, value in response.fields
+        }
+        return response.status, headers, response.content
 
     def _refusal(self, status: int, outer: Fields, answer: bytes) -> TransportError:
         """Whatever the relay says, the batch is kept: the collector's word is sealed."""

@@ -1,4 +1,4 @@
-"""The ledger of a device: it decides, before anything is sent, what may still be told.
+"""The ledger of a device: it decides, before anything is sent, what may still be reported.
 
 One line for each metric by base name, across params_ids, slots and levels. Each distinct permanent
 response costs epsilon_infinity once, because it is what many reports of it would reveal in the end;

@@ -88,8 +88,8 @@ def build_release(
     for table in decodings:
         refuse_in_rows(earlier, table.metric, table.first_day, table.last_day)
     known = Earlier.of(earlier)
-    told = [_with_errors_of_shown_reports(table, policy) for table in decodings]
-    pooled = [_pooled(table, policy, hierarchies or {}) for table in told]
+    widened = [_with_errors_of_shown_reports(table, policy) for table in decodings]
+    pooled = [_pooled(table, policy, hierarchies or {}) for table in widened]
     draft = [
         withhold(table.key, table.level, policy)
         if not policy.has_enough(table.num_reports) and table.key not in known.tables
@@ -229,7 +229,7 @@ def _visible(values: Floats, hidden: Booleans) -> Floats:
 
 
 def _notes(made: Suppressed, known: Earlier) -> tuple[str, ...]:
-    """What a reader is told alongside the numbers."""
+    """Notes for readers, published with the numbers."""
     notes = [
         "Estimates come from reports that each device randomized before sending; shares are of the "
         "reports of a table. A merged row holds what of a group is not shown by itself."

@@ -1,7 +1,7 @@
 """Pool rare values along a tree until each pool differs significantly from zero.
 
 Each value that stands by itself is published as it is. What is left under a node is pooled: if the
-sum is told apart from 0, the pool is published under the name of the node; if not, it goes on to
+sum differs from 0 significantly, the pool is published under the name of the node; if not, it goes to
 the node above. What is published is a partition of the values: nothing is counted twice.
 """
 

@@ -133,7 +133,7 @@ def _decoding_tables(folder: Path, strata: Mapping[str, str]) -> Iterator[CellTa
         )
     if made.first_day is None or made.last_day is None:
         raise ReleaseError(
-            f"{folder}: the decoding does not say its days, so that it cannot be told whether "
+            f"{folder}: the decoding does not say its days, so it is unknown whether "
             "they are sealed; decode an aggregate that was fetched by days"
         )
     columns = ("value", *NUMBERS, "shrunken", "detected", "selected_low", "selected_high",

@@ -194,8 +194,8 @@ class CellTable(KeyedTable):
         least, most = low.clip(0, 1) - _SINGLE, high.clip(0, 1) + _SINGLE
         for name, values in self._estimates.items():
             inside = (least <= values.clip(0, 1)) & (values.clip(0, 1) <= most)
-            told = f"{name} {{}} lies outside its interval, {{}} to {{}}"
-            self._check(inside, told, values, low, high)
+            reason = f"{name} {{}} lies outside its interval, {{}} to {{}}"
+            self._check(inside, reason, values, low, high)
 
     def check_shares(self) -> None:
         """Refuse a table with estimates that are no shares: further outside [0, 1] than chance
@@ -211,20 +211,20 @@ class CellTable(KeyedTable):
         error, chance = self.std_error, _FAR * self.std_error
         for name, values in self._estimates.items():
             outside = np.abs(values - values.clip(0, 1))
-            told = f"{name} {{}} with standard error {{}} is no share of the reports"
-            self._check(outside <= np.maximum(chance, 1), told, values, error)
+            reason = f"{name} {{}} with standard error {{}} is no share of the reports"
+            self._check(outside <= np.maximum(chance, 1), reason, values, error)
         may_be_shown = self.detected & (self.low > 0)
         good = (self.estimate <= 1 + chance) & (error <= _MAX_ERROR)
-        told = "estimate {} with standard error {} is no share of the reports"
-        self._check(good | ~may_be_shown, told, self.estimate, error)
+        reason = "estimate {} with standard error {} is no share of the reports"
+        self._check(good | ~may_be_shown, reason, self.estimate, error)
 
-    def _check(self, good: Booleans, told: str, *numbers: Floats) -> None:
-        """Raise TableError for the first cell that is not good. told: why not, with a place for
+    def _check(self, good: Booleans, reason: str, *numbers: Floats) -> None:
+        """Raise TableError for the first cell that is not good. reason: why not, with a place for
         each of its numbers."""
         bad = np.flatnonzero(~good)
         if len(bad):
             first = int(bad[0])
-            why = told.format(*(f"{values[first]:g}" for values in numbers))
+            why = reason.format(*(f"{values[first]:g}" for values in numbers))
             raise TableError(f"{self.name}: {shown(self.cells[first])}: {why}")
 
 

@@ -155,11 +155,11 @@ def _check_files(folder: Path, files: Mapping[str, _File]) -> None:
     strangers = {path.name for path in folder.iterdir()} - {*files, MANIFEST, SIGNATURE}
     if strangers:
         raise VerificationError(f"{folder} holds {shown(min(strangers))}, which nobody signed")
-    for name, told in files.items():
+    for name, listed in files.items():
         path = folder / name
         if path.is_symlink() or not path.is_file():
             raise VerificationError(f"{path} is missing, or is no plain file")
-        if path.stat().st_size != told.bytes or digest_file(path) != told.sha256:
+        if path.stat().st_size != listed.bytes or digest_file(path) != listed.sha256:
             raise VerificationError(f"{path} was changed after the release was made")
     if "release.json" not in files:
         raise VerificationError("release.json is not among the files")

@@ -161,7 +161,7 @@ def admit_estimates(estimates: DecodedCells, policy: ReleasePolicy, issued: date
     """
     if estimates.first_day is None or estimates.last_day is None:
         raise PolicyError(
-            "the decoding does not say its days, so that it cannot be told whether they are sealed"
+            "the decoding does not say its days, so it is unknown whether they are sealed"
         )
     name = " by ".join(estimates.columns)
     check_days(policy, name, estimates.first_day, estimates.last_day, issued)

@@ -192,12 +192,12 @@ def _compared(metric: Metric, steps: list[tuple[Step, ...]], seen: list[list[See
     for life, reports in zip(steps, seen, strict=True):
         cohort = reports[0].cohort if reports else 0
         wanted = {one.day: one for one in expected_answers(metric, cohort, life)}
-        told = {one.day: one for one in reports}
-        extra += len(reports) - len(told) + len(told.keys() - wanted.keys())
-        missing += len(wanted.keys() - told.keys())
+        sent = {one.day: one for one in reports}
+        extra += len(reports) - len(sent) + len(sent.keys() - wanted.keys())
+        missing += len(wanted.keys() - sent.keys())
         last: dict[str, tuple[bytes, int]] = {}
-        for day in sorted(told.keys() & wanted.keys()):
-            answer, bits = wanted[day], told[day].bits
+        for day in sorted(sent.keys() & wanted.keys()):
+            answer, bits = wanted[day], sent[day].bits
             assert answer.bits is not None  # noqa: S101 (of values that are reported at once)
             total += 1
             another += looks_another(metric, bits, answer.bits)
@@ -212,7 +212,7 @@ def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Chec
     params = metric.params
     shown = permanent_table([int.from_bytes(bits, "little") for bits, _ in pairs], params.num_bits)
     held = permanent_table([answer for _, answer in pairs], params.num_bits)
-    p_values, told, spread = [], [], 0.0
+    p_values, findings, spread = [], [], 0.0
     for bit, chance in zip((1, 0), chances(params, permanent=False), strict=True):
         if params.scheme.symbols and bit == 0:
             continue  # follows from the other
@@ -220,9 +220,9 @@ def _noise_of(metric: Metric, kind: str, pairs: list[tuple[bytes, int]]) -> Chec
         if not total:
             continue
         p_values.append(bounds.count_p_value(ones, total, chance))
-        told.append(f"{ones / total:.5f} of {total:,} bits, declared {chance:.5f}")
+        findings.append(f"{ones / total:.5f} of {total:,} bits, declared {chance:.5f}")
         spread = max(spread, float(np.sqrt(chance * (1 - chance) / total)))
     return test(
         metric.base_name, f"answers of the kind {kind!r} have the declared noise", PART,
-        len(p_values) * min(p_values), "; ".join(told), shifted(spread, "of a bit's chance"),
+        len(p_values) * min(p_values), "; ".join(findings), shifted(spread, "of a bit's chance"),
     )  # fmt: skip

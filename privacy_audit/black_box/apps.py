@@ -112,12 +112,12 @@ def _of_requests(file: MetricsFile, devices: list[AppDevice], *, own: bool) -> I
     yield _exact("a request that failed is sent again, once, as it was", again, tries)
     if any(check.broken(1e-9) for check in checks):
         return  # bodies that cannot be read
-    told = [_reports(device) for device in devices]
+    reports = [_reports(device) for device in devices]
     wanted = {
         m.name: min(2 * OFTEN, m.max_reports_per_period, m.max_reports or 2 * OFTEN)
         for m in file.metrics.values()
     }
-    wrong = [f"{dict(one)} in place of {wanted}" for one in told if one != wanted]
+    wrong = [f"{dict(one)} in place of {wanted}" for one in reports if one != wanted]
     yield _exact(
         f"a value that is recorded {2 * OFTEN} times in a moment makes as many reports as its "
         "period has", wrong, n,

@@ -178,10 +178,10 @@ def _first_round(name: str, params: RapporParams, first: list[Derived]) -> Check
     """P(B'=1) for a bit that is set, and for one that is clear."""
     shown, held = _tables(params, first)
     p1, q1, _, _ = params.mechanism.rates
-    p_value, told = _round(params, shown, held, (p1, q1))
+    p_value, findings = _round(params, shown, held, (p1, q1))
     bit = 1 if params.scheme.symbols else 0  # of which there are more
     return test(
-        name, "the first round has its declared chances", PART, p_value, told,
+        name, "the first round has its declared chances", PART, p_value, findings,
         bits_off((q1, p1)[bit], (held == bit).sum(axis=0), 2),
     )  # fmt: skip
 
@@ -192,9 +192,9 @@ def _second_round(metric: Metric, first: list[Derived], reports: list[bytes]) ->
     permanent = permanent_table([one.permanent_bits for one in first], params.num_bits)
     held = np.repeat(permanent, SERIES, axis=0)
     shown = permanent_table([int.from_bytes(bits, "little") for bits in reports], params.num_bits)
-    p_value, told = _round(params, shown, held, (p2, q2))
+    p_value, findings = _round(params, shown, held, (p2, q2))
     return test(
-        metric.name, "the second round has its declared chances", PART, p_value, told,
+        metric.name, "the second round has its declared chances", PART, p_value, findings,
         bits_off(p2, held.sum(axis=0), 2),
     )  # fmt: skip
 
@@ -203,7 +203,7 @@ def _round(
     params: RapporParams, shown: Masks, held: Masks, chances: tuple[float, float]
 ) -> tuple[float, str]:
     """p-value and text for P(1 shown | bit held) of a round: of bits that are 1, and that are 0."""
-    p_values, told = [], []
+    p_values, findings = [], []
     for bit, chance in zip((1, 0), chances, strict=True):
         if params.scheme.symbols and bit == 0:
             continue  # follows from the other
@@ -213,11 +213,11 @@ def _round(
         alone = bounds.two_sided((shown * (held == bit)).sum(axis=0)[asked], each[asked], chance)
         together = bounds.count_p_value(ones, total, chance)
         p_values.append(2 * min(together, float(alone.min(initial=1.0)) * max(len(alone), 1)))
-        told.append(
+        findings.append(
             f"{ones / max(total, 1):.5f}, declared {chance:.5f}, and of one bit p = "
             f"{alone.min(initial=1.0):.2g}"
         )
-    return len(p_values) * min(p_values), "; ".join(told)
+    return len(p_values) * min(p_values), "; ".join(findings)
 
 
 def _cohorts(

@@ -65,7 +65,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
     table = raw.reshape(n, width)
     step = PIECE // 8
     pieces = [slice(0, width), *(slice(i, min(i + step, width)) for i in range(0, width, step))]
-    p_values, told, seeds = [], [], 0.0
+    p_values, findings, seeds = [], [], 0.0
     for piece in dict.fromkeys((one.start, one.stop) for one in pieces):
         alike = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1])
         if alike > 2**-MIN_ENTROPY:
@@ -75,7 +75,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
         triples = chance_alike(metric, permanent, 8 * piece[0], 8 * piece[1], reports=3)
         p_values.append(at_least(found, n, alike, triples))
         bits = f"bits {8 * piece[0]} to {8 * piece[1]}"
-        told.append(f"{found:,} equal pairs of {bits}, {expected:.3g} expected")
+        findings.append(f"{found:,} equal pairs of {bits}, {expected:.3g} expected")
         spread = expected + n * (n - 1) * (n - 2) * (triples - alike**2)
         more = FOUND + 4 * np.sqrt(spread + 1)
         seeds = max(seeds, np.log2(n * (n - 1) / 2 / more))
@@ -86,7 +86,7 @@ def _equal(metric: Metric, permanent: int, seen: list[list[SeenReport]], how: st
     worst = int(np.argmin(p_values))
     return test(
         metric.name, f"reports {how} are equal only by chance", PART,
-        p_values[worst] * len(p_values), f"{told[worst]}, among {n:,} reports",
+        p_values[worst] * len(p_values), f"{findings[worst]}, among {n:,} reports",
         all_of(f"noise, or {PIECE} bits of it, from 2^{seeds:.0f} seeds or fewer"),
     )  # fmt: skip
 

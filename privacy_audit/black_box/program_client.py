@@ -150,8 +150,8 @@ class ProgramClient:
             )
         )
         with _readable("record"):
-            told = [[next(answers)["report"] for _ in life.events] for life in lives]
-            queued = [[report for report in own if report is not None] for own in told]
+            answered = [[next(answers)["report"] for _ in life.events] for life in lives]
+            queued = [[report for report in own if report is not None] for own in answered]
             seen = iter(self._over_the_wire([report for own in queued for report in own]))
             return [[next(seen) for _ in own] for own in queued]
 

@@ -67,10 +67,12 @@ def request_checks(
         one_of(len(every), "batches"),
     )  # fmt: skip
     odd = sum(len(one.body) % pad_to != 0 for one in every)
-    told = sum(dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every)
+    wrong_length = sum(
+        dict(one.headers).get("Content-Length") != str(len(one.body)) for one in every
+    )
     yield exact(
         "", f"bodies are filled up to {pad_to} bytes, and Content-Length says so", part,
-        f"{odd + told:,} of {len(every):,} were not" if odd + told else "",
+        f"{odd + wrong_length:,} of {len(every):,} were not" if odd + wrong_length else "",
         one_of(len(every), "requests"),
     )  # fmt: skip
     unsorted = sum(not _in_order(one) for one in batches)

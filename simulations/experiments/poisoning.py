@@ -209,13 +209,13 @@ def best_bits(honest: Aggregate, listed: Candidates) -> Counts:
 
 def _seen(decoding: Decoding, refused: float) -> Run:
     table = decoding.candidates
-    told = " ".join(decoding.warnings)
+    warnings = " ".join(decoding.warnings)
     return Run(
         shift=float(table.estimate[TARGET]),
         found=bool(table.detected[TARGET]),
         explained=float(table.forged[TARGET]),
         true_found=int(table.detected[held_shares() > 0].sum()),
-        warned=frozenset(name for name, words in WARNINGS.items() if words in told),
+        warned=frozenset(name for name, words in WARNINGS.items() if words in warnings),
         refused=refused,
     )
 
@@ -223,7 +223,7 @@ def _seen(decoding: Decoding, refused: float) -> Run:
 def _row(way: str, fraction: float, runs: list[Run]) -> Row:
     shifts = np.array([one.shift for one in runs])
     explained = np.array([one.explained for one in runs if one.found])
-    told = len(explained) > 0
+    has_explained = len(explained) > 0
     error = float(shifts.std(ddof=1)) / len(runs) ** 0.5 if len(runs) > 1 else float("nan")
     return Row(
         way=way,
@@ -233,8 +233,8 @@ def _row(way: str, fraction: float, runs: list[Run]) -> Row:
         error=error,
         lever=float(shifts.mean()) / fraction if fraction else float("nan"),
         found=len(explained) / len(runs),
-        explained=float(np.median(explained)) if told else float("nan"),
-        kept=float((explained <= fraction).mean()) if told else float("nan"),
+        explained=float(np.median(explained)) if has_explained else float("nan"),
+        kept=float((explained <= fraction).mean()) if has_explained else float("nan"),
         true_found=float(np.mean([one.true_found for one in runs])),
         warned=float(np.mean([bool(one.warned) for one in runs])),
         warnings={w: float(np.mean([w in one.warned for one in runs])) for w in WARNINGS},

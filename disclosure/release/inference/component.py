@@ -195,11 +195,13 @@ def _add_exclusion(model: ConeModel) -> None:
     stands already where a table holds everybody.
     """
     component, leaves = model.component, list(model.leaf_place)
-    told = [(i, one) for i, one in enumerate(component.tables) if one.reports is not None]
-    slack = max((max(one.step * (one.reports or (0.0,))[0], 1.0) for _, one in told), default=1.0)
+    open_tables = [(i, one) for i, one in enumerate(component.tables) if one.reports is not None]
+    slack = max(
+        (max(one.step * (one.reports or (0.0,))[0], 1.0) for _, one in open_tables), default=1.0
+    )
     whole = {
         atom
-        for index, one in told
+        for index, one in open_tables
         if one.complete and model.leaf_place.keys() <= frozenset().union(*component.rows[index])
         for atom in component.atoms_of(index)
     }

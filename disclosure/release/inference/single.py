@@ -44,14 +44,14 @@ def single_intervals(table: PublicTable) -> tuple[Floats, Floats]:
     low = np.where(hidden, 0.0, table.low)
     high = np.where(hidden, 1.0, table.high)
     low_sum, high_sum = (1.0, 1.0) if table.complete else (0.0, 1.0)  # a report is of one value
-    told = total & ~hidden
-    if told.any() and not table.complete:
-        low_sum, high_sum = float(table.low[told][0]), float(table.high[told][0])
+    shown_total = total & ~hidden
+    if shown_total.any() and not table.complete:
+        low_sum, high_sum = float(table.low[shown_total][0]), float(table.high[shown_total][0])
     parts = ~total
     low_sum, high_sum = _widened(low[parts], high[parts], low_sum, high_sum, table.step)
     least, most = low.copy(), high.copy()
     least[parts], most[parts] = sum_intervals(low[parts], high[parts], low_sum, high_sum)
-    if total.any() and not told.any():
+    if total.any() and not shown_total.any():
         least[total] = low_sum if table.complete else low[parts].sum()
         most[total] = high_sum if table.complete else high[parts].sum()
     return least, most

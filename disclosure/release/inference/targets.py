@@ -125,10 +125,10 @@ def untold_groups(component: Component, tables: int) -> list[tuple[int, ...]]:
         for index, table in enumerate(component.tables)
         if table.reports is not None
     }
-    told = frozenset(shown[index] for index in bits(tables) if index in shown)
+    shown_atoms = frozenset(shown[index] for index in bits(tables) if index in shown)
     alone = [(one,) for one, is_empty in enumerate(component.empty) if not is_empty]
     known = set(shown.values())
-    return [one for one in dict.fromkeys([*alone, *differences(told)]) if one not in known]
+    return [one for one in dict.fromkeys([*alone, *differences(shown_atoms)]) if one not in known]
 
 
 def untabled_reports(component: Component) -> Iterator[Target]:

@@ -1,6 +1,6 @@
 """Differences of published tables: groups of atoms that no table is of, and that tables tell.
 
-The reports of a group are told by published tables if its indicator is a sum of theirs, each with a
+The reports of a group follow from published tables if its indicator is a sum of theirs, each with a
 factor: a whole less its parts, or two tables less what is in both. Such sums are the row space of
 the tables' indicators. Only the smallest groups are asked for, as every other is made of them.
 """
