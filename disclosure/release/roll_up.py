@@ -1,8 +1,8 @@
 """Pool rare values along a tree until each pool differs significantly from zero.
 
-Each value that stands by itself is published as it is. What is left under a node is pooled: if the
-sum differs from 0 significantly, the pool is published under the name of the node; if not, it goes to
-the node above. What is published is a partition of the values: nothing is counted twice.
+Each value that may be shown alone is published as it is. The rest under a node is pooled: if the
+sum differs significantly from 0, the pool is published under the name of the node, else it is added
+to the node above. The published values are a partition: nothing is counted twice.
 """
 
 from __future__ import annotations
