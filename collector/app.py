@@ -1,7 +1,5 @@
 """`create_app`: the collector as an ASGI application. Nothing is built at import."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -4,8 +4,6 @@ SQLite is copied by its own online backup, page by page in one view; PostgreSQL 
 `pg_restore`, which must be installed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Connections and transactions, for SQLite and PostgreSQL alike."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

@@ -5,8 +5,6 @@ models and the stamp of the newest revision; one that is behind is left alone un
 so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

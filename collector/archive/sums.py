@@ -6,8 +6,6 @@ whole blocks, and each block holds `min_reports` in all, and in each cohort none
 Row groups of one part are a task, which any worker can count; the counts of all tasks are added up.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ after each failure, reading starts over at the stored positions. Once every mess
 days before today is counted, these days may be closed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from threading import Event

@@ -5,8 +5,6 @@ holds at least `min_reports`, and in each cohort none or at least `cohort_floor`
 a series differ by nothing or by whole blocks, and so does each cohort of them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date

@@ -5,8 +5,6 @@ by cohort, in the order of their random marks over all its days, so that what le
 time than the block itself.
 """
 
-from __future__ import annotations
-
 import heapq
 import json
 import struct
@@ -155,12 +153,19 @@ class RawBlocks:
         counters are there, it is the other.
         """
         days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
+        params = entry.metric.params
         try:
             with self._database.read() as connection:
                 if doubt is None or not doubt.is_sure:
-                    found = _raw_block(connection, entry, block)
-                    if doubt is None or found.num_raw == block.num_reports:
-                        return found
+                    sums = sum_blocks(connection, [block.id])
+                    if sum(one.num_reports for one in sums.values()) != block.num_reports:
+                        raise DamagedBlocksError(
+                            "its row and its counters are not of as many reports; restore a backup"
+                        )
+                    num_raw = count_raw(connection, entry.series_id, *days)
+                    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
+                    if doubt is None or num_raw == block.num_reports:
+                        return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)
             reason = f"{doubt.reason}; restore a backup"
         except StorageError as error:
             reason = str(error)
@@ -198,19 +203,6 @@ class RawBlocks:
                 return
             yield from rows
             after = rows[-1][0]
-
-
-def _raw_block(connection: Connection, entry: RegisteredSeries, block: BlockRow) -> RawBlock:
-    params = entry.metric.params
-    sums = sum_blocks(connection, [block.id])
-    if sum(one.num_reports for one in sums.values()) != block.num_reports:
-        raise DamagedBlocksError(
-            "its row and its counters are not of as many reports; restore a backup"
-        )
-    days = block.first_day, block.last_day
-    num_raw = count_raw(connection, entry.series_id, *days)
-    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
-    return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)
 
 
 EXPORT_PAGE = 1_000  # reports read in one short transaction

@@ -1,7 +1,5 @@
 """`POST /v1/reports`: a batch in, a result for each report out, after the commit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256

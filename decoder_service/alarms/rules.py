@@ -3,8 +3,6 @@
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """Lists of values, weights, known flows and areas: upload, versions, share; uploaded counts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -12,7 +10,7 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
-from decoder_service.lists.rules import FILES, NewList, file_name
+from decoder_service.lists.rules import FILES, NewList
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
 from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
@@ -157,7 +155,7 @@ def get_content(
     file = FILES[ListKind(row.kind)]
     if file.columns and not exact:
         content = csv_of_texts(content, file.columns)
-    name = file_name(row.kind, list_id, number)
+    name = f"{file.stem}-{list_id}-{number}.{file.suffix}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=file.media_type, headers=headers)
 

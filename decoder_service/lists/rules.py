@@ -1,8 +1,6 @@
 """Lists of candidates, weights, known flows and areas: named, versioned, stored by content, which
 is read, checked and brought into a canonical form."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable
@@ -81,12 +79,6 @@ FILES = {
     ListKind.FLOWS: ListFile("flows", "csv", "text/csv; charset=utf-8", 3),
     ListKind.AREAS: ListFile("areas", "geojson", "application/geo+json"),
 }
-
-
-def file_name(kind: str, list_id: str, number: int | None) -> str:
-    """File name of a downloaded version, as the shown command line names it."""
-    file = FILES[ListKind(kind)]
-    return f"{file.stem}-{list_id}-{number}.{file.suffix}"
 
 
 def content_of(

@@ -5,8 +5,6 @@ secret has 256 random bits, so a plain SHA-256 of it cannot be searched. So has 
 session.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

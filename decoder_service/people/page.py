@@ -1,7 +1,5 @@
 """Sign-in and sessions of browsers; for admins keys, identities and the audit log."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

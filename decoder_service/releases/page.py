@@ -1,7 +1,5 @@
 """Pages of releases: propose one, see what it changes, approve or reject it, download it."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 
@@ -66,10 +64,14 @@ def post_proposal(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
     require(visit.person, Act.ANALYZE)
     try:
-        sources = [
-            {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
-            for one in form.all("result")
-        ]
+        sources: list[dict[str, Any]] = []
+        for one in form.all("result"):  # its strata as region=north, slot=home
+            text = form.text(f"strata-{one}")
+            pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+            strata = {name.strip(): value.strip() for name, _, value in pairs}
+            if not all((*strata, *strata.values(), *(equals for _, equals, _ in pairs))):
+                raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
+            sources.append({"result": one, "strata": strata})
         given: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
         given["policy"] = form.text("policy").replace("\r\n", "\n")
         given["sources"] = sources
@@ -127,14 +129,6 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
         form=form,
         chosen=set(form.all("result")),
     )
-
-
-def _strata(text: str) -> dict[str, str]:
-    """`region=north, slot=home` as a mapping. Raises RequestError."""
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
-        raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 @api.get("", operation_id="listReleases")

@@ -1,7 +1,5 @@
 """Releases: proposed from results, approved by a second person, then seen by all."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a release is made of, what it is built on, and what is checked before it is approved."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Stored results: the list, a result with its pictures, tables and provenance, and comparisons."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Stored results, for who may see them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Schedules and their alarms: routes and pages to make, see, change, pause and delete them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """People's schedules: make, change, look at, delete; and statements on their windows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -195,7 +193,17 @@ class Schedules(Resources[ScheduleRow]):
 
         listed: versions of metrics, as the collector lists them.
         """
-        wanted = {str(version["name"]) for version in listed if _has_default(version)}
+        wanted = set[str]()
+        for version in listed:
+            definition, name = version["definition"], str(version["name"])
+            kind = definition.get("kind")
+            is_whole = version["state"] == "current" and "/" not in name
+            if (
+                is_whole
+                and kind in kinds_with("series")
+                and (not has_candidates(kind) or has_own_values(definition))  # no list is needed
+            ):
+                wanted.add(name)
         own = select(ScheduleRow.metric).where(ScheduleRow.owner == SERVICE_ID)
         with self.database.reading() as db:
             missing = wanted - set(db.scalars(own))
@@ -216,15 +224,6 @@ class Schedules(Resources[ScheduleRow]):
         """The schedules of all people that are switched on, by name."""
         with self.database.reading() as db:
             return load_schedules(db, ScheduleRow.enabled.is_(True))
-
-
-def _has_default(version: Mapping[str, Any]) -> bool:
-    """Whether the service follows a version by itself: no list has to name its values."""
-    definition = version["definition"]
-    kind = definition.get("kind")
-    if version["state"] != "current" or "/" in str(version["name"]):
-        return False
-    return kind in kinds_with("series") and (not has_candidates(kind) or has_own_values(definition))
 
 
 def spec_digest_of(resolved: ResolvedSpec) -> str:

@@ -4,8 +4,6 @@ Any number of processes may tick at once. A window is inserted with its job in o
 and its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

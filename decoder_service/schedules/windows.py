@@ -1,7 +1,5 @@
 """The windows of a schedule: which days they have, which come next, and statements on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta

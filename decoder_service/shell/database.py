@@ -1,7 +1,5 @@
 """The service's database: its `Program`, its locks and its clock."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Health, and counts for Prometheus: no person, metric, list or value is a label."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """What the operations of every feature work with: the clock, forms of times, the version."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ A session lives in a cookie that scripts cannot read (HttpOnly), that other site
 session must come from the service's own pages: its `Origin` is compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
 

@@ -1,7 +1,5 @@
 """`DecoderService`: all that the API, the pages and the command line work with, made once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

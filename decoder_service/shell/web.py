@@ -1,7 +1,5 @@
 """What pages share: templates, the content policy, forms, and errors shown as pages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Nothing in the files depends on the clock, the machine or the folder: decoded ag
 version they have the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -4,8 +4,6 @@ Python reads JSON and CSV under its one lock, so that a large file would hold up
 processor is left to the service, and those that read give way to it.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

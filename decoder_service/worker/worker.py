@@ -4,8 +4,6 @@ One loop on one thread. Whatever it changes of a job names its hold, so that not
 where the worker comes late: after a pause longer than a lease another one has the job.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket
@@ -239,7 +237,7 @@ class Worker:
         """Queue a job again, as long as it has attempts, whose process was lost."""
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.writing() as db:
-            claims.try_again(db, hold, why)
+            claims.free(db, hold.where(), why)
         running.prepare(self._context)  # it may be the process that forks them that died
 
     def _take(self) -> bool:
