@@ -115,11 +115,8 @@ class RawBlocks:
 
     def blocks(self) -> Iterator[RawBlock]:
         """Yield the sealed blocks with raw reports, oldest first within a series, each read when
-        its turn comes.
-
-        Raises NotFoundError for a name that is not known, and, after the last block,
-        DamagedBlocksError where there are more of them, and nothing tells whose.
-        """
+        its turn comes. Raises NotFoundError for a name that is not known, and, after the last
+        block, DamagedBlocksError where there are more of them, and nothing tells whose."""
         with self._database.read() as connection:
             registry = load_registry(connection)
             if self._name is not None:
@@ -227,11 +224,9 @@ def plan_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """Plan an export of raw reports. Without bounds it takes every closed day of which reports
-    are kept.
-
-    Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
-    """
+    """Plan an export of raw reports. Without bounds it takes every closed day of which reports are
+    kept. Raises NotFoundError, or NotServedError for a day that is not closed or where none are
+    kept."""
     entry = load_registry(connection).current(name, params_id)
     closed = entry.closed_through
     if first is not None and last is not None and first > last:

@@ -27,7 +27,7 @@ from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.results.rows import RESULT_FILES
 from decoder_service.schedules.rules import Schedules, add_values
 from decoder_service.schedules.windows import change_window, spec_of_schedule
-from decoder_service.shell.database import insert_once, save
+from decoder_service.shell.database import Operations, insert_once, save, shown
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
@@ -37,7 +37,6 @@ from decoder_service.shell.models import (
     WindowState,
     readings,
 )
-from decoder_service.shell.operations import Operations, shown
 from rappor_server.errors import ConflictError
 
 MAX_SHOWN = 20  # values of one event
@@ -109,8 +108,12 @@ class WindowEvents(Operations):
                         text += ", ".join(map(str, odd[:MAX_SHOWN]))
                         events.append(AlarmEvent("cohort", f"{text}: their counts may be forged"))
                     before = tests.get(done[-1]) if done else None
-                    if before is not None:
-                        events += _of_changes(before, tests[now], alpha, rules)
+                    for bound in sorted({one.change for one in rules if one.change}):
+                        if before and (moved := changed_values(before, tests[now], bound, alpha)):
+                            text = f"{_values(moved)} changed by more than {100 * bound:g} points"
+                            text += " since the window before"
+                            moved = moved[:MAX_SHOWN]
+                            events.append(AlarmEvent("change", text, tuple(moved), bound))
                 self._store(db, schedule, alarms, events, now)
         except ConflictError:  # a later tick ends it
             return now
@@ -231,17 +234,6 @@ def _of_reports(
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
             yield AlarmEvent("fewer_reports", text, bound=share)
-
-
-def _of_changes(
-    before: WindowTests, after: WindowTests, alpha: float, rules: list[Rules]
-) -> Iterator[AlarmEvent]:
-    for bound in sorted({one.change for one in rules if one.change}):
-        moved = changed_values(before, after, bound, alpha)
-        if moved:
-            points = f"{100 * bound:g} points"
-            text = f"{_values(moved)} changed by more than {points} since the window before"
-            yield AlarmEvent("change", text, tuple(moved[:MAX_SHOWN]), bound)
 
 
 def changed_values(

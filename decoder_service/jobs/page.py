@@ -15,10 +15,9 @@ from decoder_service.jobs.specs import JobSpec
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.permissions import Act, require
-from decoder_service.shell.database import matching
+from decoder_service.shell.database import matching, shown
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import LIVE, JobRow, JobState
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,

@@ -251,11 +251,9 @@ def roles_of(settings: ServiceSettings) -> ProviderRoles:
 
 
 def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
-    """The person whom a trusted proxy names in its header; None without one.
-
-    Raises AuthenticationError for a header that is there twice: one may be the browser's own;
-    NoGroupError.
-    """
+    """The person whom a trusted proxy names in its header; None without one. Raises
+    AuthenticationError for a header that is there twice: one may be the browser's own;
+    NoGroupError."""
     if settings.user_header is None or request.client is None:
         return None
     peer = ip_address(request.client.host)

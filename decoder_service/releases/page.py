@@ -12,10 +12,9 @@ from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.sources import sees_review
 from decoder_service.results.page import download
-from decoder_service.shell.database import matching
+from decoder_service.shell.database import matching, shown
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,

@@ -26,20 +26,20 @@ from decoder_service.jobs.specs import (
     digest,
 )
 from decoder_service.metrics.rules import has_own_values
-from decoder_service.people.access import MAX_NAME, Resources
+from decoder_service.people.access import MAX_NAME, SERVICE, Resources
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, own_rows, require
 from decoder_service.schedules.windows import Every, load_windows, spec_of_schedule
-from decoder_service.shell.database import save, total
+from decoder_service.shell.database import save, shown, total
 from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
+    PersonRow,
     ScheduleRow,
     StatusRow,
     WindowRow,
     schedule_values,
 )
-from decoder_service.shell.operations import shown
 from rappor_server.errors import ConflictError, RequestError
 
 MAX_SCHEDULES = 200  # of a person
@@ -211,7 +211,10 @@ class Schedules(Resources[ScheduleRow]):
             return
         try:
             with self.database.writing() as db:
-                self.access.know_service(db)
+                if db.get(PersonRow, SERVICE.id) is None:
+                    taken = db.scalar(select(PersonRow).where(PersonRow.name == SERVICE.name))
+                    name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
+                    save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
                 for metric in sorted(missing):
                     source = CountSource(collector=WindowSpec(metric=metric))
                     spec = JobSpec(operation="series", source=source)

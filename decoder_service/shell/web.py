@@ -29,8 +29,8 @@ from decoder.output.jinja import (
 )
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
+from decoder_service.shell.database import text_of
 from decoder_service.shell.errors import FieldError, ServiceError, is_unreachable
-from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
     DISK_FULL,
     Flag,

@@ -19,9 +19,8 @@ from sqlalchemy.orm import Session
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
 from decoder_service.results.rows import result_of_key
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import ServiceDatabase, utc_now
 from decoder_service.shell.models import HELD, JobState, WorkerRow
-from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import TaskFinished
@@ -126,7 +125,12 @@ class Worker:
             try:
                 self._look_after(job, states.get(job.hold))
             except StorageError as error:  # of this job alone: the others are looked after
-                self._strike(job, error)
+                self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
+                job.strikes += 1  # what the database refused is tried again after a pause
+                job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
+                if job.strikes >= _STRIKES and job in self._jobs:
+                    self._end(job.hold, JobState.FAILED, f"it could not be stored: {error}")
+                    self._close(job)
 
     def _look_after(self, job: Running, state: JobState | None) -> None:
         job.listen()
@@ -150,15 +154,6 @@ class Worker:
             self._end(job.hold, JobState.FAILED, f"it took longer than {most}, as jobs may take")
         else:
             self._hear(job)
-
-    def _strike(self, job: Running, error: StorageError) -> None:
-        """Try again after a pause what the database refused; end a job that it refuses always."""
-        self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
-        job.strikes += 1
-        job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
-        if job.strikes >= _STRIKES and job in self._jobs:
-            self._end(job.hold, JobState.FAILED, f"it could not be stored: {error}")
-            self._close(job)
 
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
