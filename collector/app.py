@@ -1,7 +1,5 @@
 """`create_app`: the collector as an ASGI application. Nothing is built at import."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -129,12 +127,8 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
 
 def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str]:
     """Create the tables in an empty database, check any other, and declare the metrics of the
-    settings' file.
-
-    Returns the metrics of the file that were retired, and stay so.
-
-    Raises SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError.
-    """
+    settings' file. Returns the metrics of the file that were retired, and stay so. Raises
+    SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError."""
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
     with closing(settings.open_database(1)) as database:
         check_connections(database, settings.connections, settings.who_connects)

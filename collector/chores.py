@@ -1,7 +1,5 @@
 """Periodic work of an app: closing days, deleting, checking for growth."""
 
-from __future__ import annotations
-
 import asyncio
 from time import monotonic
 

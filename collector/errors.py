@@ -1,7 +1,5 @@
 """Errors that only the collector raises; `rappor_server.errors` has those of every server."""
 
-from __future__ import annotations
-
 from rappor_server.errors import RequestError, ServerError, StorageError
 
 CollectorError = ServerError  # some are raised by what servers share

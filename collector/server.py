@@ -1,7 +1,5 @@
 """Running the app under uvicorn: in the foreground, or on a thread for a demo or a test."""
 
-from __future__ import annotations
-
 import gc
 import json
 import multiprocessing

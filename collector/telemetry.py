@@ -1,7 +1,5 @@
 """Counts for Prometheus. Numbers only: no address, key of an app, metric or device is a label."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from functools import partial

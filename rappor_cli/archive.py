@@ -1,9 +1,8 @@
 """`rappor archive`: move raw reports into Parquet files, sum and verify them."""
 
-from __future__ import annotations
-
 import json
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Annotated
 import typer
 
 from collector.archive import export as moving
-from collector.archive.google_reports import sum_report_file
 from collector.archive.parts import ArchivedPart, read_entries, verify_part
 from collector.archive.store import ArchiveError, open_store
-from collector.archive.sums import SpanTask, aggregate, choose_parts, count_part
+from collector.archive.sums import SpanTask, aggregate, choose_parts, count_part, sum_report_file
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
 from rappor_cli.options import command_group
@@ -62,18 +60,10 @@ def export(
     moved = sum(one.num_reports for one in outcomes if one.what == moving.MOVED)
     aside = sum(one.what == moving.SET_ASIDE for one in outcomes)
     if as_json:
-        rows = [
-            {
-                "metric": one.metric,
-                "first_day": one.first_day and str(one.first_day),
-                "last_day": one.last_day and str(one.last_day),
-                "reports": one.num_reports,
-                "what": one.what,
-                "reason": one.reason,
-            }
-            for one in outcomes
-        ]
-        print(json.dumps({"moved": moved, "blocks": rows}))
+        rows = [asdict(one) for one in outcomes]
+        for row in rows:
+            row["reports"] = row.pop("num_reports")
+        print(json.dumps({"moved": moved, "blocks": rows}, default=str))
     else:
         print(f"{archive}: {moved} reports moved, of {len(outcomes)} blocks", file=sys.stderr)
     if aside:

@@ -1,8 +1,6 @@
 """`rappor migrate`, `backup` and `restore`, for the databases of the collector and of the decoder
 service alike: its tables say whose a database is."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys
@@ -129,21 +127,17 @@ def owner_of(url: str) -> Program:
 def _owner_of_file(file: Path) -> Program:
     """Return whose database a backup is; the collector for a file that is none."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-    if file.is_file() and _is_in_table_of_contents(file):
-        return SERVICE
+    if file.is_file():
+        with file.open("rb") as dump:
+            start = dump.read(_CONTENTS_BYTES)  # of a dump of PostgreSQL the contents come first
+        if start.startswith(b"PGDMP") and SERVICE.table.encode() in start:
+            return SERVICE
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
             (number,) = opened.execute(tables, (SERVICE.table,)).fetchone()
     except sqlite3.Error:
         return COLLECTOR  # a dump of PostgreSQL, or what `restore` refuses by name
     return SERVICE if number else COLLECTOR
-
-
-def _is_in_table_of_contents(file: Path) -> bool:
-    """Return whether a dump of PostgreSQL names the service's table: its contents come first."""
-    with file.open("rb") as dump:
-        start = dump.read(_CONTENTS_BYTES)
-    return start.startswith(b"PGDMP") and SERVICE.table.encode() in start
 
 
 def _database_of_settings() -> str:

@@ -1,6 +1,4 @@
-"""`rappor close DAY`: close a day and all earlier ones permanently."""
-
-from __future__ import annotations
+"""`rappor close` closes a day and all earlier ones permanently; `rappor clock` says by which clock."""
 
 import json
 import sys
@@ -14,6 +12,7 @@ from decoder.sources.collector_client import ask_json
 from rappor_cli import options as shared
 from rappor_cli.numbers import read_day
 from rappor_cli.store import need_one, opened
+from rappor_core.calendar import date_of
 from rappor_core.text import counted
 
 
@@ -36,22 +35,15 @@ def close(
         if dry_run:
             _show(would, as_json, "would close through")
             return
-        _confirm(would)
+        if not sys.stdin.isatty():  # nobody can answer: wrong usage (exit 2)
+            raise typer.BadParameter(
+                "closing days cannot be undone; give --yes to close them, --dry-run to see which"
+            )
+        through = f"will be closed through {would['closed_through']} permanently. Close?"
+        if not typer.confirm(f"{_summary(would)} {through}", err=True):
+            raise typer.Exit(1)
     done = _close(parsed, metric, collector, database, dry_run=False)
     _show(done, as_json, "closed through")
-
-
-def _confirm(would: dict[str, Any]) -> None:
-    """Ask, on a terminal. Elsewhere nobody can answer: wrong usage (exit 2) without --yes."""
-    if not sys.stdin.isatty():
-        raise typer.BadParameter(
-            "closing days cannot be undone; give --yes to close them, --dry-run to see which"
-        )
-    question = (
-        f"{_summary(would)} will be closed through {would['closed_through']} permanently. Close?"
-    )
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)
 
 
 def _show(closed: dict[str, Any], as_json: bool, what: str) -> None:
@@ -85,3 +77,31 @@ def _close(
         "metrics": list(closed.metrics),
         "days_with_reports": closed.folded,
     }
+
+
+def clock(
+    database: shared.Database = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="This machine's clock is right: close days by it.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Show by which day the collector closes days, or confirm this machine's clock.
+
+    A collector holds closing and deletion while its clock is ahead of the last day seen by more
+    than has elapsed.
+    """
+    if database is None:
+        raise typer.BadParameter("name --database URL")
+    with opened(database) as service:
+        if confirm:
+            service.confirm_clock(COMMAND_LINE)
+        day, is_suspect = date_of(service.today).isoformat(), service.is_clock_suspect
+    why = "as this machine's clock says"
+    if is_suspect:
+        why = "since this machine's clock is suspect: correct it, or run rappor clock --confirm"
+    print(
+        json.dumps({"day": day, "suspect": is_suspect})
+        if as_json
+        else f"days close by {day}, {why}"
+    )

@@ -45,7 +45,7 @@ ROLES: dict[str, dict[str, tuple[str, str, str]]] = {
         "release": ("rappor_cli.release", "app", "Judge, make and verify what is published."),
     },
     "operate": {
-        "clock": ("rappor_cli.clock", "clock", "Confirm a collector's clock that is suspect."),
+        "clock": ("rappor_cli.close", "clock", "Confirm a collector's clock that is suspect."),
         "migrate": ("rappor_cli.backup", "migrate", "Bring a database to this version."),
         "backup": ("rappor_cli.backup", "backup", "Copy a database while it is in use."),
         "restore": ("rappor_cli.backup", "restore", "Make a database from a copy."),

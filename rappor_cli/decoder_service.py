@@ -1,7 +1,5 @@
 """`rappor decoder`: the service with jobs, stored results and people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any

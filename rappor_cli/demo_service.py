@@ -1,7 +1,5 @@
 """The end of `rappor demo`: a decoder service with results to click through, and its collector."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """`rappor keys`: create, list and revoke the keys of a collector."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`rappor ohttp-keys`: create, list and retire the keys of devices behind a relay."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from datetime import UTC, date, datetime
@@ -64,19 +62,12 @@ def list_(
     if as_json:
         print(json.dumps([_fields(row) for row in rows]))
         return
-    print_columns(
-        ["key", "created", "days", "retired", "newer one due"],
-        [
-            [
-                str(row.key_id),
-                str(row.created),
-                str((today - row.created).days),
-                str(row.retired or "no"),
-                _is_due(row, newest, today, max_age_days),
-            ]
-            for row in rows
-        ],
-    )
+    lines = []
+    for row in rows:
+        days, is_newest = (today - row.created).days, row.private and row.created == newest
+        due = "yes" if is_newest and days > max_age_days else "no"
+        lines.append([str(row.key_id), str(row.created), str(days), str(row.retired or "no"), due])
+    print_columns(["key", "created", "days", "retired", "newer one due"], lines)
 
 
 @app.command()
@@ -102,11 +93,6 @@ def retire(
 
     gone = retire_relay_keys(file, is_chosen, today)
     print(f"retired {', '.join(map(str, gone))}")
-
-
-def _is_due(row: RelayKey, newest: date | None, today: date, max_age_days: int) -> str:
-    is_newest = row.private is not None and row.created == newest
-    return "yes" if is_newest and (today - row.created).days > max_age_days else "no"
 
 
 def _fields(row: RelayKey) -> dict[str, object]:

@@ -1,7 +1,5 @@
 """`rappor aggregate` fetches the counts of closed days, `rappor reports export` raw reports."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`rappor serve` runs the collector, and `rappor consume` counts the reports of a broker."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +40,7 @@ def consume(
     ] = False,
 ) -> None:
     """Count reports from the broker until told to stop. Settings are those of rappor serve."""
-    from collector.broker.serving import consume as count  # `serve` runs without its libraries
+    from collector.broker.consumer import consume as count
 
     counted = count(
         _settings(database=database, broker=broker), until_end=until_end, leave_broker=leave

@@ -4,8 +4,6 @@ SQLite is copied by its own online backup, page by page in one view; PostgreSQL 
 `pg_restore`, which must be installed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3
@@ -41,11 +39,9 @@ AND n.nspname <> 'information_schema' AND NOT EXISTS (
 
 
 def back_up(database: str, file: Path, program: Program) -> int:
-    """Write a consistent copy of a database to a new file; return its size in bytes.
-
-    Raises SettingsError where the file exists or the database is not there, StorageError where
-    copying fails. A copy that is not whole is never left under the name.
-    """
+    """Write a consistent copy of a database to a new file; return its size in bytes. Raises
+    SettingsError where the file exists or the database is not there, StorageError where copying
+    fails. A copy that is not whole is never left under the name."""
     url = parse_url(database)
     if file.exists():
         raise SettingsError(f"{file} exists; name a new file")
@@ -63,9 +59,7 @@ def back_up(database: str, file: Path, program: Program) -> int:
 
 def restore(file: Path, database: str, program: Program) -> None:
     """Make a database from a backup file. The database must not exist yet (SQLite) or be empty
-    (PostgreSQL).
-
-    Raises SettingsError, also for a copy of the other kind of database; StorageError.
+    (PostgreSQL). Raises SettingsError, also for a copy of the other kind of database; StorageError.
     """
     url = parse_url(database)
     if file.is_dir():

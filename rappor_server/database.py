@@ -1,14 +1,12 @@
 """Connections and transactions, for SQLite and PostgreSQL alike."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -309,8 +307,7 @@ class Database:
         session = connection.connection.driver_connection
         timer = threading.Timer(min(self.max_seconds, threading.TIMEOUT_MAX), _hang_up, (session,))
         timer.daemon = True
-        if self.is_postgresql:
-            timer.start()
+        timer.start()
         try:
             yield
         finally:
@@ -325,7 +322,7 @@ class Database:
         try:
             with (
                 self.engine.connect().execution_options(**options) as connection,
-                self._bounded(connection),
+                self._bounded(connection) if self.is_postgresql else nullcontext(),
                 connection.begin(),
             ):
                 yield connection

@@ -1,7 +1,5 @@
 """Errors that every server of the project raises, in the one tree of errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

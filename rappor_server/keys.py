@@ -3,8 +3,6 @@
 A plain SHA-256 of so many random bits cannot be searched.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 from collections.abc import Callable

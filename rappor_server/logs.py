@@ -1,7 +1,5 @@
 """Structured logs, one JSON object a line, to stderr. No address, header, body or key is logged."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """Errors as problem documents (RFC 9457): one table from errors to status codes a service."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Whether the database can be written now, at a cost that does not grow with the callers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from time import monotonic

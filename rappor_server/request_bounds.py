@@ -1,7 +1,5 @@
 """Bounds on requests: on heads, where the HTTP library leaves them open, and on bodies."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ models and the stamp of the newest revision; one that is behind is left alone un
 so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -31,11 +29,9 @@ SELECT current_setting('max_connections')::int,
 
 
 def prepare(database: Database) -> None:
-    """Make the tables in an empty database; check the schema of any other.
-
-    Raises SchemaError for one that is older (naming the command), newer, or of something else,
-    and StorageError for a PostgreSQL whose commits are not on the disk when they return.
-    """
+    """Make the tables in an empty database; check the schema of any other. Raises SchemaError for
+    one that is older (naming the command), newer, or of something else, and StorageError for a
+    PostgreSQL whose commits are not on the disk when they return."""
     with _alone(database) as (connection, current):
         if current is None and not inspect(connection).get_table_names():
             _create(connection, database.program)
@@ -74,10 +70,8 @@ def check_connections(
 
 def migrate(database: Database) -> tuple[str | None, str]:
     """Migrate a database to the newest revision, in one transaction; return the revisions before
-    and after.
-
-    Raises SchemaError for a newer one, or one of something else unless the program may share it.
-    """
+    and after. Raises SchemaError for a newer one, or one of something else unless the program may
+    share it."""
     program = database.program
     database.max_seconds = float("inf")  # the rows of all days may be rewritten
     with _alone(database) as (connection, current):

@@ -1,7 +1,5 @@
 """Running an app under uvicorn: the socket, the server, and waiting for its start."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

@@ -1,7 +1,5 @@
 """Reading settings: arguments, then environment, then a TOML file; what is wrong is one line."""
 
-from __future__ import annotations
-
 import difflib
 import ipaddress
 import os

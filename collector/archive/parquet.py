@@ -4,8 +4,6 @@ Two columns, `cohort` and `bits` (fixed-size binary). Rows are sorted by cohort 
 cohort, in an order drawn from the system's secure randomness.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ An archive needs three things of a store: whole files, files that only one write
 deletion. A folder gives them by fsync, link(2) and unlink; an object store by its own puts.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

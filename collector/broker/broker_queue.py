@@ -5,8 +5,6 @@ Nothing is counted here. What the answer says of each report is decided by the m
 days as the database had them a second ago; the day of receipt travels with the batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

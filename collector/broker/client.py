@@ -1,7 +1,5 @@
 """The client library of the broker, with the settings on which exactly once rests."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -5,15 +5,15 @@ after each failure, reading starts over at the stored positions. Once every mess
 days before today is counted, these days may be closed.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from threading import Event
 from time import monotonic
 from typing import Any
 
-from collector.broker.client import ends_of, ends_of_all, load_library
+from collector.broker.client import ends_of, ends_of_all, load_library, make_consumer, partitions_of
 from collector.broker.counting import GONE, BrokerMessage, CountedMessages, MessageCounter
 from collector.domain.batch_writer import ReportWriter
 from collector.domain.clock import Clock, today, utc_now
@@ -23,7 +23,9 @@ from collector.settings import Settings
 from collector.store.broker import (
     Move,
     Skipped,
+    begin,
     count_before,
+    leave,
     move,
     note_skipped,
     positions,
@@ -32,7 +34,8 @@ from collector.store.broker import (
 )
 from collector.store.database import CollectorDatabase
 from rappor_server.errors import SettingsError, StorageError
-from rappor_server.logs import Log
+from rappor_server.logs import Log, make_log, redirect_libraries
+from rappor_server.schema import prepare
 
 GRACE = timedelta(minutes=5)  # after midnight: clocks that differ, batches on their way
 _LOOK_SECONDS = 1.0
@@ -288,3 +291,58 @@ class Consumer:
             refused_late=done.refused,
             skipped=done.skipped,
         )
+
+
+def consume(
+    settings: Settings, *, until_end: bool = False, leave_broker: bool = False
+) -> CountedMessages:
+    """Count what the broker holds until a signal comes; then end after the group at hand.
+
+    Args:
+        settings: with a broker.
+        until_end: end when all is counted that was there at the start.
+        leave_broker: likewise, and then let days be closed as if there were no broker.
+
+    Raises:
+        SettingsError: no broker, no library, no topic, or not the topic that was counted before.
+        StorageError: the database or the broker cannot be reached at the start, or the end is not
+            reached because no partition is assigned.
+    """
+    if settings.broker is None:
+        raise SettingsError("broker is not set: there is nothing to consume")
+    log = make_log(settings.log_level)
+    redirect_libraries(log)
+    stop, topic, ends_itself = Event(), settings.broker_topic, until_end or leave_broker
+    # one transaction at a time, and a connection to spare
+    with closing(settings.open_database(2)) as database, _signals(stop):
+        prepare(database)
+        client = make_consumer(settings, log)
+        partitions_of(client, topic)
+        with database.change() as connection:  # only now: from here on days wait for a consumer
+            begin(connection, today(utc_now))
+        ends = ends_of_all(client, topic) if ends_itself else {}
+
+        def is_done() -> bool:  # all is counted that was there at the start
+            with database.read() as connection:
+                stored = positions(connection, topic)
+            return all(stored.get(one, 0) >= end for one, end in ends.items())
+
+        log.info("consuming", topic=topic)
+        consumer = Consumer(client, database, settings, log)
+        consumer.run(stop, is_done if ends_itself else None)
+        if leave_broker and not stop.is_set():
+            with database.change() as connection:
+                leave(connection)
+    return consumer.counted
+
+
+@contextmanager
+def _signals(stop: Event) -> Iterator[None]:
+    """SIGTERM and SIGINT end it after the group at hand."""
+    names = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(name, lambda *_: stop.set()) for name in names]
+    try:
+        yield
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)

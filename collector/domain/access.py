@@ -4,8 +4,6 @@ A key is `rk_` + scope + `_` + 16 hexadecimal digits (its id) + `_` + 43 charact
 secret has 256 random bits, so a plain SHA-256 of it cannot be searched.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

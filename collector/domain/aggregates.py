@@ -5,8 +5,6 @@ holds at least `min_reports`, and in each cohort none or at least `cohort_floor`
 a series differ by nothing or by whole blocks, and so does each cohort of them.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date
@@ -38,11 +36,9 @@ def read_aggregate(
     first: date | None = None,
     last: date | None = None,
 ) -> Aggregate:
-    """The counts of a window of closed days, whole blocks only.
-
-    Raises NotFoundError for an unknown metric or version, NotServedError for a window that is not
-    served. The caller has closed what is due.
-    """
+    """The counts of a window of closed days, whole blocks only. Raises NotFoundError for an unknown
+    metric or version, NotServedError for a window that is not served. The caller has closed what is
+    due."""
     entry = load_registry(connection).current(name, params_id)
     blocks = blocks_of_window(entry, load_blocks(connection, entry.series_id), first, last)
     sums = sum_blocks(connection, [block.id for block in blocks])

@@ -1,7 +1,5 @@
 """The transaction that counts reports: everything that waited, in one commit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The collector's clock: the time comes in as an argument, days go out as `rappor_core.calendar`
 counts them."""
 
-from __future__ import annotations
-
 import time as system_time
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta

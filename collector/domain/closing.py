@@ -7,8 +7,6 @@ the series' unsealed block, which is sealed, and served from then on, when it ho
 and `cohort_floor` in each cohort that is not empty. Nothing unseals, splits or reorders blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter, sleep

@@ -4,8 +4,6 @@ Group commit without a timed window: the writer takes whatever has queued while 
 ran. A request is answered when the commit that holds its batch has returned.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque

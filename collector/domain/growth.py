@@ -3,8 +3,6 @@
 It sees a flood, not a few per cent of forgeries that come every day.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Declaring, changing and retiring metrics. What weakens privacy must be asked for by name."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`Collector`: all operations of routes and commands, over one database."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

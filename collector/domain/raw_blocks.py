@@ -5,8 +5,6 @@ by cohort, in the order of their random marks over all its days, so that what le
 time than the block itself.
 """
 
-from __future__ import annotations
-
 import heapq
 import json
 import struct
@@ -117,11 +115,8 @@ class RawBlocks:
 
     def blocks(self) -> Iterator[RawBlock]:
         """Yield the sealed blocks with raw reports, oldest first within a series, each read when
-        its turn comes.
-
-        Raises NotFoundError for a name that is not known, and, after the last block,
-        DamagedBlocksError where there are more of them, and nothing tells whose.
-        """
+        its turn comes. Raises NotFoundError for a name that is not known, and, after the last
+        block, DamagedBlocksError where there are more of them, and nothing tells whose."""
         with self._database.read() as connection:
             registry = load_registry(connection)
             if self._name is not None:
@@ -155,12 +150,19 @@ class RawBlocks:
         counters are there, it is the other.
         """
         days = (block.first_day, block.last_day) if block.is_possible else _NO_DAYS
+        params = entry.metric.params
         try:
             with self._database.read() as connection:
                 if doubt is None or not doubt.is_sure:
-                    found = _raw_block(connection, entry, block)
-                    if doubt is None or found.num_raw == block.num_reports:
-                        return found
+                    sums = sum_blocks(connection, [block.id])
+                    if sum(one.num_reports for one in sums.values()) != block.num_reports:
+                        raise DamagedBlocksError(
+                            "its row and its counters are not of as many reports; restore a backup"
+                        )
+                    num_raw = count_raw(connection, entry.series_id, *days)
+                    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
+                    if doubt is None or num_raw == block.num_reports:
+                        return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)
             reason = f"{doubt.reason}; restore a backup"
         except StorageError as error:
             reason = str(error)
@@ -200,19 +202,6 @@ class RawBlocks:
             after = rows[-1][0]
 
 
-def _raw_block(connection: Connection, entry: RegisteredSeries, block: BlockRow) -> RawBlock:
-    params = entry.metric.params
-    sums = sum_blocks(connection, [block.id])
-    if sum(one.num_reports for one in sums.values()) != block.num_reports:
-        raise DamagedBlocksError(
-            "its row and its counters are not of as many reports; restore a backup"
-        )
-    days = block.first_day, block.last_day
-    num_raw = count_raw(connection, entry.series_id, *days)
-    found = counts_by_cohort(sums, params.num_cohorts, params.num_bits)
-    return RawBlock(entry.metric, entry.series_id, days, num_raw, *found)
-
-
 EXPORT_PAGE = 1_000  # reports read in one short transaction
 
 Open = Callable[[], AbstractContextManager[Connection]]
@@ -235,11 +224,9 @@ def plan_export(
     first: date | None = None,
     last: date | None = None,
 ) -> Export:
-    """Plan an export of raw reports. Without bounds it takes every closed day of which reports
-    are kept.
-
-    Raises NotFoundError, or NotServedError for a day that is not closed or where none are kept.
-    """
+    """Plan an export of raw reports. Without bounds it takes every closed day of which reports are
+    kept. Raises NotFoundError, or NotServedError for a day that is not closed or where none are
+    kept."""
     entry = load_registry(connection).current(name, params_id)
     closed = entry.closed_through
     if first is not None and last is not None and first > last:

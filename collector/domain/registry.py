@@ -1,7 +1,5 @@
 """The metrics as one process knows them: immutable, and read again when the store has changed."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ A copy of the database therefore opens no recorded request. The file holds at mo
 of one that was retired it keeps the number alone, so that what was recorded for it stays closed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date

@@ -1,7 +1,5 @@
 """Judge the reports of a batch and add up the accepted ones, without a database."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence

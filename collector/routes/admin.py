@@ -1,7 +1,5 @@
 """The routes of analysts, admins and operators: aggregates, days, metrics and keys; health."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request

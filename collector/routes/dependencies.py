@@ -63,7 +63,16 @@ class AppComponents:
             settings.max_reports_per_key, "reports", reserve=RESERVED_REPORTS
         )
         self.shares = SenderShares()
-        self.relay_keys = _relay_keys(settings)  # of requests through a relay, where it is set
+        self.relay_keys: RelayKeys | None = None  # of devices behind a relay, where one is set up
+        if settings.ohttp_keys is not None:
+            try:
+                module = import_module("collector.domain.relay_keys")
+            except ModuleNotFoundError as error:
+                raise SettingsError(
+                    "ohttp_keys needs the library cryptography: "
+                    "pip install 'rappor-telemetry[relay]'"
+                ) from error
+            self.relay_keys = module.RelayKeys(settings.ohttp_keys)
         self.queue, self.readiness = self._make_queue(clock, log)
 
     def _make_queue(self, clock: Clock, log: Log) -> tuple[CommitQueue | BrokerQueue, Readiness]:
@@ -93,19 +102,6 @@ class AppComponents:
         if header is not None:
             return Headers(scope=scope).get(header, "")[:64]
         return network_of(scope["client"][0]) if scope.get("client") else ""
-
-
-def _relay_keys(settings: Settings) -> RelayKeys | None:
-    """The keys of devices behind a relay, where one is set up. Raises SettingsError."""
-    if settings.ohttp_keys is None:
-        return None
-    try:
-        module = import_module("collector.domain.relay_keys")
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            "ohttp_keys needs the library cryptography: pip install 'rappor-telemetry[relay]'"
-        ) from error
-    return cast("RelayKeys", module.RelayKeys(settings.ohttp_keys))
 
 
 def parts_of(request: Request) -> AppComponents:
@@ -144,21 +140,16 @@ def needs(*scopes: Scope) -> Callable[[Request], str]:
 
     def check(request: Request, _key: Any = Depends(described)) -> str:  # noqa: B008
         who = actor(request, *scopes)
-        _refuse_strange_query(request)
+        known = [one.alias for one in request.scope["route"].dependant.query_params]
+        for name in request.query_params:  # FastAPI ignores what is not known or given twice
+            if name not in known:
+                text = f"query parameter {name[:40]!a} is not known; known are {', '.join(known)}"
+                raise RequestError(text)
+            if len(request.query_params.getlist(name)) > 1:
+                raise RequestError(f"query parameter {name} is given twice")
         return who
 
     return check
-
-
-def _refuse_strange_query(request: Request) -> None:
-    """Refuse a query parameter that is not known or is given twice, which FastAPI ignores."""
-    known = [one.alias for one in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if name not in known:
-            text = f"query parameter {name[:40]!a} is not known; known are {', '.join(known)}"
-            raise RequestError(text)
-        if len(request.query_params.getlist(name)) > 1:
-            raise RequestError(f"query parameter {name} is given twice")
 
 
 Sender = Annotated[str, Depends(needs(Scope.REPORT))]

@@ -1,7 +1,5 @@
 """Rates of each key, in memory. No name of a sender is stored or logged."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections import Counter, OrderedDict
 from collections.abc import Callable

@@ -4,8 +4,6 @@ What is inside is answered as any batch is, by the same code, and the answer is 
 sender: all requests of a key share its rate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from starlette.types import Message, Receive, Scope, Send

@@ -1,8 +1,6 @@
 """`POST /v1/reports`: a batch in, a result for each report out, after the commit."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -167,7 +165,15 @@ def answer(receipt: Receipt) -> bytes:
     """
     results = [_ACCEPTED] * receipt.accepted
     if receipt.accepted < len(receipt.results):
-        results = list(_results(receipt.results))
+        results, told = [], set[Refusal]()
+        for refusal in receipt.results:
+            if refusal is None:
+                results.append(_ACCEPTED)
+            elif len(told) == MAX_DETAILS or refusal in told:
+                results.append(_REFUSED[refusal.reason])
+            else:
+                told.add(refusal)
+                results.append(_REFUSED[refusal.reason] | {"detail": refusal.detail})
     document = {
         "version": WIRE_VERSION,
         "batch_id": receipt.batch_id,
@@ -175,15 +181,3 @@ def answer(receipt: Receipt) -> bytes:
         "results": results,
     }
     return msgspec.json.encode(document)
-
-
-def _results(refusals: Sequence[Refusal | None]) -> Iterator[dict[str, str]]:
-    told: set[Refusal] = set()
-    for refusal in refusals:
-        if refusal is None:
-            yield _ACCEPTED
-        elif len(told) == MAX_DETAILS or refusal in told:
-            yield _REFUSED[refusal.reason]
-        else:
-            told.add(refusal)
-            yield _REFUSED[refusal.reason] | {"detail": refusal.detail}

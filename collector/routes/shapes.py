@@ -1,7 +1,5 @@
 """The shapes of bodies and answers, which the OpenAPI document shows."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from typing import Annotated, Any, Literal

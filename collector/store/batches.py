@@ -5,8 +5,6 @@ nowhere: a hash of it finds the batch, and the digest of the body is keyed by it
 database alone cannot tell whether a body that they made up is one that was sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from hashlib import sha256

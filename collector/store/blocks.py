@@ -8,8 +8,6 @@ blocks of a series follow each other without a gap, and only the newest is not s
 says otherwise was not written by this code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date

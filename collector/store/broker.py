@@ -6,8 +6,6 @@ where it believed the position to be. So a message is counted once, whoever cons
 it is delivered, and wherever a consumer is killed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

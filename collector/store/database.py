@@ -1,7 +1,5 @@
 """The collector's database: its `Program`, the locks of its writers, and whether it can be used."""
 
-from __future__ import annotations
-
 import os
 from contextlib import AbstractContextManager
 from functools import partial

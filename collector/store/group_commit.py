@@ -58,11 +58,9 @@ class SqliteStatements:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        """Remember batches, and add sums to the counters, both in the order of their keys.
-
-        Raises CounterFullError; the id of a batch that is there already raises the driver's
-        IntegrityError.
-        """
+        """Remember batches, and add sums to the counters, both in the order of their keys. Raises
+        CounterFullError; the id of a batch that is there already raises the driver's
+        IntegrityError."""
         driver = _driver(connection)
         for rows in _chunks(batches):
             driver.execute(f"INSERT INTO batches {_tuples(rows)}", _flat(rows))

@@ -5,8 +5,6 @@ SQLite the tables are stored by their key (`WITHOUT ROWID`), so that not even th
 tells the order of reports.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     BigInteger,
     Boolean,

@@ -1,7 +1,5 @@
 """Raw reports, for the metrics that ask for them to be kept."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, tuple_

@@ -1,7 +1,5 @@
 """Statements on metrics, series and closed days, on keys, and on the audit log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

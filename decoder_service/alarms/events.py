@@ -5,8 +5,6 @@ The event of a cause is inserted in the transaction that ends its window, under 
 unique for the alarm.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from decoder.comparison.differences import corrected, independent, more_than
+from decoder.kinds.result import RESULTS
 from decoder.results.warnings import odd_cohorts
 from decoder.typing import Flags, Floats
 from decoder_service.alarms.rules import Rules, load_alarms
@@ -28,7 +27,7 @@ from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.results.rows import RESULT_FILES
 from decoder_service.schedules.rules import Schedules, add_values
 from decoder_service.schedules.windows import change_window, spec_of_schedule
-from decoder_service.shell.database import insert_once, save
+from decoder_service.shell.database import Operations, insert_once, save, shown
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
@@ -38,11 +37,10 @@ from decoder_service.shell.models import (
     WindowState,
     readings,
 )
-from decoder_service.shell.operations import Operations, shown
 from rappor_server.errors import ConflictError
 
 MAX_SHOWN = 20  # values of one event
-_FILES = ("candidates.parquet", "results.json")
+_CANDIDATES = "candidates.parquet"
 _NUMBERS = ("estimate", "std_error")
 USUAL_WINDOWS = 8  # whose median is what is expected
 FEW_REPORTS = 100.0  # of a day, below which its refusals tell nothing
@@ -110,8 +108,12 @@ class WindowEvents(Operations):
                         text += ", ".join(map(str, odd[:MAX_SHOWN]))
                         events.append(AlarmEvent("cohort", f"{text}: their counts may be forged"))
                     before = tests.get(done[-1]) if done else None
-                    if before is not None:
-                        events += _of_changes(before, tests[now], alpha, rules)
+                    for bound in sorted({one.change for one in rules if one.change}):
+                        if before and (moved := changed_values(before, tests[now], bound, alpha)):
+                            text = f"{_values(moved)} changed by more than {100 * bound:g} points"
+                            text += " since the window before"
+                            moved = moved[:MAX_SHOWN]
+                            events.append(AlarmEvent("change", text, tuple(moved), bound))
                 self._store(db, schedule, alarms, events, now)
         except ConflictError:  # a later tick ends it
             return now
@@ -207,26 +209,20 @@ def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowT
     tests = {}
     for one in windows:
         if one.state == WindowState.DONE and one.result_id is not None:
-            files = RESULT_FILES.all(db, one.result_id, _FILES)
-            if len(files) == len(_FILES):
-                tests[one] = read_tests(*(files[name] for name in _FILES))
+            files = RESULT_FILES.all(db, one.result_id, (_CANDIDATES, RESULTS))
+            if len(files) < 2:
+                continue
+            columns = ["value", *_NUMBERS, "detected", "same_bits_as"]
+            table = parquet.read_table(io.BytesIO(files[_CANDIDATES]), columns=columns)
+            table = table.filter(table["same_bits_as"].is_null())
+            scores = json.loads(files[RESULTS])["diagnostics"]["cohort_z"]
+            tests[one] = WindowTests(
+                values=tuple(table["value"].to_pylist()),
+                detected=np.asarray(table["detected"].to_numpy(zero_copy_only=False), dtype=bool),
+                cohort_z=np.array([np.nan if z is None else z for z in scores]),
+                **{name: np.asarray(table[name].to_numpy(), np.float64) for name in _NUMBERS},
+            )
     return tests
-
-
-def read_tests(candidates: bytes, results: bytes) -> WindowTests:
-    """The tests of a result. candidates: candidates.parquet.  results: results.json."""
-    table = parquet.read_table(
-        io.BytesIO(candidates), columns=["value", *_NUMBERS, "detected", "same_bits_as"]
-    )
-    table = table.filter(table["same_bits_as"].is_null())
-    numbers = {name: np.asarray(table[name].to_numpy(), dtype=np.float64) for name in _NUMBERS}
-    scores = json.loads(results)["diagnostics"]["cohort_z"]
-    return WindowTests(
-        values=tuple(table["value"].to_pylist()),
-        detected=np.asarray(table["detected"].to_numpy(zero_copy_only=False), dtype=bool),
-        cohort_z=np.array([np.nan if z is None else z for z in scores]),
-        **numbers,
-    )
 
 
 def _of_reports(
@@ -238,17 +234,6 @@ def _of_reports(
         if window.num_reports < share * expected:
             text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
             yield AlarmEvent("fewer_reports", text, bound=share)
-
-
-def _of_changes(
-    before: WindowTests, after: WindowTests, alpha: float, rules: list[Rules]
-) -> Iterator[AlarmEvent]:
-    for bound in sorted({one.change for one in rules if one.change}):
-        moved = changed_values(before, after, bound, alpha)
-        if moved:
-            points = f"{100 * bound:g} points"
-            text = f"{_values(moved)} changed by more than {points} since the window before"
-            yield AlarmEvent("change", text, tuple(moved[:MAX_SHOWN]), bound)
 
 
 def changed_values(

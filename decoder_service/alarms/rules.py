@@ -3,8 +3,6 @@
 At least once: an event is due again unless its sending was stored. Its id is the same in each try.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -23,10 +21,9 @@ from decoder_service.jobs.specs import Name, StrictModel
 from decoder_service.people.access import AuditedOperations
 from decoder_service.people.permissions import Act, Person, require
 from decoder_service.schedules.rules import Schedules
-from decoder_service.shell.database import changed, save
+from decoder_service.shell.database import changed, save, shown
 from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, EventState
-from decoder_service.shell.operations import shown
 from rappor_core.text import visible
 from rappor_server.errors import NotFoundError, RequestError, SettingsError
 

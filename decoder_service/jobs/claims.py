@@ -5,8 +5,6 @@ worker that comes late changes nothing of a job that another one took. Leases ar
 the database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -173,20 +171,16 @@ def take_over(db: Session) -> int:
     Cancelling ones are cancelled, others are queued again or, with no attempt left, abandoned.
     """
     why = "its workers died while it ran"
-    return _free(db, JobRow.lease < now(db), why, "cancelled; its worker was gone")
+    return free(db, JobRow.lease < now(db), why, "cancelled; its worker was gone")
 
 
-def try_again(db: Session, hold: Hold, reason: str) -> int:
-    """Queue a job again, or abandon it, whose process was lost while its worker lives. Return 1,
-    or 0 if not held.
+def free(
+    db: Session, which: ColumnElement[bool], lost: str, cancelled: str = "cancelled while it ran"
+) -> int:
+    """Queue jobs again that nobody holds any more, or end them; return their number.
 
-    reason: of a job with no attempt left.
+    lost: the reason of those with no attempt left.  cancelled: of those that were cancelling.
     """
-    return _free(db, hold.where(), reason, "cancelled while it ran")
-
-
-def _free(db: Session, which: ColumnElement[bool], lost: str, cancelled: str) -> int:
-    """Nobody holds these jobs any more. The reasons are those of jobs that end."""
     freed: dict[str, Any] = {"token": None, "lease": None}
     over, total = freed | {"ended": now(db)}, 0
     abandoned = {"state": JobState.ABANDONED, "reason": f"{lost}; all attempts are used up"}

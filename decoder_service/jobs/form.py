@@ -1,7 +1,5 @@
 """The form of a job as a specification."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
@@ -50,7 +48,13 @@ def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
         kind: the decoder of the metric's kind, whose fields the form has.
         form: as it was posted.
     """
-    given: dict[str, Any] = {"operation": operation, "source": _source(form)}
+    source: dict[str, Any] = {}
+    if aggregates := form.all("aggregates"):
+        source["aggregates"] = aggregates
+    elif metric := form.text("metric"):
+        days = {name: day for name in ("first", "last") if (day := form.text(name))}
+        source["collector"] = {"metric": metric, **days}
+    given: dict[str, Any] = {"operation": operation, "source": source}
     if operation == "compare":
         given["before"] = {"aggregates": form.all("before_aggregates")}
     if operation == "series":
@@ -94,17 +98,6 @@ def parsed_in_labels(model: type[Known], given: dict[str, Any]) -> Known:
         raise RequestError(problem)
     after = PERCENT if field in LEVELS else ""
     raise FieldError(f"{LABELS[field]}: {message}", field + after)
-
-
-def _source(form: Posted) -> dict[str, Any]:
-    if aggregates := form.all("aggregates"):
-        return {"aggregates": aggregates}
-    source: dict[str, Any] = {}
-    if metric := form.text("metric"):
-        days = {name: form.text(name) for name in ("first", "last")}
-        given = {name: day for name, day in days.items() if day}
-        source["collector"] = {"metric": metric, **given}
-    return source
 
 
 def choices_of_form(form: Posted) -> dict[str, str]:

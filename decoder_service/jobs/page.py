@@ -1,7 +1,5 @@
 """Pages of jobs: start one with a form, watch it, cancel it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +15,9 @@ from decoder_service.jobs.specs import JobSpec
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.metrics.rules import has_own_values
 from decoder_service.people.permissions import Act, require
-from decoder_service.shell.database import matching
+from decoder_service.shell.database import matching, shown
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import LIVE, JobRow, JobState
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
@@ -59,7 +56,7 @@ def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> 
         return redirect("/compare")
     given = {name: visit.request.query_params.getlist(name) for name in visit.request.query_params}
     known = known_metric(visit, metric)
-    asked = _asked(operation, _kind_of(known) or kind)
+    asked = Asked(operation or "decode", _kind_of(known) or kind or "string")
     days = known.get("served") or {}
     texts = {name: [day] for name in ("first", "last") if (day := days.get(f"{name}_day"))}
     return _form(visit, asked, Posted({"metric": [metric], **texts, **given}, {}))
@@ -68,7 +65,7 @@ def new(visit: Visit, operation: str = "", kind: str = "", metric: str = "") -> 
 @pages.post("/jobs")
 def post_job(visit: Visit, form: Form) -> Response:
     """Queue a job; what is wrong is said above the form, which keeps what was typed."""
-    asked = _asked(form.text("operation"), form.text("kind"))
+    asked = Asked(form.text("operation") or "decode", form.text("kind") or "string")
     try:
         spec = spec_of_form(asked.operation, asked.decoder, form)
         row = visit.service.jobs.submit(visit.person, spec)
@@ -81,10 +78,17 @@ def post_job(visit: Visit, form: Form) -> Response:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a form is for: an operation on counts of a kind of metric."""
+    """What a form is for: an operation on counts of a kind of metric. Raises RequestError."""
 
     operation: str
     kind: str
+
+    def __post_init__(self) -> None:
+        if self.operation not in self.decoder.operations:
+            raise RequestError(
+                f"operation {self.operation[:20]!a} is not one of a metric of kind {self.kind}: "
+                f"{', '.join(self.decoder.operations)}"
+            )
 
     @property
     def decoder(self) -> KindDecoder:
@@ -97,18 +101,6 @@ class Asked:
         if has_candidates(self.kind):
             return self.operation
         return self.kind if self.operation == "decode" else f"{self.kind} {self.operation}"
-
-
-def _asked(operation: str, kind: str) -> Asked:
-    """What the address or the form asks for; strings are decoded if it does not say. Raises
-    RequestError."""
-    found = Asked(operation or "decode", kind or "string")
-    if found.operation not in found.decoder.operations:
-        raise RequestError(
-            f"operation {operation[:20]!a} is not one of a metric of kind {found.kind}: "
-            f"{', '.join(found.decoder.operations)}"
-        )
-    return found
 
 
 def known_metric(visit: Visit, name: str) -> dict[str, Any]:

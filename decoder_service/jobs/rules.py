@@ -21,7 +21,7 @@ from decoder_service.people.permissions import (
     visible_aggregates,
     visible_lists,
 )
-from decoder_service.shell.database import save, visible_row
+from decoder_service.shell.database import decoder_version, save, visible_row
 from decoder_service.shell.errors import QuotaError, UnavailableError
 from decoder_service.shell.models import (
     LIVE,
@@ -31,7 +31,6 @@ from decoder_service.shell.models import (
     ListKind,
     ListRow,
 )
-from decoder_service.shell.operations import decoder_version
 from rappor_server.errors import NotFoundError, RequestError
 
 _HOLDS = {
@@ -113,11 +112,8 @@ class Jobs(Resources[JobRow]):
 
     def resolve(self, db: Session, person: Person, spec: JobSpec) -> ResolvedSpec:
         """The specification with the numbers of its lists' versions, the latest where none is
-        named, and their digests.
-
-        Raises NotFoundError, UnavailableError for what is not there for this person; RequestError
-        for a list of another kind.
-        """
+        named, and their digests. Raises NotFoundError, UnavailableError for what is not there for
+        this person; RequestError for a list of another kind."""
         for source in spec.sources:
             if source.collector is not None and self.settings.collector is None:
                 raise UnavailableError("no collector is set up here; an operator sets `collector`")

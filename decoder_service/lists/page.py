@@ -1,7 +1,5 @@
 """Lists of values, weights, known flows and areas: upload, versions, share; uploaded counts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -12,9 +10,9 @@ from starlette.responses import Response
 
 from decoder.kinds.interface import DECODERS, decoder_of
 from decoder.tables.table import csv_of_texts
-from decoder_service.lists.rules import FILES, NewList, file_name
+from decoder_service.lists.rules import FILES, NewList
+from decoder_service.shell.database import shown
 from decoder_service.shell.models import AggregateRow, ListKind, ListRow, ListVersionRow
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Service, service_of, takes_file
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, parsed, redirect
 from rappor_server.errors import RequestError
@@ -150,14 +148,13 @@ def get_content(
     Of weights a CSV of `value,weight`, of known flows one of `origin,destination,count`, without
     formulas of spreadsheets, or exact: as stored. Of areas GeoJSON.
     """
-    lists = service.lists
-    row = lists.get(person, list_id)
-    number = lists.version(person, list_id, version).number
-    content = lists.content(person, list_id, number)
+    row = service.lists.get(person, list_id)
+    number = row.version(version).number
+    content = service.lists.content(person, list_id, number)
     file = FILES[ListKind(row.kind)]
     if file.columns and not exact:
         content = csv_of_texts(content, file.columns)
-    name = file_name(row.kind, list_id, number)
+    name = f"{file.stem}-{list_id}-{number}.{file.suffix}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=file.media_type, headers=headers)
 

@@ -1,15 +1,13 @@
 """Lists of candidates, weights, known flows and areas: named, versioned, stored by content, which
 is read, checked and brought into a canonical form."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import StringConstraints
 from sqlalchemy import delete, select
@@ -25,7 +23,7 @@ from decoder.formats.density_inputs import (
     read_outlines,
 )
 from decoder_service.jobs.specs import Name, Note, StrictModel
-from decoder_service.people.access import AuditedOperations, Resources
+from decoder_service.people.access import Resources
 from decoder_service.people.permissions import (
     Act,
     Person,
@@ -81,12 +79,6 @@ FILES = {
     ListKind.FLOWS: ListFile("flows", "csv", "text/csv; charset=utf-8", 3),
     ListKind.AREAS: ListFile("areas", "geojson", "application/geo+json"),
 }
-
-
-def file_name(kind: str, list_id: str, number: int | None) -> str:
-    """File name of a downloaded version, as the shown command line names it."""
-    file = FILES[ListKind(kind)]
-    return f"{file.stem}-{list_id}-{number}.{file.suffix}"
 
 
 def content_of(
@@ -291,10 +283,13 @@ def load_content(db: Session, sha: str) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregates(AuditedOperations):
+class Aggregates(Resources[Any]):
     """Operations on uploaded aggregates, which are known by their digest. Each checks the
     person's role."""
 
+    model = AggregateRow
+    visible = visible_aggregates
+    order = (AggregateRow.created.desc(),)
     reader: Reader
 
     def upload(self, person: Person, content: bytes) -> AggregateRow:
@@ -311,14 +306,6 @@ class Aggregates(AuditedOperations):
             self.access.note(db, person, "upload-aggregate", sha256=row.sha256)
         return row
 
-    def all(self, person: Person, limit: int = 1000) -> list[AggregateRow]:
-        """The aggregates that a person may decode, newest first, without the counts. Raises
-        RoleError."""
-        require(person, Act.ANALYZE)
-        seen = select(AggregateRow).where(visible_aggregates(person))
-        with self.database.reading() as db:
-            return list(db.scalars(seen.order_by(AggregateRow.created.desc()).limit(limit)))
-
 
 def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
     """Insert an aggregate unless it exists, and let a person read it."""
@@ -329,10 +316,8 @@ def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
 
 def delete_unused_aggregates(db: Session, before: float) -> int:
     """Delete aggregates from before a time that no result was made of and no live job names.
-
     Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
-    a job that is queued at the same time ends with a reason in words.
-    """
+    a job that is queued at the same time ends with a reason in words."""
     unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
     if not unused:
         return 0

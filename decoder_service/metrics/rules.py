@@ -1,7 +1,5 @@
 """The metrics that the collector declares, with the results that exist for each."""
 
-from __future__ import annotations
-
 import json
 import re
 import reprlib

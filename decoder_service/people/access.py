@@ -5,8 +5,6 @@ secret has 256 random bits, so a plain SHA-256 of it cannot be searched. So has 
 session.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -25,7 +23,14 @@ from decoder_service.people.permissions import (
     require,
     usage_of,
 )
-from decoder_service.shell.database import changed, save, visible_row
+from decoder_service.shell.database import (
+    DAY_SECONDS,
+    Operations,
+    changed,
+    save,
+    shown,
+    visible_row,
+)
 from decoder_service.shell.models import (
     AuditRow,
     Identified,
@@ -34,7 +39,6 @@ from decoder_service.shell.models import (
     PersonRow,
     SessionRow,
 )
-from decoder_service.shell.operations import DAY_SECONDS, Operations, shown
 from rappor_server.errors import AuthenticationError, NotFoundError, RequestError
 from rappor_server.keys import hash_secret, is_secret, make_secret
 
@@ -195,14 +199,6 @@ class Access(Operations):
             save(db, row)
             self.note(db, person, "create-key", key=key_id, name=name, role=role.value)
         return NewKey(key_id, name, role, f"rd_{role.value}_{key_id}_{secret}")
-
-    def know_service(self, db: Session) -> None:
-        """Store the service itself as the person who owns what it starts, once. Raises
-        ConflictError where another process was first."""
-        if db.get(PersonRow, SERVICE.id) is None:
-            taken = _person_named(db, SERVICE.name) is not None
-            name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
-            save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
 
     def list_identities(self, person: Person) -> list[IdentityRow]:
         """The people who sign in through the identity provider, by name. Raises RoleError."""

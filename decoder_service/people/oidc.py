@@ -5,8 +5,6 @@ Authlib makes the requests (code flow with PKCE, state and nonce) and reads the 
 is stored until a sign-in has succeeded: what the flow needs lies in a signed cookie of the browser.
 """
 
-from __future__ import annotations
-
 import ssl
 import time
 import warnings
@@ -233,16 +231,15 @@ class ProviderRoles:
         found = _at(claims, self.claim)
         listed = [found] if isinstance(found, str) else found or ()
         groups = {one for one in listed if isinstance(one, str)}
-        for role in reversed(Role):
-            if groups & self.groups.get(role, frozenset()):
-                return Claimed(subject, _name(claims, subject), role)
-        if self.default is None:
+        theirs = (role for role in reversed(Role) if groups & self.groups.get(role, frozenset()))
+        role = next(theirs, self.default)
+        if role is None:
             raise NoGroupError(
                 "you are signed in at the identity provider, but in no group that may use this "
                 "service; ask an admin",
                 subject,
             )
-        return Claimed(subject, _name(claims, subject), self.default)
+        return Claimed(subject, _name(claims, subject), role)
 
 
 def roles_of(settings: ServiceSettings) -> ProviderRoles:
@@ -254,11 +251,9 @@ def roles_of(settings: ServiceSettings) -> ProviderRoles:
 
 
 def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
-    """The person whom a trusted proxy names in its header; None without one.
-
-    Raises AuthenticationError for a header that is there twice: one may be the browser's own;
-    NoGroupError.
-    """
+    """The person whom a trusted proxy names in its header; None without one. Raises
+    AuthenticationError for a header that is there twice: one may be the browser's own;
+    NoGroupError."""
     if settings.user_header is None or request.client is None:
         return None
     peer = ip_address(request.client.host)

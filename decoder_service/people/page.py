@@ -1,7 +1,5 @@
 """Sign-in and sessions of browsers; for admins keys, identities and the audit log."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 
@@ -14,8 +12,8 @@ from decoder_service.jobs.specs import StrictModel
 from decoder_service.people.access import MAX_NAME, NewKey, shown_key
 from decoder_service.people.oidc import BACK, PROXY, Provider, claimed_by_proxy
 from decoder_service.people.permissions import Claimed, Role
+from decoder_service.shell.database import shown
 from decoder_service.shell.errors import NoGroupError, RoleError, ServiceError
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import (
     Flag,
     GuardedRoute,

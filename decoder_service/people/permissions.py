@@ -3,8 +3,6 @@
 A row that a person may not see is answered as one that is not there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum

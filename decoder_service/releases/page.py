@@ -1,7 +1,5 @@
 """Pages of releases: propose one, see what it changes, approve or reject it, download it."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 
@@ -14,10 +12,9 @@ from decoder_service.people.permissions import Act, Person, require
 from decoder_service.releases.publishing import Changes
 from decoder_service.releases.sources import sees_review
 from decoder_service.results.page import download
-from decoder_service.shell.database import matching
+from decoder_service.shell.database import matching, shown
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import ReleaseRow, ReleaseState
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,
@@ -66,10 +63,14 @@ def post_proposal(visit: Visit, form: Form) -> Response:
     """Build a release; what is wrong is said above the form, which keeps what was typed."""
     require(visit.person, Act.ANALYZE)
     try:
-        sources = [
-            {"result": one, "strata": _strata(form.text(f"strata-{one}"))}
-            for one in form.all("result")
-        ]
+        sources: list[dict[str, Any]] = []
+        for one in form.all("result"):  # its strata as region=north, slot=home
+            text = form.text(f"strata-{one}")
+            pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+            strata = {name.strip(): value.strip() for name, _, value in pairs}
+            if not all((*strata, *strata.values(), *(equals for _, equals, _ in pairs))):
+                raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
+            sources.append({"result": one, "strata": strata})
         given: dict[str, Any] = {name: form.text(name) for name in ("name", "note")}
         given["policy"] = form.text("policy").replace("\r\n", "\n")
         given["sources"] = sources
@@ -127,14 +128,6 @@ def _form(visit: Visit, form: Posted, error: ServiceError | None = None) -> Resp
         form=form,
         chosen=set(form.all("result")),
     )
-
-
-def _strata(text: str) -> dict[str, str]:
-    """`region=north, slot=home` as a mapping. Raises RequestError."""
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    if not all(name.strip() and equals and value.strip() for name, equals, value in pairs):
-        raise RequestError(f"stratum {text[:60]!a}: write it as region=north, slot=home")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 @api.get("", operation_id="listReleases")

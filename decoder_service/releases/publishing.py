@@ -1,7 +1,5 @@
 """Releases made of stored results: built, compared and signed by `disclosure.release`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

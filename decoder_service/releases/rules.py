@@ -1,7 +1,5 @@
 """Releases: proposed from results, approved by a second person, then seen by all."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Sequence
@@ -23,7 +21,6 @@ from decoder_service.releases.sources import (
     approval_of,
     approved_before,
     approved_numbers,
-    check_may_decide,
     decide,
     held_by,
     is_stale,
@@ -36,7 +33,7 @@ from decoder_service.releases.sources import (
 )
 from decoder_service.results.rows import RELEASE_FILES, load_results
 from decoder_service.shell.database import save, visible_row
-from decoder_service.shell.errors import QuotaError, UnavailableError
+from decoder_service.shell.errors import QuotaError, RoleError, UnavailableError
 from decoder_service.shell.models import ReleaseRow, ReleaseState, ResultRow, release_metrics
 from disclosure.release.files import MANIFEST, SIGNATURE
 from rappor_core.text import visible
@@ -223,7 +220,13 @@ class Releases(Resources[ReleaseRow]):
         with self.database.writing() as db:
             self.access.check_holds(db, person)
             row = self.one(db, person, release_id)
-            check_may_decide(person, row, state)
+            mine, withdraws = row.proposer == person.id, state == ReleaseState.WITHDRAWN
+            if mine and not withdraws:
+                raise RoleError("you proposed this release: another person approves or rejects it")
+            if withdraws and not mine:
+                raise RoleError("another person proposed this release: only they withdraw it")
+            if row.state != ReleaseState.PROPOSED:
+                raise ConflictError(f"the release is {row.state} already", name=row.name)
             signature: Files = {}
             if state == ReleaseState.APPROVED:
                 signature = approval_of(db, self.publisher, row)

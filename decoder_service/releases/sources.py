@@ -1,7 +1,5 @@
 """What a release is made of, what it is built on, and what is checked before it is approved."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -16,7 +14,7 @@ from decoder_service.people.permissions import Act, Person, own_results, visible
 from decoder_service.releases.publishing import Files, ReleasePublisher, Source
 from decoder_service.results.rows import RELEASE_FILES, RESULT_FILES
 from decoder_service.shell.database import changed, total, visible_row
-from decoder_service.shell.errors import QuotaError, RoleError
+from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     ReleaseRow,
     ReleaseState,
@@ -111,18 +109,6 @@ def is_stale(db: Session, row: ReleaseRow) -> bool:
 def sees_review(person: Person, row: ReleaseRow) -> bool:
     """Whether a person may see the difference, the results and the reason of a release."""
     return person.may(Act.REVIEW) or (person.may(Act.ANALYZE) and person.id == row.proposer)
-
-
-def check_may_decide(person: Person, row: ReleaseRow, state: ReleaseState) -> None:
-    """Raise RoleError if a person may not decide, ConflictError if the release is decided; the
-    UPDATE checks it again."""
-    mine = row.proposer == person.id
-    if mine and state != ReleaseState.WITHDRAWN:
-        raise RoleError("you proposed this release: another person approves or rejects it")
-    if not mine and state == ReleaseState.WITHDRAWN:
-        raise RoleError("another person proposed this release: only they withdraw it")
-    if row.state != ReleaseState.PROPOSED:
-        raise ConflictError(f"the release is {row.state} already", name=row.name)
 
 
 def stale(row: ReleaseRow) -> ConflictError:

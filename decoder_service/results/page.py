@@ -1,7 +1,5 @@
 """Stored results: the list, a result with its pictures, tables and provenance, and comparisons."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any, Literal
 
@@ -28,9 +26,8 @@ from decoder_service.results.rules import (
     shown_manifest,
     shown_result,
 )
-from decoder_service.shell.database import matching
+from decoder_service.shell.database import matching, text_of
 from decoder_service.shell.models import ListVersionRow, ResultRow
-from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import Flag, GuardedRoute, Me, Paging, Service
 from decoder_service.shell.web import (
     Form,

@@ -3,8 +3,6 @@
 A result is inserted once; only its visibility changes.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Stored results, for who may see them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +12,9 @@ from decoder.kinds.interface import decoder_of
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person, own_results, require, visible_results
 from decoder_service.results.rows import RESULT_FILES, delete_unheld, give_up, load_results
-from decoder_service.shell.database import visible_row
+from decoder_service.shell.database import shown, visible_row
 from decoder_service.shell.errors import RoleError
 from decoder_service.shell.models import ResultRow, result_readers
-from decoder_service.shell.operations import shown
 from rappor_server.errors import NotFoundError, RequestError
 
 MEDIA_TYPES = {

@@ -1,7 +1,5 @@
 """Schedules and their alarms: routes and pages to make, see, change, pause and delete them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Annotated, Any
@@ -26,9 +24,9 @@ from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.rules import NewSchedule, ScheduleChoices, shown_schedule
 from decoder_service.schedules.windows import Every, shown_status, spec_of_schedule
+from decoder_service.shell.database import shown
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import AlarmRow, ScheduleRow
-from decoder_service.shell.operations import shown
 from decoder_service.shell.requests import Flag, GuardedRoute, Limit, Me, Service
 from decoder_service.shell.web import Form, Posted, Visit, add_form, page_router, redirect
 from rappor_server.errors import RequestError

@@ -1,7 +1,5 @@
 """People's schedules: make, change, look at, delete; and statements on their windows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -28,20 +26,20 @@ from decoder_service.jobs.specs import (
     digest,
 )
 from decoder_service.metrics.rules import has_own_values
-from decoder_service.people.access import MAX_NAME, Resources
+from decoder_service.people.access import MAX_NAME, SERVICE, Resources
 from decoder_service.people.permissions import SERVICE_ID, Act, Person, own_rows, require
 from decoder_service.schedules.windows import Every, load_windows, spec_of_schedule
-from decoder_service.shell.database import save, total
+from decoder_service.shell.database import save, shown, total
 from decoder_service.shell.errors import QuotaError
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
+    PersonRow,
     ScheduleRow,
     StatusRow,
     WindowRow,
     schedule_values,
 )
-from decoder_service.shell.operations import shown
 from rappor_server.errors import ConflictError, RequestError
 
 MAX_SCHEDULES = 200  # of a person
@@ -195,7 +193,17 @@ class Schedules(Resources[ScheduleRow]):
 
         listed: versions of metrics, as the collector lists them.
         """
-        wanted = {str(version["name"]) for version in listed if _has_default(version)}
+        wanted = set[str]()
+        for version in listed:
+            definition, name = version["definition"], str(version["name"])
+            kind = definition.get("kind")
+            is_whole = version["state"] == "current" and "/" not in name
+            if (
+                is_whole
+                and kind in kinds_with("series")
+                and (not has_candidates(kind) or has_own_values(definition))  # no list is needed
+            ):
+                wanted.add(name)
         own = select(ScheduleRow.metric).where(ScheduleRow.owner == SERVICE_ID)
         with self.database.reading() as db:
             missing = wanted - set(db.scalars(own))
@@ -203,7 +211,10 @@ class Schedules(Resources[ScheduleRow]):
             return
         try:
             with self.database.writing() as db:
-                self.access.know_service(db)
+                if db.get(PersonRow, SERVICE.id) is None:
+                    taken = db.scalar(select(PersonRow).where(PersonRow.name == SERVICE.name))
+                    name = f"{SERVICE.name} (itself)" if taken else SERVICE.name
+                    save(db, PersonRow(id=SERVICE.id, name=name, created=self.now()))
                 for metric in sorted(missing):
                     source = CountSource(collector=WindowSpec(metric=metric))
                     spec = JobSpec(operation="series", source=source)
@@ -216,15 +227,6 @@ class Schedules(Resources[ScheduleRow]):
         """The schedules of all people that are switched on, by name."""
         with self.database.reading() as db:
             return load_schedules(db, ScheduleRow.enabled.is_(True))
-
-
-def _has_default(version: Mapping[str, Any]) -> bool:
-    """Whether the service follows a version by itself: no list has to name its values."""
-    definition = version["definition"]
-    kind = definition.get("kind")
-    if version["state"] != "current" or "/" in str(version["name"]):
-        return False
-    return kind in kinds_with("series") and (not has_candidates(kind) or has_own_values(definition))
 
 
 def spec_digest_of(resolved: ResolvedSpec) -> str:

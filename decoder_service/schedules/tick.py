@@ -4,8 +4,6 @@ Any number of processes may tick at once. A window is inserted with its job in o
 and its key is unique; a window is ended by one guarded UPDATE, with the events of its alarms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,7 +34,7 @@ from decoder_service.schedules.windows import (
     series_days,
     spec_of_schedule,
 )
-from decoder_service.shell.database import save
+from decoder_service.shell.database import Operations, save, text_of
 from decoder_service.shell.errors import ServiceError, is_unreachable
 from decoder_service.shell.models import (
     LIVE,
@@ -47,16 +45,14 @@ from decoder_service.shell.models import (
     WindowRow,
     WindowState,
 )
-from decoder_service.shell.operations import Operations, text_of
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import RapporError
 from rappor_server.errors import ConflictError, RequestError
 
 MAX_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
 FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
-_UNCHECKED = "no process has checked it yet; rappor decoder serve does"
+_UNCHECKED = "no process has checked it yet; rappor decoder serve does every minute (tick_seconds)"
 _PAUSED = "a person paused it: no window is queued until it goes on"
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
@@ -102,8 +98,14 @@ class ScheduleRunner(Operations):
             except (RemoteError, ServiceError) as error:
                 if is_unreachable(error):
                     raise
-                ticked.problems[schedule.id] = str(error)
-                found.append((schedule, self._blocked(error)))
+                ticked.problems[schedule.id] = why = str(error)
+                has = self.settings.collector is not None, self.settings.collector_key is not None
+                if isinstance(error, RemoteError) and has == (True, False):
+                    why += (
+                        "; this service has no key for the collector: an operator sets "
+                        "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
+                    )
+                found.append((schedule, ScheduleStatus(ScheduleState.BLOCKED, why)))
             ticked.ended += self._end_windows(schedule)
         self.store_statuses(found)
         if self.collector is not None:
@@ -134,17 +136,6 @@ class ScheduleRunner(Operations):
             )
             return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
         return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
-
-    def _blocked(self, error: RapporError) -> ScheduleStatus:
-        """The state of a schedule whose check met an error."""
-        about_key = ""
-        has = self.settings.collector is not None, self.settings.collector_key is not None
-        if isinstance(error, RemoteError) and has == (True, False):
-            about_key = (
-                "; this service has no key for the collector: an operator sets "
-                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
-            )
-        return ScheduleStatus(ScheduleState.BLOCKED, f"{error}{about_key}")
 
     def store_statuses(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
         """Store what a check found, of schedules that are still what was checked. While the state

@@ -1,7 +1,5 @@
 """The windows of a schedule: which days they have, which come next, and statements on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -14,9 +12,8 @@ from sqlalchemy.orm import Session
 from decoder.errors import RemoteError
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.metrics.rules import RemoteCollector, days_held
-from decoder_service.shell.database import changed
+from decoder_service.shell.database import changed, shown
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
-from decoder_service.shell.operations import shown
 from rappor_core.aggregate import Aggregate
 
 SERIES_DAYS = 90  # of a series, at most

@@ -1,11 +1,13 @@
-"""The service's database: its `Program`, its locks and its clock."""
+"""The service's database: its `Program`, locks and clock, and what all operations on it need."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+import platform
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -23,6 +25,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.exc import StaleDataError
 
 from decoder_service.shell.models import Base, Identified
+from decoder_service.shell.settings import ServiceSettings
 from rappor_server import database
 from rappor_server.database import Program, parse_url
 from rappor_server.errors import ConflictError, NotFoundError, SettingsError
@@ -128,3 +131,58 @@ def insert_once(db: Session, table: Table, key: Mapping[str, str], **others: Any
     known = select(1).where(*(table.c[name] == value for name, value in key.items()))
     if db.execute(known).first() is None:
         db.execute(insert(table).values(**key, **others))
+
+
+LIBRARIES = ("rappor-telemetry", "numpy", "scipy", "scikit-learn", "numba", "pyarrow")
+DAY_SECONDS = 86_400.0
+Clock: TypeAlias = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time of this machine, UTC."""
+    return datetime.now(UTC)
+
+
+def text_of(seconds: float) -> str:
+    """Format seconds since 1970 as ISO 8601, UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shown(row: object, names: str) -> dict[str, Any]:
+    """Some properties of a row as JSON. All its floats are times.
+
+    names: of the properties, separated by blanks.
+    """
+    values = {name: getattr(row, name) for name in names.split()}
+    return {n: text_of(one) if isinstance(one, float) else one for n, one in values.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """Operations on a database, at the times of a clock."""
+
+    database: ServiceDatabase
+    clock: Clock
+    random_bytes: Callable[[int], bytes]
+    settings: ServiceSettings
+
+    def now(self) -> float:
+        """The present time, in seconds since 1970."""
+        return self.clock().timestamp()
+
+    def new_id(self) -> str:
+        """The id of a new row."""
+        return self.random_bytes(8).hex()
+
+
+def decoder_version() -> str:
+    """Versions of all on which the bytes of results depend; it is part of their keys."""
+    found = [f"{name} {_version(name)}" for name in LIBRARIES]
+    return ", ".join([*found, f"python {platform.python_version()}"])
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "from source"

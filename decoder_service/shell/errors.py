@@ -1,7 +1,5 @@
 """Errors that only the service raises; `rappor_server.errors` has those of every server."""
 
-from __future__ import annotations
-
 from rappor_server.errors import ConflictError, RequestError, ServerError, StorageError
 
 ServiceError = ServerError

@@ -3,8 +3,6 @@
 Ids of rows are 16 random hexadecimal digits. Contents are stored by the SHA-256 of their bytes.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 

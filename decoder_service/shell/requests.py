@@ -5,8 +5,6 @@ A session lives in a cookie that scripts cannot read (HttpOnly), that other site
 session must come from the service's own pages: its `Origin` is compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
 
@@ -119,11 +117,9 @@ def own_origin(request: Request) -> str:
 
 
 def origin_of(url: str) -> str:
-    """The origin of a URL as browsers write it: lower case, without the port of the scheme.
-
-    Raises SettingsError for a URL without a host, with an invalid port, or with a path: pages and
-    cookies are those of a whole host.
-    """
+    """The origin of a URL as browsers write it: lower case, without the port of the scheme. Raises
+    SettingsError for a URL without a host, with an invalid port, or with a path: pages and cookies
+    are those of a whole host."""
     try:
         found = AnyHttpUrl(url)
     except ValidationError:

@@ -1,13 +1,11 @@
 """Running the service: the web and a worker in one command, or workers alone."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from multiprocessing import connection as pipes
 
 import truststore
@@ -28,6 +26,7 @@ from rappor_server.serving import Server, announce, listening, running, server_c
 _STOP_SECONDS = 10.0
 _DRAIN_SECONDS = 20
 _OF_WORKER = 2  # its connections to PostgreSQL
+_MORE = ", or set job_slots: more for that worker, or 0 for a web server alone"
 
 
 def serve(settings: ServiceSettings) -> None:
@@ -52,7 +51,7 @@ def work(settings: ServiceSettings) -> None:
     check_platform("no worker starts here")
     check_is_there(settings.database)
     _warn_of_key(settings, make_log(settings.log_level))
-    with _only_worker(settings):
+    with alone_on_sqlite(settings.database, "worker", _MORE):
         _run_worker(settings)
 
 
@@ -79,12 +78,6 @@ def drain_at_hangup() -> None:
     """Take SIGHUP, of a terminal that closes, as SIGTERM: requests that have begun are answered."""
     if hasattr(signal, "SIGHUP"):  # not on Windows
         signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-
-
-def _only_worker(settings: ServiceSettings) -> AbstractContextManager[None]:
-    """One worker uses an SQLite database. Raises SettingsError."""
-    more = ", or set job_slots: more for that worker, or 0 for a web server alone"
-    return alone_on_sqlite(settings.database, "worker", more)
 
 
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
@@ -138,7 +131,7 @@ def _with_worker(settings: ServiceSettings) -> Iterator[None]:
         return
     stopping = threading.Event()
     keeper = threading.Thread(target=_keep_worker, args=(settings, stopping), name="keeper")
-    with _only_worker(settings):
+    with alone_on_sqlite(settings.database, "worker", _MORE):
         keeper.start()
         try:
             yield

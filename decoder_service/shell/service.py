@@ -1,7 +1,5 @@
 """`DecoderService`: all that the API, the pages and the command line work with, made once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,10 +22,9 @@ from decoder_service.results.rows import delete_results, delete_unheld
 from decoder_service.results.rules import Results
 from decoder_service.schedules.rules import Schedules
 from decoder_service.schedules.tick import ScheduleRunner, TickResult
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import DAY_SECONDS, Clock, ServiceDatabase, utc_now
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import OVER, JobRow, ResultRow, WorkerRow, list_contents
-from decoder_service.shell.operations import DAY_SECONDS, Clock, utc_now
 from decoder_service.shell.settings import ServiceSettings, secret_text
 from decoder_service.worker.uploads import Reader
 from rappor_server.database import make_engine
@@ -52,7 +49,6 @@ class DecoderService(AuditedOperations):
         """The live workers. Raises StorageError if the database fails, UnavailableError if no
         worker lives."""
         with self.database.writing() as db:
-            db.execute(text("SELECT 1"))
             found = live_workers(db, 2 * self.settings.lease_seconds)
         if not found:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")

@@ -1,7 +1,5 @@
 """What pages share: templates, the content policy, forms, and errors shown as pages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -32,8 +30,8 @@ from decoder.output.jinja import (
 from decoder.output.tiles import Tiles
 from decoder_service.people.access import Resources
 from decoder_service.people.permissions import Act, Person
+from decoder_service.shell.database import text_of
 from decoder_service.shell.errors import FieldError, ServiceError, is_unreachable
-from decoder_service.shell.operations import text_of
 from decoder_service.shell.requests import (
     DISK_FULL,
     Flag,

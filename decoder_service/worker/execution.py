@@ -4,8 +4,6 @@ Nothing in the files depends on the clock, the machine or the folder: decoded ag
 version they have the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -37,26 +35,18 @@ _TELL_SECONDS = 0.2  # between two messages of one stage
 
 
 @dataclass(frozen=True)
-class ListFile:
-    """A list that a job reads: values a line, CSV or GeoJSON. sha256: of its content."""
-
-    path: Path
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Task:
     """The message that starts a job: its specification and the files that it reads.
 
     counts: of each source of the specification the aggregate files, None where the
-    collector is to be asked.  lists: by the members of the specification that name one.
+    collector is to be asked.  lists: files and SHA-256, by the members that name one.
     folder: for what is written; `out` in it for the result.  collector, collector_key: where to
     ask.  memory, file_size: bounds in bytes.
     """
 
     spec: JobSpec
     counts: tuple[tuple[Path, ...] | None, ...]
-    lists: Mapping[str, ListFile]
+    lists: Mapping[str, tuple[Path, str]]
     folder: Path
     version: str
     collector: str | None = None
@@ -117,7 +107,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
     check_members(spec, kind, name)
     metric = first.metric.partition("/")[0] if "map" in kind.members else first.metric
     shas = _keep_aggregates(task, groups)
-    lists = {"candidates": None, **{name: one.sha256 for name, one in task.lists.items()}}
+    lists = {"candidates": None, **{name: sha for name, (_, sha) in task.lists.items()}}
     input_digest = digest(_meaning(spec, kind), shas, *lists.values())
     if not proceed(Keyed(digest(input_digest, task.version), input_digest, metric)):
         return None
@@ -143,7 +133,7 @@ def execute(task: Task, progress: Progress, proceed: Proceed) -> TaskFinished | 
 def _question(task: Task) -> Question:
     """The question of a job's specification."""
     spec, options, given = task.spec, task.spec.options.options(), task.spec.candidates
-    files = {name: one.path for name, one in task.lists.items()}
+    files = {name: path for name, (path, _) in task.lists.items()}
     if "weights" in files:
         options = replace(options, weights=read_weights(files["weights"]))
     return Question(

@@ -6,8 +6,6 @@ This comes before the imports that take long, during which the worker may die. T
 itself in an environment variable, so that an import elsewhere does nothing.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -2,8 +2,6 @@
 
 Processes read this first, before the imports that take long."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -31,10 +31,10 @@ from decoder_service.lists.rules import (
 )
 from decoder_service.people.permissions import check_room
 from decoder_service.results.rows import let_read, save_result
+from decoder_service.shell.database import decoder_version
 from decoder_service.shell.models import AggregateRow, JobRow, ListVersionRow, ResultRow
-from decoder_service.shell.operations import decoder_version
 from decoder_service.shell.settings import ServiceSettings, secret_text
-from decoder_service.worker.execution import JobProgress, Keyed, ListFile, Task, TaskFinished, run
+from decoder_service.worker.execution import JobProgress, Keyed, Task, TaskFinished, run
 from rappor_core.errors import RapporError
 from rappor_server.logs import Log
 
@@ -246,7 +246,7 @@ def make_task(db: Session, job: JobRow, folder: Path, settings: ServiceSettings)
             version = db.get(ListVersionRow, (wanted.list, wanted.version))
             sha = version.sha256 if version else ""
             path = folder / f"{name}.{FILES[kind].suffix}"
-            lists[name] = ListFile(_written(path, load_content(db, sha), _GONE), sha)
+            lists[name] = _written(path, load_content(db, sha), _GONE), sha
     return Task(
         spec=spec,
         counts=tuple(counts),

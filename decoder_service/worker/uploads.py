@@ -4,8 +4,6 @@ Python reads JSON and CSV under its one lock, so that a large file would hold up
 processor is left to the service, and those that read give way to it.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
@@ -57,10 +55,8 @@ class Reader:
 
     def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
         """Call a function of a module on a file, in a process of its own if the file is large.
-
         Raises what it raises of the product's errors, RequestError of a file over the bounds, and
-        UnavailableError where too many wait.
-        """
+        UnavailableError where too many wait."""
         if len(content) <= SMALL_BYTES:
             return function(content, *given)
         check_platform(f"a file of more than {SMALL_BYTES >> 10} KiB is not read here")

@@ -4,8 +4,6 @@ One loop on one thread. Whatever it changes of a job names its hold, so that not
 where the worker comes late: after a pause longer than a lease another one has the job.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket
@@ -21,9 +19,8 @@ from sqlalchemy.orm import Session
 from decoder_service.jobs import claims
 from decoder_service.jobs.claims import Hold
 from decoder_service.results.rows import result_of_key
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import ServiceDatabase, utc_now
 from decoder_service.shell.models import HELD, JobState, WorkerRow
-from decoder_service.shell.operations import utc_now
 from decoder_service.shell.settings import ServiceSettings
 from decoder_service.worker import running
 from decoder_service.worker.execution import TaskFinished
@@ -128,7 +125,12 @@ class Worker:
             try:
                 self._look_after(job, states.get(job.hold))
             except StorageError as error:  # of this job alone: the others are looked after
-                self._strike(job, error)
+                self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
+                job.strikes += 1  # what the database refused is tried again after a pause
+                job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
+                if job.strikes >= _STRIKES and job in self._jobs:
+                    self._end(job.hold, JobState.FAILED, f"it could not be stored: {error}")
+                    self._close(job)
 
     def _look_after(self, job: Running, state: JobState | None) -> None:
         job.listen()
@@ -152,15 +154,6 @@ class Worker:
             self._end(job.hold, JobState.FAILED, f"it took longer than {most}, as jobs may take")
         else:
             self._hear(job)
-
-    def _strike(self, job: Running, error: StorageError) -> None:
-        """Try again after a pause what the database refused; end a job that it refuses always."""
-        self._log.warning("job_not_stored", job=job.job.id, reason=str(error))
-        job.strikes += 1
-        job.not_before = time.monotonic() + job.strikes * self._settings.poll_seconds
-        if job.strikes >= _STRIKES and job in self._jobs:
-            self._end(job.hold, JobState.FAILED, f"it could not be stored: {error}")
-            self._close(job)
 
     def _hear(self, job: Running) -> None:
         """Store progress, and answer whether the result is still to be computed."""
@@ -239,7 +232,7 @@ class Worker:
         """Queue a job again, as long as it has attempts, whose process was lost."""
         self._log.warning("job_process_lost", job=hold.job_id, reason=why)
         with self._database.writing() as db:
-            claims.try_again(db, hold, why)
+            claims.free(db, hold.where(), why)
         running.prepare(self._context)  # it may be the process that forks them that died
 
     def _take(self) -> bool:

@@ -1,7 +1,5 @@
 """The page of benchmarks is what its rows give, and a run becomes rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

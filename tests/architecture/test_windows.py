@@ -1,7 +1,5 @@
 """Modules of Unix alone are imported where they are used, so that the rest runs on Windows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

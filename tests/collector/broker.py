@@ -4,8 +4,6 @@ It lives in one process; whoever starts it owns it, and other processes reach it
 No broker of its own kind could be installed where these tests were made.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -1,7 +1,5 @@
 """A collector on SQLite or PostgreSQL, for the tests of this folder."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import uuid

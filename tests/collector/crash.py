@@ -4,8 +4,6 @@ The senders do as a device does: a batch goes out until it is answered, with the
 At the end every batch was acknowledged once, and the counters must hold each report exactly once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

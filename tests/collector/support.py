@@ -1,7 +1,5 @@
 """A clock that stands still, reports without a device, and the service without HTTP."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

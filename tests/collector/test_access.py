@@ -1,7 +1,5 @@
 """Keys and scopes, metrics that change, and the audit log."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """Reading batches in JSON: the collector's reader agrees with the core's."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a broker holds is counted once: through repeats, bad messages and restores."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Consumers and fronts killed with -9 at random points: each acknowledged report counts once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

@@ -1,7 +1,5 @@
 """What fails around a broker is told, leaves nobody waiting, and changes nothing by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from collector.broker import consumer, serving
+from collector.broker import consumer
 from collector.broker.client import make_consumer, make_producer, partitions_of
 from collector.broker.consumer import Consumer as BatchConsumer
 from collector.broker.counting import UnreadableError, decode_message
@@ -94,14 +92,14 @@ def test_a_consumer_that_cannot_start_marks_no_database(
     monkeypatch.setattr(partitions_of, "__defaults__", (0.3,))
     settings = load_settings(database=sqlite_url, broker="127.0.0.1:1", log_level="error")
     with pytest.raises(StorageError, match="does not answer"):
-        serving.consume(settings)
+        consumer.consume(settings)
 
     def missing() -> Any:
         raise SettingsError("no library")
 
     monkeypatch.setattr("collector.broker.client.load_library", missing)
     with pytest.raises(SettingsError, match="no library"):
-        serving.consume(settings, leave_broker=True)
+        consumer.consume(settings, leave_broker=True)
     with bench.database.read() as connection:
         assert read_state(connection) is None
     bench.database.close()

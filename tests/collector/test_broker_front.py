@@ -1,7 +1,5 @@
 """A front answers when the broker has a batch; without a broker it answers 503."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A clock that is ahead closes and deletes nothing that other clocks do not bear out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Closing is short, reports go on being counted alongside it, and what broke off is taken up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 

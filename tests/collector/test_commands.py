@@ -1,7 +1,5 @@
 """The operator's commands, against a database and against a collector that runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

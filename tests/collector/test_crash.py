@@ -1,7 +1,5 @@
 """`kill -9` under load: nothing acknowledged is lost, nothing is counted twice."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Pages of other origins: only those that are listed, exactly, without credentials, over HTTP."""
 
-from __future__ import annotations
-
 import socket
 
 import httpx

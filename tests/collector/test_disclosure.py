@@ -5,8 +5,6 @@ of a test sets one bit of its own, so that an answer tells exactly which reports
 difference of two answers can be counted in reports.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Iterator

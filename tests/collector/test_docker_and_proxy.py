@@ -1,7 +1,5 @@
 """The files of docker/: checked as text, their commands run here, the proxy run if it is there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

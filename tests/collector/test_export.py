@@ -1,7 +1,5 @@
 """Raw reports: exported of closed days, whole, to admins, and noted; nothing else leaves."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import timedelta

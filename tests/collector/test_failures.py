@@ -1,7 +1,5 @@
 """Disk full, database gone: 503 while it lasts, recovery by itself, nothing lost or doubled."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

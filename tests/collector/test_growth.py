@@ -1,7 +1,5 @@
 """Days with far more reports than the days before them are told."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import UTC, datetime, timedelta

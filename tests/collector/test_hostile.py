@@ -1,7 +1,5 @@
 """Hostile input over real HTTP: named 4xx problem documents, never a 500, memory bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

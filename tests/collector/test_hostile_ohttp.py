@@ -1,7 +1,5 @@
 """Hostile encapsulations over real HTTP: refusals by name, never a 5xx, memory bounded."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

@@ -1,7 +1,5 @@
 """Limits in reports, by address and by key; and what an honest report may weigh."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator

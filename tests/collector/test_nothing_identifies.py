@@ -1,7 +1,5 @@
 """Nothing that identifies a sender is stored or logged; batches cannot be put together again."""
 
-from __future__ import annotations
-
 import io
 from hashlib import blake2b
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`POST /v1/ohttp`: a batch through a relay is counted as one that came directly."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """The OpenAPI document: what is in the repository, what is served, and what is answered agree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an operator is told, and what cannot happen by accident: settings, closing, retiring."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from io import StringIO

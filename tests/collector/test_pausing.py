@@ -1,7 +1,5 @@
 """Metrics that are paused: refused by name, directly and behind a relay, until they are resumed."""
 
-from __future__ import annotations
-
 import pytest
 
 from rappor_server.errors import NotFoundError

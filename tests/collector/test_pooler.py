@@ -1,7 +1,5 @@
 """The collector behind PgBouncer in transaction mode: no statement leans on a session."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

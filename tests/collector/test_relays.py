@@ -1,7 +1,5 @@
 """The relays of docker/, run for real: what of a device's request reaches the collector."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Each batch is counted once, also by two processes at one time and by clocks that go back."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

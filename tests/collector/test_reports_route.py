@@ -1,7 +1,5 @@
 """POST /v1/reports over real HTTP: results, duplicates, refusals, forms."""
 
-from __future__ import annotations
-
 import gzip
 from datetime import date, timedelta
 

@@ -1,7 +1,5 @@
 """Migrations give the tables of the code; strange databases are refused; copies are whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

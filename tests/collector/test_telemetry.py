@@ -1,7 +1,5 @@
 """What Prometheus and the log say: counts that add up, and days that close by themselves."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

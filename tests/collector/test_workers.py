@@ -1,7 +1,5 @@
 """Several processes on one port and one PostgreSQL: one sum, one count of everything."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

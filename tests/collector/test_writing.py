@@ -1,7 +1,5 @@
 """Counting in the database, SQLite and PostgreSQL: exact sums, no contention, no double count."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """The tables of a database that version 0.3.0 made."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import command, op
 from alembic.operations import Operations

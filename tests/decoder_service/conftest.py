@@ -1,7 +1,5 @@
 """Databases of both kinds, for the tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Doing queued jobs in the process of a test: all that a worker does, but for its processes."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A collector over HTTP with keys, and reports of values by day."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A provider of OpenID Connect from npm as a process, and a browser that signs people in there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A certificate for localhost that a private authority signed, as companies run them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

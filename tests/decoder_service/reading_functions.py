@@ -1,7 +1,5 @@
 """What a reader of uploads is told to do; a module that loads nothing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

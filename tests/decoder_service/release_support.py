@@ -1,7 +1,5 @@
 """A service that makes releases, with results of people and a policy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The service over HTTP with people, and workers as processes of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

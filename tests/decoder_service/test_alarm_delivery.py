@@ -1,7 +1,5 @@
 """Messages of alarms against real servers: sent at least once, with a reason where they fail."""
 
-from __future__ import annotations
-
 import json
 import os
 import ssl
@@ -21,9 +19,9 @@ from sqlalchemy import insert, select
 
 from decoder_service.alarms import rules
 from decoder_service.alarms.rules import HOLD_SECONDS, PAUSES, Alarms, take_event
+from decoder_service.shell.database import utc_now
 from decoder_service.shell.errors import UnavailableError
 from decoder_service.shell.models import AlarmRow, EventRow, ScheduleRow
-from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
 from rappor_server.errors import SettingsError
 from tests.decoder_service.private_authority import private_authority

@@ -1,7 +1,5 @@
 """Named areas in the service: stored as a list, taken by a job of maps, bounded and refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

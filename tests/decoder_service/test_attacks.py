@@ -1,7 +1,5 @@
 """What a stranger found: each test is a request or an answer that broke a promise once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bodies of requests: who sends one, and how large it is, is known before any of it is read."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterator

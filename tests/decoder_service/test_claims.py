@@ -1,7 +1,5 @@
 """What workers do in the database, on both kinds: one holder, fair turns, honest states."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor

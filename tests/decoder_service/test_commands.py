@@ -1,7 +1,5 @@
 """`rappor decoder` on a database, and what is kept for how long."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -16,9 +14,8 @@ from sqlalchemy import func, select
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.results.rows import save_result
-from decoder_service.shell.database import ServiceDatabase
+from decoder_service.shell.database import ServiceDatabase, utc_now
 from decoder_service.shell.models import ResultRow
-from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main

@@ -1,7 +1,5 @@
 """The service's database: commits that last, connections that live, errors with a way out."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +12,8 @@ from sqlalchemy import delete, make_url, text
 
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
-from decoder_service.shell.database import ServiceDatabase, save
+from decoder_service.shell.database import ServiceDatabase, save, utc_now
 from decoder_service.shell.models import IdentityRow, KeyRow, PersonRow
-from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import DecoderService, make_service
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server.database import make_engine

@@ -1,7 +1,5 @@
 """Schedules of series, those that the service makes, and the chart on a metric's page."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page of a comparison: differences in points, grouped by what changed, at its own level."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

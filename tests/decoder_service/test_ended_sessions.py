@@ -1,7 +1,5 @@
 """Sessions end with the role that they were made with, and a person has so many."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 

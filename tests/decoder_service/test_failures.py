@@ -1,7 +1,5 @@
 """One job, or one defect, that fails always: what else there is to do is done."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import time

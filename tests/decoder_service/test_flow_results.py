@@ -1,7 +1,5 @@
 """Flows in the service: a job, its page, its files, and a series."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The process that forks the jobs of a worker dies: its jobs are queued again, not failed."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

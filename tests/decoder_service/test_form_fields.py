@@ -1,7 +1,5 @@
 """Forms know the metric: kind, days and list filled or demanded, the wrong field marked."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

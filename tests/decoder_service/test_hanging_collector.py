@@ -1,7 +1,5 @@
 """A collector that hangs: pages show what it said last, and hold no request."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field

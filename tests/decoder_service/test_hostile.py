@@ -1,7 +1,5 @@
 """Requests that nobody should send: each gets a problem document, none a 5xx."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -10,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from decoder_service.shell.health import prometheus_text
+from decoder_service.shell.app import prometheus_text
 from tests.decoder_service.support import Running, decode_spec, running, submit
 from tests.decoder_service.test_bodies import all_routes
 

@@ -1,7 +1,5 @@
 """A job that cannot succeed ends with the reason in words, by the checks of the decoder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date, timedelta

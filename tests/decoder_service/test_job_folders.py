@@ -1,7 +1,5 @@
 """Folders of jobs: deleted with their worker's lock, never under a worker that lives."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Jobs of numbers, pairs and discoveries: from counts to a page; what they refuse."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Maps of change: between windows of a result, and between two results."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A database of version 0.3.0 is brought to this version; what people made by hand stays."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

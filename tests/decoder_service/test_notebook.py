@@ -1,7 +1,5 @@
 """docs/analysis.ipynb runs from its first cell to its last, against a service."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signing in through a provider of OpenID Connect that runs: roles, attacks, sessions, sign-out."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A provider, or who sits between, that answers with forged ID tokens and lies of who it is."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import http.server

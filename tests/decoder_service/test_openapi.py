@@ -1,7 +1,5 @@
 """The document in the repository is the one of the code; the tables are those of the models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

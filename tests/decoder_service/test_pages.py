@@ -1,7 +1,5 @@
 """The pages as text: who sees what, escaping, the policy, forms, tables."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

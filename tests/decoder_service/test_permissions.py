@@ -1,7 +1,5 @@
 """Who may call which route, and what each sees: nobody another's jobs, results or lists."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,9 +8,8 @@ import pytest
 
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.results.rows import load_results
-from decoder_service.shell.database import save
+from decoder_service.shell.database import decoder_version, save
 from decoder_service.shell.models import AlarmRow, ResultRow, ScheduleRow
-from decoder_service.shell.operations import decoder_version
 from tests.decoder_service.support import (
     STRINGS,
     WORDS,

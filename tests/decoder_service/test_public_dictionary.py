@@ -1,7 +1,5 @@
 """The public dictionary over a live collector."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from html import unescape

@@ -1,7 +1,5 @@
 """Releases between the proposal and the approval: what changes meanwhile is seen or refused."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator
 from hashlib import sha256

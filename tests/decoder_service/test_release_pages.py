@@ -1,7 +1,5 @@
 """Pages of releases: proposed by a form, approved or rejected by another, downloaded by viewers."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

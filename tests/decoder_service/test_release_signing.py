@@ -1,7 +1,5 @@
 """Approved releases are signed as on the command line, and kept as is said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Releases in the service: proposed from results, approved by a second person, then public."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`decoder_service.client` against a service that runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler

@@ -1,7 +1,5 @@
 """Any answer to `decoder_service.client` that is wrong is refused in words and held to a size."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What others see and change of a result that one has: the list it was made with, its release."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages of schedules: made, changed, paused and deleted by forms, with their windows and alarms."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

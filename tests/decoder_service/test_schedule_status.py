@@ -1,7 +1,5 @@
 """Why a schedule stands."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from html import unescape
 from pathlib import Path

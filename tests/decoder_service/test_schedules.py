@@ -1,7 +1,5 @@
 """Schedules on a live collector: what is sealed is decoded once, and alarms tell a cause once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

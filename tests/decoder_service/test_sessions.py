@@ -1,7 +1,5 @@
 """Keys and sessions of browsers: what holds, what ends, and writes from other sites."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

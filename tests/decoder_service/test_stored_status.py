@@ -1,7 +1,5 @@
 """The reason of a schedule's state is stored: every process says the same."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Signing in by the header of a proxy: from its address alone, and once in a request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

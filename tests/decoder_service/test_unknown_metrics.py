@@ -1,7 +1,5 @@
 """Counts of a metric that the collector has not, or of a kind that takes no such job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,15 +1,13 @@
 """What is measured, copied and deleted; CSV files that a spreadsheet may open."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import update
 
+from decoder_service.shell.database import utc_now
 from decoder_service.shell.models import JobRow
-from decoder_service.shell.operations import utc_now
 from decoder_service.shell.service import make_service
 from rappor_cli.main import main
 from tests.decoder_service.in_process import do_jobs

@@ -1,7 +1,5 @@
 """Large uploads: read in a process of their own, within bounds, while others are served."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

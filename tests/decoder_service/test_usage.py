@@ -1,7 +1,5 @@
 """What people may store of results: refused in words, given up, deleted when nobody holds it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An identity provider that does not answer keeps nobody else waiting."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from http.client import HTTPConnection

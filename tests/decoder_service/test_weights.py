@@ -1,7 +1,5 @@
 """Weights of candidates: lists that jobs and schedules name, and that results are known by."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from hashlib import sha256

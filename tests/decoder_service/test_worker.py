@@ -1,7 +1,5 @@
 """Workers as processes: results, cancelling, limits, deaths, on real databases."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

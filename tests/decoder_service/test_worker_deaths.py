@@ -1,7 +1,5 @@
 """Workers killed at any point, on both databases: each result is there once, nothing is stuck."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -6,8 +6,6 @@ hundred workers forks them from here instead: each is a process of its own that 
 is the line that answers. It ends with its input; the workers go on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

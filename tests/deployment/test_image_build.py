@@ -3,8 +3,6 @@
 The image with Python is made from Debian's packages, so that no registry of images is needed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """docker/kubernetes: valid for the versions of Kubernetes in use, and true of our programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

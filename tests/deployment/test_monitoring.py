@@ -1,7 +1,5 @@
 """docker/monitoring: the dashboard and the alert rules name what both services really count."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.telemetry import Telemetry
-from decoder_service.shell.health import prometheus_text
+from decoder_service.shell.app import prometheus_text
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
 from rappor_server.schema import prepare

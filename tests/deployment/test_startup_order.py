@@ -1,7 +1,5 @@
 """Compose and Kubernetes as they start: each container in its order, by its own health checks."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """docker/systemd: systemd's own checks, where it is installed, and what the units start."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shutil

@@ -4,8 +4,6 @@ Seen at natcap/invest #1310 (parts that overlap), turf #1119 (text coordinates),
 foreign reference system). The districts of Las Vegas are codeforgermany/click_that_hood's.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A user's own folders and files that are named like our packages."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

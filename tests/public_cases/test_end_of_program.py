@@ -1,7 +1,5 @@
 """A program that ends without `close()`, at any moment of the sending thread's life."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Answers that come before, beside and instead of the collector's (RFC 9110)."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

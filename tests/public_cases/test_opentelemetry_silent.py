@@ -1,7 +1,5 @@
 """What other bridges of OpenTelemetry drop in silence: here it is recorded, or warned of once."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator

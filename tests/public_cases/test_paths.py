@@ -1,7 +1,5 @@
 """An app that changes its working directory: a relative path means what it meant when given."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """No file is left half written when one fails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

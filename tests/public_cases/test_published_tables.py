@@ -1,7 +1,5 @@
 """What users' tables broke in `rappor release`: numbers, missing values and trees of strangers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Old libraries, frozen apps, and clocks that are not set."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -4,8 +4,6 @@ Seen at google/rappor (its own example map), markitdown #2390 and frictionless-p
 commas and blanks), pandas #58306 (types of Parquet), Tranco's lists (a rank, no header).
 """
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any

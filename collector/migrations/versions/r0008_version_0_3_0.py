@@ -1,7 +1,5 @@
 """The schema of version 0.3.0; no version before it was released."""
 
-from __future__ import annotations
-
 revision = "0008"
 down_revision = None
 branch_labels = None

@@ -1,7 +1,5 @@
 """Version 0.4.0: no associations and no shards, one table of batches, pauses and a last day."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice

@@ -1,7 +1,5 @@
 """The script that Alembic runs for each command, on the connection that `store.schema` hands in."""
 
-from __future__ import annotations
-
 from alembic import context
 
 connection = context.config.attributes["connection"]

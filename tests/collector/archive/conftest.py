@@ -1,7 +1,5 @@
 """Stores of several kinds."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Work that kills the process that does it; a module of its own, quick to load in a worker."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Archives without a collector, and a source that represents one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The sums of bits against numpy's own unpacking, and against the collector's sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

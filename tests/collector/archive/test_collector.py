@@ -1,7 +1,5 @@
 """From a real collector's database into an archive, by the command; and killed on the way."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

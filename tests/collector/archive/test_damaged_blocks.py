@@ -1,7 +1,5 @@
 """Rows of closed days that are not what was written: their block alone stops, and it is said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

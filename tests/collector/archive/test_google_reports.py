@@ -1,13 +1,11 @@
 """google/rappor's report CSV: summed as its own tool sums it."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 
 import pytest
 
-from collector.archive import google_reports
+from collector.archive import sums
 from rappor_cli.main import main
 from rappor_core.aggregate import Aggregate
 
@@ -48,7 +46,7 @@ def run(folder: Path, *more: str) -> int:
 
 def test_a_report_file_is_summed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in pieces; who sent what is not in the aggregate."""
-    monkeypatch.setattr(google_reports, "_LINES", 7)
+    monkeypatch.setattr(sums, "_LINES", 7)
     assert run(folder) == 0
     text = (folder / "sum.json").read_text()
     found = Aggregate.from_json(text)

@@ -1,7 +1,5 @@
 """Memory of writing and summing: of a row group and of the counts, whatever the archive's size."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path

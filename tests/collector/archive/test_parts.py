@@ -1,7 +1,5 @@
 """Export and sums on stores: what a damaged or crossed archive answers."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The same life of an archive in a folder, in memory and on S3; and who runs the sums."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 from pathlib import Path

@@ -6,8 +6,6 @@ schedules, alarms and releases stay: an alarm keeps the address that it had as t
 target, which the setting `alarm_urls` may have.
 """
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 
