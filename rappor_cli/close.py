@@ -1,4 +1,4 @@
-"""`rappor close` closes a day and all earlier ones permanently; `rappor clock` says by which clock."""
+"""`rappor close` closes days permanently; `rappor clock` says by which clock."""
 
 import json
 import sys
