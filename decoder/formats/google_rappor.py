@@ -85,14 +85,11 @@ def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path:
         elapsed_seconds: of the whole analysis.
         path: of the file.
     """
-    metrics = {
-        "sample_size": summary["num_reports"],
-        "allocated_mass": summary["allocated_share"],
-        "num_detected": summary["num_detected"],
-        "explained_var": summary["explained"],
-        "missing_var": summary["missing"],
-        "total_elapsed_time": elapsed_seconds,
-    }
+    names = {"sample_size": "num_reports", "allocated_mass": "allocated_share",
+             "num_detected": "num_detected", "explained_var": "explained",
+             "missing_var": "missing"}  # fmt: skip
+    metrics = {theirs: summary[ours] for theirs, ours in names.items()}
+    metrics["total_elapsed_time"] = elapsed_seconds
     with replacing(path) as part:
         part.write_text(json.dumps(metrics) + "\n", encoding="utf-8")
 
