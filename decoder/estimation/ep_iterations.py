@@ -99,10 +99,6 @@ class FitProblem:
         """Whether all candidates take part in the fit, or only the probable ones."""
         return self.may_be_full and all_may_take_part(*self._size)
 
-    def crammed(self, sites: Sites) -> bool:
-        """Whether the number of candidates in the fit is at its limit."""
-        return int(sites.active.sum()) >= most_active(self.centerd.size)
-
     @property
     def work(self) -> float:
         """Approximate number of multiplications of one iteration."""

@@ -19,7 +19,6 @@ from decoder.inference.diagnostics import (
     signal_explained,
     variance_parts,
 )
-from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping
 from decoder.options import DecodeOptions
@@ -38,13 +37,30 @@ def assemble(
     grouping: Grouping,
 ) -> Decoding:
     """Put the answer in the analyst's terms."""
-    noise = answer.observed.noise_of(answer.estimate.shrunken)
+    estimate = answer.estimate
+    noise = answer.observed.noise_of(estimate.shrunken)
+    cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
+    present = np.array(aggregate.reports_per_cohort) > 0
+    cohort_z[present] = cohort_scores(answer.observed, estimate, noise)
+    diagnostics = Diagnostics(
+        method=estimate.method,
+        shrunk=estimate.prior is not None,
+        cohort_z=cohort_z,
+        unlisted_squared=estimate.missing,
+        unlisted_error=estimate.missing_error,
+        excess=estimate.excess,
+        freedom=estimate.freedom,
+        iterations=estimate.iterations,
+        converged=estimate.converged,
+        full_fit=estimate.full,
+        penalty=estimate.penalty,
+    )
     decoding = Decoding(
         **window_fields(aggregate),
         options=options,
         candidates=_table(candidates, options, answer, grouping),
         summary=_summary(aggregate, options, answer, noise, len(candidates)),
-        diagnostics=_diagnostics(aggregate, answer, noise),
+        diagnostics=diagnostics,
         warnings=(),
         reason=None,
         notes=str(candidates.notes),
@@ -113,26 +129,6 @@ def _table(
     return CandidateTable(values=values, group=grouping.group, **columns)
 
 
-def _diagnostics(aggregate: Aggregate, answer: StepResults, noise: Floats) -> Diagnostics:
-    estimate = answer.estimate
-    cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
-    present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_scores(answer.observed, estimate, noise)
-    return Diagnostics(
-        method=estimate.method,
-        shrunk=estimate.prior is not None,
-        cohort_z=cohort_z,
-        unlisted_squared=estimate.missing,
-        unlisted_error=estimate.missing_error,
-        excess=estimate.excess,
-        freedom=estimate.freedom,
-        iterations=estimate.iterations,
-        converged=estimate.converged,
-        full_fit=estimate.full,
-        penalty=estimate.penalty,
-    )
-
-
 def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
     """Size of the residual of each cohort that has reports as a normal deviate, (m,).
 
@@ -151,6 +147,13 @@ def _summary(
     detected, random = answer.decision.detected, observed.noise.random
     if observed.noise.symbols:  # without what was added to make it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
+    decision = answer.decision  # the rule as it came out
+    threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
+    if options.correction == "none":
+        threshold = options.alpha
+    elif options.correction not in ("bonferroni", "fdr-eb"):
+        threshold = max(min(decision.cutoff, decision.most), threshold)
+    threshold = min(threshold, options.largest_p, 0.5)
     fitted = estimate.fitted - random.mean
     parts = variance_parts(observed.centerd, fitted, noise)
     return Summary(
@@ -163,19 +166,8 @@ def _summary(
         allocated_share=float(estimate.shrunken[detected].sum()),
         **parts._asdict(),
         signal_explained=signal_explained(fitted, estimate.missing, random.variance),
-        detectable_share=_detectable(estimate, answer.decision, options),
+        detectable_share=detectable_share(-float(ndtri(threshold)), estimate.std_errors),
         epsilon_infinity=params.epsilon_infinity,
         epsilon_one=params.epsilon_one,
         repetition=observed.noise.repetition,
     )
-
-
-def _detectable(estimate: Estimate, decision: ListDecision, options: DecodeOptions) -> float:
-    """The smallest share found 8 times in 10, under the rule as it came out."""
-    threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
-    if options.correction == "none":
-        threshold = options.alpha
-    elif options.correction not in ("bonferroni", "fdr-eb"):
-        threshold = max(min(decision.cutoff, decision.most), threshold)
-    threshold = min(threshold, options.largest_p, 0.5)
-    return detectable_share(-float(ndtri(threshold)), estimate.std_errors)
