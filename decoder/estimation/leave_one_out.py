@@ -234,7 +234,7 @@ def _refitted(
     whether or not the fit has converged. Where a fit for each would take too long, candidates of
     like strength share one that saw none of them.
     """
-    work = problem.work if problem.full else problem.work_with(len(doubtful))
+    work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
     number = max(number, 1 if len(doubtful) < len(problem.positions) else 2)
     if problem.few_rows or number > len(doubtful):
