@@ -309,7 +309,7 @@ def test_joint_cells_keep_their_own_level(tmp_path: Path) -> None:
     low = table.cells.low.ravel()
     names = [(row, column) for row in table.rows for column in table.columns]
     large = {cell for cell, end in zip(names, low.tolist(), strict=True) if end >= 0.05}
-    at_95 = table.estimate - 1.96 * np.sqrt(table.variances)
+    at_95 = table.estimate - 1.96 * table.cells.std_error
     assert len(large) < int((at_95 >= 0.05).sum())
     assert {*found.cells} - {("*", "*")} == large
 
