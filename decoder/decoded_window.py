@@ -26,13 +26,9 @@ class DecodedWindow:
 
     def described(self) -> dict[str, Any]:
         """Return what results.json says of the counts, as plain values."""
-        return {
-            "metric": self.metric,
-            "params_id": self.params_id,
-            "first_day": self.first_day and self.first_day.isoformat(),
-            "last_day": self.last_day and self.last_day.isoformat(),
-            "num_reports": self.num_reports,
-        }
+        names = ("metric", "params_id", "first_day", "last_day", "num_reports")
+        values = {name: getattr(self, name) for name in names}
+        return {n: v.isoformat() if isinstance(v, date) else v for n, v in values.items()}
 
 
 def window_fields(aggregate: Aggregate) -> dict[str, Any]:

@@ -53,9 +53,10 @@ class Levels:
         for name in ("alpha", "level"):
             if not 0 < getattr(self, name) < 1:
                 raise DecodeError(f"{name} = {getattr(self, name)!r} is not between 0 and 1")
-        if self.repeats is not None and not (math.isfinite(self.repeats) and self.repeats >= 1):
+        repeats = 1.0 if self.repeats is None else self.repeats
+        if not (math.isfinite(repeats) and repeats >= 1):
             raise DecodeError(f"repeats = {self.repeats!r} is not a number of 1 or more")
-        if self.repeats is not None and self.repeats > MAX_COUNT:
+        if repeats > MAX_COUNT:
             raise DecodeError(
                 f"repeats = {self.repeats!r} is above {MAX_COUNT:,}, all reports that an aggregate "
                 "can count; give sum r^2 / sum r, where device i sent r_i of them"
@@ -119,8 +120,7 @@ class CandidateChoice:
 
     def __post_init__(self) -> None:
         """Refuse what would be ignored."""
-        given = (self.file, self.numbers, self.dates, self.map_file)
-        if sum(one is not None for one in given) > 1:
+        if [self.file, self.numbers, self.dates, self.map_file].count(None) < 3:
             raise CandidatesError("give one of a file of candidates, numbers, dates and a map")
 
 

@@ -49,7 +49,16 @@ def read_values(path: Path, column: str | None = None) -> Iterator[str | bytes]:
         return _csv_column(path, column)
     if column is not None:
         raise CandidatesError(f"this is a list, not a table: it has no column {column!r}")
-    return _json_list(path) if name.endswith(".json") else _lines(path)
+    if not name.endswith(".json"):
+        return _lines(path)
+    with opened(path) as raw:
+        try:
+            content = json.loads(raw.read())
+        except (ValueError, RecursionError) as error:
+            raise CandidatesError("this is not JSON, although its name says so") from error
+    if not isinstance(content, list) or not all(isinstance(value, str) for value in content):
+        raise CandidatesError('this JSON is not a list of strings, such as ["a", "b"]')
+    return iter(content)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -117,17 +126,6 @@ def _parquet(path: Path, column: str | None) -> Iterator[str | bytes]:
         for batch in file.iter_batches(columns=[column]):
             for value in batch.column(0).to_pylist():
                 yield "" if value is None else value if isinstance(value, bytes) else str(value)
-
-
-def _json_list(path: Path) -> Iterator[str]:
-    with opened(path) as raw:
-        try:
-            content = json.loads(raw.read())
-        except (ValueError, RecursionError) as error:
-            raise CandidatesError("this is not JSON, although its name says so") from error
-    if not isinstance(content, list) or not all(isinstance(value, str) for value in content):
-        raise CandidatesError('this JSON is not a list of strings, such as ["a", "b"]')
-    yield from content
 
 
 def _names(names: Any) -> str:

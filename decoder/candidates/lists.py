@@ -149,8 +149,15 @@ class Candidates:
         kept: dict[bytes, None] = {}
         read = empty = not_text = 0
         for read, text in enumerate(strings, start=1):  # noqa: B007
+            if not isinstance(text, str | bytes):
+                raise CandidatesError(
+                    f"candidate {shown(text)} is not text; give strings, such as str(...)"
+                )
             try:
-                value = _normalized(text)
+                if not text.isascii():
+                    value = normalize(text.decode("utf-8") if isinstance(text, bytes) else text)
+                else:
+                    value = text if isinstance(text, bytes) else text.encode()
             except (UnicodeDecodeError, ValueRefusedError):
                 not_text += 1
                 continue
@@ -173,12 +180,10 @@ class Candidates:
     @classmethod
     def numbers(cls, first: int, last: int, step: int = 1) -> Candidates:
         """The whole numbers from `first` to `last`, both included, as decimal text."""
-        if step < 1 or last < first:
-            raise CandidatesError(f"numbers from {first} to {last} by {step}: nothing to count")
-        if (last - first) // step >= MAX_GENERATED:
-            raise CandidatesError(
-                f"numbers from {first} to {last} by {step}: more than {MAX_GENERATED:,} candidates"
-            )
+        empty = step < 1 or last < first
+        if empty or (last - first) // step >= MAX_GENERATED:
+            why = "nothing to count" if empty else f"more than {MAX_GENERATED:,} candidates"
+            raise CandidatesError(f"numbers from {first} to {last} by {step}: {why}")
         return cls.from_strings(str(number) for number in range(first, last + 1, step))
 
     @classmethod
@@ -194,40 +199,25 @@ class Candidates:
         return params.scheme.own_bits or self.own_bits
 
     def positions(self, params: RapporParams, progress: Progress = silent) -> Positions:
-        """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort."""
+        """Index tensor (M, m, h) of the bits that each candidate sets, in each cohort.
+
+        Raises CandidatesError for listed values that do not fit the bits.
+        """
         if self.tensor is not None:
             return self.tensor
-        if params.scheme.hashed:
+        scheme, k = params.scheme, params.num_bits
+        if scheme.hashed:
             return bit_positions(self.values, params, progress)
-        return listed_positions(len(self.values), params)
-
-
-def _normalized(text: str | bytes) -> bytes:
-    if not isinstance(text, str | bytes):
-        raise CandidatesError(
-            f"candidate {shown(text)} is not text; give strings, such as str(...)"
-        )
-    if isinstance(text, bytes):
-        if text.isascii():
-            return text
-        text = text.decode("utf-8")
-    return text.encode() if text.isascii() else normalize(text)
-
-
-def listed_positions(num_values: int, params: RapporParams) -> Positions:
-    """Index tensor (M, m, h) of an encoding that lists its values; k where fewer bits are set.
-    Raises CandidatesError when the values do not fit the bits."""
-    scheme, k = params.scheme, params.num_bits
-    _check_fit(num_values, params)
-    shape = (num_values, params.num_cohorts, params.num_hashes)
-    positions = np.full(shape, k, dtype=position_type(k))
-    for cohort in range(1 if scheme.own_bits else params.num_cohorts):
-        for index in range(num_values):
-            found = sorted(set(scheme.index_positions(params, index, cohort)))
-            positions[index, cohort, : len(found)] = found
-    if scheme.own_bits:
-        positions[:] = positions[:, :1]
-    return positions
+        _check_fit(len(self.values), params)
+        shape = (len(self.values), params.num_cohorts, params.num_hashes)
+        positions = np.full(shape, k, dtype=position_type(k))  # k where fewer bits are set
+        for cohort in range(1 if scheme.own_bits else params.num_cohorts):
+            for index in range(len(self.values)):
+                found = sorted(set(scheme.index_positions(params, index, cohort)))
+                positions[index, cohort, : len(found)] = found
+        if scheme.own_bits:
+            positions[:] = positions[:, :1]
+        return positions
 
 
 def _check_fit(num_values: int, params: RapporParams) -> None:

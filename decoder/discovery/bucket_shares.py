@@ -200,11 +200,6 @@ class GroupShares:
     shares: Floats
     num_bits: int
 
-    @property
-    def num_reports(self) -> float:
-        """Number of reports of the group."""
-        return float(self.reports.sum())
-
     def scores(self) -> Floats:
         """The part of each bucket in the score of a prefix, of unit variance in sum, (m, k);
         clipped, so that a heavy string does not lift whatever falls on the same bucket."""
@@ -213,7 +208,7 @@ class GroupShares:
         )
         clipped = np.clip(scaled, -CLIP, CLIP)
         clipped = (clipped - clipped.mean()) / clipped.std()
-        return np.asarray(clipped * np.sqrt(self.reports / self.num_reports)[:, None])
+        return np.asarray(clipped * np.sqrt(self.reports / self.reports.sum())[:, None])
 
     @cached_property
     def _spread(self) -> float:
@@ -232,23 +227,33 @@ class GroupShares:
         noise: of one bit; None: all are taken to vary alike.
         repetition: reports of a device, sum r^2 / sum r.
         """
-        design, normal, right = self._equations(prefixes, self._weights)
-        inverse, solved = _solved(normal, right)
-        variance, third = self._residual(design, solved, self._weights)
-        errors = np.sqrt(variance * np.diag(inverse)[:-1])
-        strong = solved[:-1] > STRONG * errors
+
+        def solved(weights: Floats) -> tuple[Floats, Floats, float, float]:
+            """Shares, diagonal of the inverse, variance and skewness of what an ordinary bucket of
+            one report leaves."""
+            normal, right = self._equations(design, weights)
+            normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
+            inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
+            found = inverse @ right
+            left = self.shares.ravel() - design.T @ found[:-1]
+            left = (left - found[-1] * (1 / self.shares.shape[1])) * np.sqrt(weights)
+            variance = float((left**2).sum()) / max(1, len(left) - len(found))
+            third = float((left**3).mean()) / variance**1.5
+            return found[:-1], np.diag(inverse)[:-1], variance, third
+
+        design, plain = self._design(prefixes), self._weights
+        shares, inverse, variance, third = solved(plain)
+        strong = shares > STRONG * np.sqrt(variance * inverse)
         if noise is not None and strong.any():
-            held = np.minimum(np.clip(solved[:-1] * strong, 0, 1) @ design, 1.0)
+            held = np.minimum(np.clip(shares * strong, 0, 1) @ design, 1.0)
             sampled = noise.mechanism_variance(held, repetition) + repetition * held * (1 - held)
-            weights = self._weights / (sampled / noise.mechanism_variance(np.zeros(1), repetition))
-            _, normal, right = self._equations(prefixes, weights)
-            others, solved = _solved(normal, right)
-            variance, third = self._residual(design, solved, weights)
+            empty = noise.mechanism_variance(np.zeros(1), repetition)
+            shares, others, variance, third = solved(plain / (sampled / empty))
             # if nobody held a strong prefix, its own buckets would vary as others do
-            chosen = np.where(strong, np.diag(inverse)[:-1], np.diag(others)[:-1])
-            errors = np.sqrt(variance * chosen)
-        skewness = third * float((self.reports**1.5).sum()) / self.num_reports**1.5
-        return Fit(solved[:-1], errors, skewness, self.num_reports)
+            inverse = np.where(strong, inverse, others)
+        total = float(self.reports.sum())
+        skewness = third * float((self.reports**1.5).sum()) / total**1.5
+        return Fit(shares, np.sqrt(variance * inverse), skewness, total)
 
     def pursue(self, prefixes: Prefixes, most: int) -> Floats:
         """Score distinct prefixes, most of which are wrong, by orthogonal matching pursuit,
@@ -258,7 +263,7 @@ class GroupShares:
         (A joint fit of all would share the part of a true one among the wrong ones that were
         chosen because they share its buckets. Pati, Rezaiifar, Krishnaprasad 1993.)
         """
-        _, normal, right = self._equations(prefixes, self._weights)
+        normal, right = self._equations(self._design(prefixes), self._weights)
         unit = self._spread * np.sqrt(np.diag(normal)[:-1])
         fitted = [len(prefixes)]
         while True:
@@ -279,41 +284,25 @@ class GroupShares:
         """Of each bucket: the reports of its cohort, (m*k,)."""
         return np.repeat(self.reports, self.shares.shape[1])
 
-    def _residual(
-        self, design: sparse.csr_array, solved: Floats, weights: Floats
-    ) -> tuple[float, float]:
-        """Variance and skewness of what a fit leaves, of one report on an ordinary bucket."""
-        left = (
-            self.shares.ravel() - design.T @ solved[:-1] - solved[-1] * (1 / self.shares.shape[1])
-        )
-        left *= np.sqrt(weights)
-        variance = float((left**2).sum()) / max(1, len(left) - len(solved))
-        return variance, float((left**3).mean()) / variance**1.5
-
-    def _equations(
-        self, prefixes: Prefixes, weights: Floats
-    ) -> tuple[sparse.csr_array, Floats, Floats]:
-        """Buckets of each prefix (P, m*k); normal matrix and right side, all others last."""
-        size = self.shares.shape[1]
+    def _design(self, prefixes: Prefixes) -> sparse.csr_array:
+        """The buckets of each prefix, (P, m*k)."""
+        size, cohorts = self.shares.shape[1], len(self.cohorts)
         positions = prefix_positions(prefixes, self.num_bits, self.cohorts, size)
-        columns = (positions + np.arange(len(self.cohorts)) * size).ravel()
-        starts = np.arange(0, len(columns) + 1, len(self.cohorts))
+        columns = (positions + np.arange(cohorts) * size).ravel()
+        rows = columns, np.arange(0, len(columns) + 1, cohorts)
         shape = (len(prefixes), self.shares.size)
-        design = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
-        weighted = sparse.csr_array((weights[columns], columns, starts), shape=shape)
-        normal = np.empty((len(prefixes) + 1,) * 2)
+        return sparse.csr_array((np.ones(len(columns)), *rows), shape=shape)
+
+    def _equations(self, design: sparse.csr_array, weights: Floats) -> tuple[Floats, Floats]:
+        """Normal matrix and right side of a fit of prefixes, all other strings last."""
+        size, values = self.shares.shape[1], self.shares.ravel()
+        weighted = design.copy()
+        weighted.data *= weights[design.indices]
+        normal = np.empty((design.shape[0] + 1,) * 2)
         normal[:-1, :-1] = (weighted @ design.T).toarray()
         normal[-1, :-1] = normal[:-1, -1] = weighted.sum(axis=1) / size
         normal[-1, -1] = weights.sum() / size**2
-        values = self.shares.ravel()
-        return design, normal, np.append(weighted @ values, weights @ values / size)
-
-
-def _solved(normal: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Inverse of a normal matrix, and what solves the equations."""
-    normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
-    inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
-    return inverse, np.asarray(inverse @ right)
+        return normal, np.append(weighted @ values, weights @ values / size)
 
 
 @dataclass(frozen=True)

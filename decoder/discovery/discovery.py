@@ -231,6 +231,12 @@ def _named(
     margins = np.maximum(by_test, -ndtri((1 - options.level) / 2) * errors)
     lows = np.maximum(lows, np.clip(shares - margins, 0, 1))
     highs = np.maximum(highs, shares)
+    groups: PrefixGroups = metric.details
+    declared = {
+        groups.prefix(normalize(value), groups.num_levels): key
+        for key in ("no_data", "fallback")
+        if (value := getattr(metric, key)) is not None
+    }
     digits = -(-metric.details.code_bits // 4)
     texts = {i: text_of(finished[i].data, whole=finished[i].whole) or "" for i in shown.tolist()}
     rows = [
@@ -243,20 +249,10 @@ def _named(
             high=float(high),
             p_value=float(p_values[i]),
             p_adjusted=float(decision.adjusted[i]),
-            declared=_role(metric, finished[i]),
+            declared=declared.get(finished[i].bits, ""),
             code=f"{finished[i].bits:0{digits}x}",
             rest=finished[i].data[len(texts[i].encode()) :].hex(),
         )
         for i, low, high in zip(shown.tolist(), lows, highs, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: -row.estimate)), len(accepted) - len(shown)
-
-
-def _role(metric: Metric, string: CompletedString) -> str:
-    """Which key of the metric declares this string, if one does."""
-    for key in ("fallback", "no_data"):
-        value = getattr(metric, key)
-        groups = metric.details
-        if value is not None and groups.prefix(normalize(value), groups.num_levels) == string.bits:
-            return key
-    return ""

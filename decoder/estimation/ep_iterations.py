@@ -99,22 +99,14 @@ class FitProblem:
         """Whether all candidates take part in the fit, or only the probable ones."""
         return self.may_be_full and all_may_take_part(*self._size)
 
-    def crammed(self, sites: Sites) -> bool:
-        """Whether the number of candidates in the fit is at its limit."""
-        return int(sites.active.sum()) >= most_active(self.centerd.size)
-
-    @property
-    def work(self) -> float:
-        """Approximate number of multiplications of one iteration."""
+    def work(self, active: int) -> float:
+        """Approximate multiplications of an iteration in which so many candidates take part, or
+        all."""
         if self.full:
             return work_of_all(*self._size)
-        bits = float(self.positions[:1].size)
-        return self.number * (WORK_OF_BIT * bits + WORK_OF_CANDIDATE)
-
-    def work_with(self, active: int) -> float:
-        """Cost, in multiplications, of an iteration in which so many candidates take part."""
         active = min(active, most_active(self.centerd.size))
-        return self.work + work_of_all(active, *self._size[1:])
+        each = WORK_OF_BIT * float(self.positions[:1].size) + WORK_OF_CANDIDATE
+        return self.number * each + work_of_all(active, *self._size[1:])
 
     def members(self, sites: Sites) -> Positions:
         """Index tensor of the candidates that take part, (A, m, h)."""

@@ -169,12 +169,11 @@ def _summarize(
     lowest = bins.min()
     every = np.bincount(bins - lowest)
     seen = np.flatnonzero(every)
-    counts, values = every[seen], (seen + lowest) * _BIN
-    sums = np.bincount(bins - lowest, null_z[~active])[seen]
-    estimates = np.concatenate([scores.estimates[active], values * error])
-    errors = np.concatenate([scores.std_errors[active], np.full(len(values), error)])
-    deviates = np.concatenate([null_z[active], sums / counts])
-    return estimates, errors, deviates, np.concatenate([np.ones(active.sum()), counts])
+    counts, sums = every[seen], np.bincount(bins - lowest, null_z[~active])[seen]
+    estimates = np.append(scores.estimates[active], (seen + lowest) * _BIN * error)
+    errors = np.append(scores.std_errors[active], np.full(len(seen), error))
+    deviates = np.append(null_z[active], sums / counts)
+    return estimates, errors, deviates, np.append(np.ones(active.sum()), counts)
 
 
 def work_of_all(candidates: int, shape: tuple[int, int], num_hashes: int) -> float:

@@ -115,9 +115,10 @@ def by_cavity(
     problem = _problem(observed, full=full)
     fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
     estimate = _estimate(
-        observed, level, fit.scores, fit.z, fit.balance, tail=fit.tail, law=fit.law,
-        held=fit.taking_part, left=fit.freedom, prior=fit.prior, iterations=fit.iterations,
-        converged=fit.converged, full=fit.full, directions=fitted_directions(observed, fit.balance)
+        observed, level, fit.scores, fit.z, fit.last.fitted, tail=fit.tail, law=fit.law,
+        held=fit.last.sites.shrunken, left=fit.freedom, prior=fit.last.prior,
+        iterations=fit.iterations, converged=fit.converged, full=fit.full,
+        directions=fitted_directions(observed, fit.last.fitted)
     )  # fmt: skip
     return estimate if fit.converged else replace(estimate, local_fdr=np.ones(len(estimate.z)))
 

@@ -363,16 +363,16 @@ def _refittable(problem: FitProblem, chosen: LassoFit) -> tuple[Indices, Floats]
     columns = centerd_columns(problem.positions[chosen.selected], problem.random)
     most = problem.freedom // 2
     gram = columns.T @ columns
-    if len(gram) <= most and np.linalg.eigvalsh(gram).min(initial=np.inf) > _DEPENDENT * len(gram):
-        return chosen.selected, columns
-    kept: list[int] = []
-    basis = np.empty((len(columns), 0))
-    for i in np.argsort(-chosen.shares, kind="stable").tolist():
-        rest = columns[:, i]
-        for _ in range(2):  # twice is enough for orthogonality
-            rest = rest - basis @ (basis.T @ rest)
-        if len(kept) < most and rest @ rest > _DEPENDENT * gram[i, i]:
-            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
-            kept.append(i)
+    kept = list(range(len(gram)))
+    least = np.linalg.eigvalsh(gram).min(initial=np.inf) if len(gram) <= most else 0.0
+    if least <= _DEPENDENT * len(gram):
+        kept, basis = [], np.empty((len(columns), 0))
+        for i in np.argsort(-chosen.shares, kind="stable").tolist():
+            rest = columns[:, i]
+            for _ in range(2):  # twice is enough for orthogonality
+                rest = rest - basis @ (basis.T @ rest)
+            if len(kept) < most and rest @ rest > _DEPENDENT * gram[i, i]:
+                basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+                kept.append(i)
     kept.sort()
     return chosen.selected[kept], columns[:, kept]

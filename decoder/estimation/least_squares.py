@@ -156,7 +156,7 @@ def row_solver(
     base = pair_sums(positions, positive, k)
     base += a * a * float(positive.sum()) - a * sums[:, None] - a * sums[None, :]
     base = _plus_blocks(base, noise, (m, k))
-    widening = centerd_columns(positions[negative], random).T, 1 / variances[negative]
+    widening = centerd_columns(positions[negative], random), 1 / variances[negative]
 
     def solve(missing: float) -> Solution:
         inverse = _widened(inverse_of(_plus_blocks(base, missing * C, (m, k))), *widening)
@@ -172,11 +172,10 @@ def row_solver(
 
 
 def _widened(inverse: Floats, widening: Floats, precisions: Floats) -> Floats:
-    """An inverse with the beliefs of negative variance: z' (L, n), and their precisions (L,)."""
+    """An inverse with the beliefs of negative variance: z (n, L), and their precisions (L,)."""
     if len(precisions):
-        wide = widening @ inverse
-        inner = inverse_of(np.diag(precisions) + wide @ widening.T)
-        inverse -= wide.T @ inner @ wide
+        wide = inverse @ widening
+        inverse -= wide @ inverse_of(np.diag(precisions) + widening.T @ wide) @ wide.T
     return inverse
 
 
@@ -195,7 +194,7 @@ def contrast_solver(
     base = columns.T @ (columns * np.maximum(variances, 0.0)[:, None])
     np.einsum("jj->j", base)[:] += noise[:, 0, 0] - noise[:, 0, 1]
     sums = 2 * (noise[:, 0, 0] + noise[:, 0, 1])[:, None]
-    widening = columns[negative], 1 / variances[negative]
+    widening = columns[negative].T, 1 / variances[negative]
 
     def solve(missing: float) -> Solution:
         covariance = base.copy()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -26,15 +27,13 @@ from decoder.estimation.ep_iterations import (
     run_ep,
     warm_start,
 )
-from decoder.estimation.ep_sites import Scores
+from decoder.estimation.ep_sites import Scores, most_active
 from decoder.estimation.least_squares import (
-    Balance,
     centerd_columns,
     left_out_scores,
     null_variance,
 )
 from decoder.model.null_distribution import NORMAL_TAIL, NullTail, null_tail
-from decoder.model.share_prior import SharePrior
 from decoder.numerics.bit_tensor import Positions
 from decoder.progress import Progress, silent
 from decoder.typing import Floats, Indices
@@ -55,27 +54,20 @@ QUIETER = 3.0  # standard errors below 1, from which on a ratio is no chance of 
 REFIT_STAGE = "fits without a candidate"
 
 
-@dataclass(frozen=True)
-class CavityFit:
+class CavityFit(NamedTuple):
     """Results of the cavity fit for M candidates.
 
     scores: unbiased shares and their standard errors, (M,).  z: of the test that nobody holds the
     candidate, standardized, (M,).  tail: the null distribution of z.  law: that of scores against
-    the residual.  prior: of shares, as fitted.
-    balance: residual u = V^-1 (y - Z m), tau (squared shares of unlisted strings), kappa >= 1.
-    taking_part: posterior means of those in the fit, 0 for the others, (M,).
-    freedom: degrees of freedom left in the residual, >= 1.
-    iterations: how many were run; converged: the z-scores converged.
-    full: all candidates took part in the fit.
+    the residual.  last: the iteration at which it ended.  freedom: degrees left in the residual.
+    converged: the z-scores did.  full: all candidates took part.
     """
 
     scores: Scores
     z: Floats
     tail: NullTail
     law: NullTail
-    prior: SharePrior
-    balance: Balance
-    taking_part: Floats
+    last: EpIteration
     freedom: float
     iterations: int
     converged: bool
@@ -128,17 +120,15 @@ def fit_cavity(
     weights: (M,), by which p-values will be divided: whoever a rule may then name is tested.
     repeated: devices report more than once, as often as was declared or shown at most.
     """
-    problem, found = _until_converged(problem, progress, warm_starts)
-    now, iteration, converged = found
+    problem, (now, iterations, converged) = _until_converged(problem, progress, warm_starts)
     freedom = _freedom(problem, now)
-    scores = _fitting(problem, now, freedom, repeated)
     law = null_tail(now.fitted.solution.residual, problem.random)
     z, tail = _left_out(problem, now), law
     doubtful = _doubtful(problem, freedom / problem.freedom, tail.deviate(z), weights)
     if len(doubtful):
         z, tail = _refitted(problem, tail.deviate(z), doubtful, progress), NORMAL_TAIL
-    ended = freedom, iteration, converged, problem.full
-    return CavityFit(scores, z, tail, law, now.prior, now.fitted, now.sites.shrunken, *ended)
+    ended = now, freedom, iterations, converged, problem.full
+    return CavityFit(_fitting(problem, now, freedom, repeated), z, tail, law, *ended)
 
 
 def _until_converged(
@@ -201,14 +191,13 @@ def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bo
     claim to take part, the part that fits best was chosen: what it leaves over is less than the
     noise, and the errors are larger by what the fit used up.
     """
-    scores, ratio = now.scores, now.fitted.ratio
-    if problem.full:
-        if repeated or ratio > 1 - QUIETER * np.sqrt(2 / freedom):
-            return scores
-        return scores._replace(std_errors=scores.std_errors * np.sqrt(ratio))
-    if not problem.crammed(now.sites):
-        return scores
-    return scores._replace(std_errors=scores.std_errors * problem.freedom / freedom)
+    scores, ratio, errors = now.scores, now.fitted.ratio, now.scores.std_errors
+    if not problem.full:
+        crammed = int(now.sites.active.sum()) >= most_active(problem.centerd.size)
+        errors = errors * problem.freedom / freedom if crammed else errors
+    elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
+        errors = errors * np.sqrt(ratio)
+    return scores._replace(std_errors=errors)
 
 
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
@@ -245,7 +234,7 @@ def _refitted(
     whether or not the fit has converged. Where a fit for each would take too long, candidates of
     like strength share one that saw none of them.
     """
-    work = problem.work if problem.full else problem.work_with(len(doubtful))
+    work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))
     number = max(number, 1 if len(doubtful) < len(problem.positions) else 2)
     if problem.few_rows or number > len(doubtful):

@@ -73,8 +73,16 @@ def read_map(path: Path, params: RapporParams) -> Candidates:
         if not values:
             raise CountsError("no rows; give a string and the cells of its bits in each")
         tensor = _tensor(cells, list(values.values()), params)
+        # Of basic RAPPOR each string has a bit which no other string sets. Hashes may give a short
+        # list such bits by chance, while strings that are not on it share them: so the strings
+        # must hold the first bits, or keep their bit in every one of several cohorts.
+        bits = tensor[:, :, 0]
+        ranked = np.sort(bits, axis=0)
+        alone = params.num_hashes == 1 and len(bits) > 1 and (np.diff(ranked, axis=0) != 0).all()
+        fixed = params.num_cohorts > 1 and (bits == bits[:, :1]).all()
+        own = alone and (fixed or (ranked == np.arange(len(bits))[:, None]).all())
         notes = ReadNotes(read=len(values))
-        return Candidates(list(values), notes, tensor, own_bits=_own_bits(tensor, params))
+        return Candidates(list(values), notes, tensor, own_bits=bool(own))
 
 
 def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path: Path) -> None:
@@ -85,14 +93,11 @@ def write_metrics_json(summary: Mapping[str, Any], elapsed_seconds: float, path:
         elapsed_seconds: of the whole analysis.
         path: of the file.
     """
-    metrics = {
-        "sample_size": summary["num_reports"],
-        "allocated_mass": summary["allocated_share"],
-        "num_detected": summary["num_detected"],
-        "explained_var": summary["explained"],
-        "missing_var": summary["missing"],
-        "total_elapsed_time": elapsed_seconds,
-    }
+    names = {"sample_size": "num_reports", "allocated_mass": "allocated_share",
+             "num_detected": "num_detected", "explained_var": "explained",
+             "missing_var": "missing"}  # fmt: skip
+    metrics = {theirs: summary[ours] for theirs, ours in names.items()}
+    metrics["total_elapsed_time"] = elapsed_seconds
     with replacing(path) as part:
         part.write_text(json.dumps(metrics) + "\n", encoding="utf-8")
 
@@ -117,17 +122,3 @@ def _tensor(cells: list[list[int]], lines: list[int], params: RapporParams) -> P
     tensor = np.full((len(cells) * m, h), k, dtype=position_type(k))
     tensor[group, np.arange(len(group)) - (np.cumsum(sizes) - sizes)[group]] = bit
     return mark_repeated(tensor.reshape(len(cells), m, h), k)
-
-
-def _own_bits(tensor: Positions, params: RapporParams) -> bool:
-    """Whether the map is that of basic RAPPOR: each string has a bit which no other string sets.
-
-    Hashes may give a short list such bits by chance, while strings that are not on it share them.
-    So the strings must hold the first bits, or keep their bit in every one of several cohorts.
-    """
-    bits = tensor[:, :, 0]
-    ranked = np.sort(bits, axis=0)
-    if params.num_hashes != 1 or len(bits) < 2 or (np.diff(ranked, axis=0) == 0).any():
-        return False
-    fixed = params.num_cohorts > 1 and bool((bits == bits[:, :1]).all())
-    return fixed or bool((ranked == np.arange(len(bits))[:, None]).all())

@@ -1,5 +1,4 @@
-"""Diagnostics of the fit: residuals by cohort, parts of the variance, the smallest detectable
-share, whether the bits of the candidates look randomly hashed, and counts that no values can give.
+"""Whether cohorts are equal, reports repeated, candidates hashed at random, and counts possible.
 
 Every honest report represents 1 to h bits of a value (0 or 1 where a value has a bit of its own).
 So the debiased counts of a cohort, summed over its bits and divided by its reports, estimate a
@@ -25,58 +24,6 @@ from rappor_core.params import RapporParams
 
 SIZES_ALARM = 1e-3  # chance that cohorts of single reports look like repeated ones
 AGREE = 3.0  # factor within which the sizes of cohorts and the noise tell the same repetition
-POWER = 0.8  # of a test to find a share of the size that we call detectable
-
-
-class VarianceParts(NamedTuple):
-    """Fractions of the variance of all bit shares; they sum to 1."""
-
-    explained: float
-    missing: float
-    noise: float
-
-
-def cohort_residuals(residual: Floats, covariance: Floats, scale: float, freedom: int) -> Floats:
-    """Size of each cohort's residual as a standard normal score, (m,).
-
-    residual: y - fitted, (m, k).  covariance: of y, (m, k, k).  scale: by how much the fit and
-    kappa change the variance; 0 where the fit leaves nothing over (then NaN).  freedom: k, or
-    k - 1 where the entries have a known sum. The quadratic form is about chi-squared with so many
-    degrees; made normal by Wilson and Hilferty (1931).
-    """
-    if scale <= 0:
-        return np.full(len(residual), np.nan)
-    solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
-    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # below 0 by rounding
-    spread = 2 / (9 * freedom)
-    return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
-
-
-def variance_parts(centerd: Floats, fitted: Floats, covariance: Floats) -> VarianceParts:
-    """Split sum (y - a)^2, y - a (m, k), into noise of a covariance (m, k, k), what the fit
-    explains, and the rest."""
-    total = float((centerd**2).sum())
-    if total == 0:
-        return VarianceParts(0.0, 0.0, 1.0)
-    noise = min(float(np.trace(covariance, axis1=1, axis2=2).sum()) / total, 1.0)
-    explained = min(float((fitted**2).sum()) / total, 1.0 - noise)
-    return VarianceParts(explained, 1.0 - noise - explained, noise)
-
-
-def signal_explained(fitted: Floats, missing: float, variance: float) -> float | None:
-    """The fraction of the variance of bit shares due to values that a fit explains, or None.
-
-    fitted: centerd, of the fit, (m, k).  missing: tau of the strings that are not in it.  variance:
-    a (1 - a), of a bit of a random string.
-    """
-    explained = float((fitted**2).sum())
-    total = explained + missing * variance * fitted.size
-    return explained / total if total > 0 else None
-
-
-def detectable_share(cutoff: float, std_errors: Floats) -> float:
-    """The share that passes a `cutoff` (in standard errors) 8 times in 10, at the median error."""
-    return min(1.0, (cutoff + float(ndtri(POWER))) * float(np.median(std_errors)))
 
 
 def balance_p_value(reports: Floats, repetition: float) -> float:

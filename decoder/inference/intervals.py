@@ -91,27 +91,17 @@ def widened_interval(
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))
     upwards, downwards = np.abs(law.score(np.array([normal, -normal])))
-    away = np.where(estimates < 0, -deviates, deviates)
-    margin = _tested_margin(np.abs(estimates), std_errors, away, normal)
+    # A share b is inside where |estimate - b| <= normal s(b). The spread s of the score is the
+    # standard error at the estimate, and estimate / deviate at 0, where all of the share is
+    # unlisted; its square grows with that of what is.
+    sizes, away = np.abs(estimates), np.where(estimates < 0, -deviates, deviates)
+    known = sizes * np.sqrt(1 - (normal / np.maximum(away, normal)) ** 2)
+    plain = normal * std_errors
+    unsure = sizes * normal / np.maximum(away, min(_UNSURE, normal))
+    margin = np.where(away > normal, plain * sizes / np.hypot(known, plain), unsure)
     below = np.maximum(upwards * std_errors, np.where(estimates > 0, margin, 0.0))
     above = np.maximum(downwards * std_errors, np.where(estimates < 0, margin, 0.0))
     return np.minimum(low, estimates - below), np.maximum(high, estimates + above)
-
-
-def _tested_margin(
-    estimates: Floats, std_errors: Floats, deviates: Floats, normal: float
-) -> Floats:
-    """How far an interval reaches towards 0 that contains 0 where a deviate <= `normal`, (M,).
-
-    A share b is inside where |estimate - b| <= normal s(b). The spread s of the score is the
-    standard error at the estimate, and estimate / deviate at 0, where all of the share is
-    unlisted; its square grows with that of what is. For estimates >= 0, or with the signs of
-    estimate and deviate turned.
-    """
-    known = estimates * np.sqrt(1 - (normal / np.maximum(deviates, normal)) ** 2)
-    plain = normal * std_errors
-    unsure = estimates * normal / np.maximum(deviates, min(_UNSURE, normal))
-    return np.where(deviates > normal, plain * estimates / np.hypot(known, plain), unsure)
 
 
 def selected_interval(

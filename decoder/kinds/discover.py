@@ -8,11 +8,10 @@ has read it and written `yes` in the column `publish` (`approved_strings`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from decoder.discovery.discovery import DiscoverOptions, Discovery, FoundString, discover
 from decoder.errors import CandidatesError, DecodeError
@@ -22,7 +21,7 @@ from decoder.kinds.result import RESULTS, PageParts, Question, Result, StoredRes
 from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, percent
 from decoder.tables.paging import TableQuery, page_of
-from decoder.tables.reading import Row, read_table
+from decoder.tables.reading import read_table
 from decoder.tables.table import Column, ColumnType, TableSchema
 from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted, visible
@@ -167,7 +166,15 @@ def approved_strings(directory: str | Path) -> list[str]:
             strings = {row["id"]: (str(row["string"]), row["whole"]) for row in document["found"]}
         except (KeyError, TypeError):
             raise DecodeError(f"{RESULTS} lacks what was found") from None
-        approved = [strings[row.cells["id"]] for row in rows if _is_approved(row, strings)]
+        approved = []
+        for row in rows:
+            name, decision = row.cells["id"], row.cells["publish"].strip().casefold()
+            if decision not in ("yes", "no", "", BEGINNING):
+                raise DecodeError(f"publish = {ascii(decision)[:40]} is neither yes nor no")
+            if name not in strings:
+                raise DecodeError(f"id {ascii(name)[:40]} is not one of {RESULTS}")
+            if decision == "yes":
+                approved.append(strings[name])
         if not approved:
             raise DecodeError("no row of discovered.csv says yes in its column publish; read them")
         for string, whole in approved:
@@ -175,16 +182,6 @@ def approved_strings(directory: str | Path) -> list[str]:
                 why = "not a single line" if whole else "only the beginning of a string"
                 raise DecodeError(f"{ascii(string)[:60]} is {why}, and fits no candidate file")
     return [string for string, _ in approved]
-
-
-def _is_approved(row: Row, strings: Mapping[str, Any]) -> bool:
-    """Whether a person approved a row. Raises DecodeError for another word or an unknown id."""
-    decision = row.cells["publish"].strip().casefold()
-    if decision not in ("yes", "no", "", BEGINNING):
-        raise DecodeError(f"publish = {ascii(decision)[:40]} is neither yes nor no")
-    if row.cells["id"] not in strings:
-        raise DecodeError(f"id {ascii(row.cells['id'])[:40]} is not one of {RESULTS}")
-    return decision == "yes"
 
 
 def shown_string(row: FoundString) -> str:

@@ -28,26 +28,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 50  # of a table that is not the main one
 
-
-def table_parts(stored: StoredResult, query: TableQuery, main_table: str) -> PageParts:
-    """Every table of a result, the main one first and with search, sort and pages."""
-    from pyarrow import parquet
-
-    found, shown = stored.json(), []
-    names = sorted(name.removesuffix(".parquet") for name in stored.files
-                   if name.endswith(".parquet"))  # fmt: skip
-    for name in sorted(names, key=lambda one: one != main_table):
-        content = stored.read(f"{name}.parquet")
-        asked = query if name == main_table else TableQuery(rows=MAX_ROWS)
-        schema = parquet.read_schema(io.BytesIO(content))
-        columns = [column for column in columns_of(schema) if column.shown]
-        page = page_of_parquet(content, asked, [column.name for column in columns])
-        shown.append((schema.metadata[b"table"].decode(), columns, page))
-    lead = f"{count(found['num_reports'])} reports" if "num_reports" in found else ""
-    view = {"shown": shown, "warnings": found.get("warnings", [])}
-    return PageParts("result_tables.html.j2", view, lead)
-
-
 # Kind of metric: its module, which holds the class's instance `KIND`; loaded at its first use.
 DECODERS = {
     "string": "decoder.kinds.values",
@@ -125,8 +105,23 @@ class KindDecoder:
         return comparison(self.series(windows, question))
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
-        """The parts of the page of a decoding. query: of its tables."""
-        return table_parts(stored, query, self.main_table)
+        """The parts of the page of a decoding: every table, the main one first, with search, sort
+        and pages by the query."""
+        from pyarrow import parquet
+
+        found, shown = stored.json(), []
+        names = sorted(name.removesuffix(".parquet") for name in stored.files
+                       if name.endswith(".parquet"))  # fmt: skip
+        for name in sorted(names, key=lambda one: one != self.main_table):
+            content = stored.read(f"{name}.parquet")
+            asked = query if name == self.main_table else TableQuery(rows=MAX_ROWS)
+            schema = parquet.read_schema(io.BytesIO(content))
+            columns = [column for column in columns_of(schema) if column.shown]
+            page = page_of_parquet(content, asked, [column.name for column in columns])
+            shown.append((schema.metadata[b"table"].decode(), columns, page))
+        lead = f"{count(found['num_reports'])} reports" if "num_reports" in found else ""
+        view = {"shown": shown, "warnings": found.get("warnings", [])}
+        return PageParts("result_tables.html.j2", view, lead)
 
     @property
     def main_table(self) -> str:

@@ -31,14 +31,6 @@ def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
     return Estimate(label, title, one.estimate, one.low, one.high, one.fitted)
 
 
-def _bin_text(one: Bin) -> str:
-    if one.lower is None:
-        return f"below {edge_text(one.upper or 0.0)}"
-    if one.upper is None:
-        return f"{edge_text(one.lower)} or more"
-    return f"{edge_text(one.lower)} to {edge_text(one.upper)}"
-
-
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
 _FITTED = Column("fitted", _SHARE, "Of the picture: one guess at the whole curve.")
 _ERROR = Column("std_error", _SHARE, "Standard error of the share.")
@@ -130,7 +122,12 @@ class Numbers(KindDecoder):
         points = [row_of(CurvePoint, one) for one in found["curve"]]
         bins = [row_of(Bin, one, _OPEN) for one in found["bins"]]
         curve = [_mark(one.edge, edge_text(one.edge), one) for one in points]
-        bars = [_mark(one.lower, _bin_text(one), one) for one in bins]
+        bars = []
+        for one in bins:
+            low, high = (edge_text(end or 0.0) for end in (one.lower, one.upper))
+            where = f"{low} or more" if one.upper is None else f"{low} to {high}"
+            where = f"below {high}" if one.lower is None else where
+            bars.append(_mark(one.lower, where, one))
         band = [(one.band_low, one.band_high) for one in points]
         view = {
             "found": found,
@@ -166,7 +163,16 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
                               (QUANTILES, f"Quantiles, {unit}"))
     )  # fmt: skip
     title = f"{decoding.metric}: {count(decoding.num_reports)} reports"
-    mean = MEANS.of_rows(_mean_rows(decoding), title)
+    data, average, means = decoding.with_data, decoding.mean, []
+    if data is not None:
+        means.append(("share of devices with data", data.estimate, data.low, data.high))
+    if average is not None:
+        name = f"{'geometric ' if average.geometric else ''}mean, {number.unit}"
+        top = average.at_or_above_top
+        clipped = f"share at or above {average.clipped_to[1]:g}, where the mean is clipped"
+        means += [(name, average.estimate, average.low, average.high),
+                  (clipped, top.estimate, top.low, top.high)]  # fmt: skip
+    mean = MEANS.of_rows(means, title)
     content: dict[str, Any] = finite(
         {
             **decoding.described(),
@@ -196,20 +202,6 @@ def numbers_result(decoding: NumberDecoding, options: DecodeOptions) -> Result:
         notes=decoding.warnings,
         printed=(mean, quantiles, curve),
     )
-
-
-def _mean_rows(decoding: NumberDecoding) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = []
-    data, mean = decoding.with_data, decoding.mean
-    if data is not None:
-        rows.append(("share of devices with data", data.estimate, data.low, data.high))
-    if mean is not None:
-        name = f"{'geometric ' if mean.geometric else ''}mean, {decoding.number.unit}"
-        rows.append((name, mean.estimate, mean.low, mean.high))
-        top = mean.at_or_above_top
-        rows.append((f"share at or above {mean.clipped_to[1]:g}, where the mean is clipped",
-                     top.estimate, top.low, top.high))  # fmt: skip
-    return rows
 
 
 def _over_time(series: NumberSeries) -> SeriesFound:

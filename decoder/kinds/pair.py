@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from decoder.sources.windows import sum_of
 from decoder.tables.format import count, days, p_text
 from decoder.tables.paging import TableQuery, page_of
 from decoder.tables.table import Column, ColumnType, TableSchema
-from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
 
 _SHARE, _TEXT = ColumnType.SHARE, ColumnType.TEXT
@@ -110,13 +108,18 @@ def joint_result(table: JointTable, options: DecodeOptions) -> Result:
     largest = sorted(rows, key=lambda row: -row[6])
     margins = sorted(margin_rows, key=lambda row: (row[0] != table.of[0], -row[2]))
     title = f"{table.metric}: {' and '.join(table.of)}"
+
+    def write_covariance(path: Path) -> None:
+        with path.open("wb") as file:
+            np.save(file, table.covariance, allow_pickle=False)
+
     return Result(
         content,
         summary,
         (CELLS.of_rows(rows), MARGINS.of_rows(margin_rows)),
         manifest=manifest_of(table, options),
         notes=(independence, *table.warnings),
-        files={"covariance.npy": partial(_write_array, table.covariance)},
+        files={"covariance.npy": write_covariance},
         printed=(CELLS.of_rows(largest, title), MARGINS.of_rows(margins)),
     )
 
@@ -163,11 +166,6 @@ def _margin_rows(table: JointTable) -> list[tuple[Any, ...]]:
         for side, values in enumerate((table.rows, table.columns))
         for value, row in zip(values, np.transpose(table.margin(side)), strict=True)
     ]
-
-
-def _write_array(values: Floats, path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, values, allow_pickle=False)
 
 
 def joint_view(found: dict[str, Any], query: TableQuery) -> dict[str, Any]:

@@ -121,6 +121,7 @@ def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any)
         The contents of manifest.json; nothing in it depends on the clock or the machine.
     """
     params = counts.params
+    cohorts = options.without_cohorts if isinstance(options, DecodeOptions) else ()
     return {
         "metric": counts.metric,
         "params_id": counts.params_id,
@@ -133,9 +134,7 @@ def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any)
         "num_reports": counts.num_reports,
         "alpha": options.alpha,
         "level": options.level,
-        "without_cohorts": list(options.without_cohorts)
-        if isinstance(options, DecodeOptions)
-        else [],
+        "without_cohorts": list(cohorts),
         **more,
         "versions": versions(),
     }
@@ -143,12 +142,10 @@ def manifest_of(counts: Aggregate | DecodedWindow, options: Levels, **more: Any)
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the libraries that compute."""
-    found = {name: _version(name) for name in _LIBRARIES}
+    found = {}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = "not installed: run from its source tree"
     return found | {"python": platform.python_version()}
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "not installed: run from its source tree"

@@ -77,9 +77,7 @@ def decode_counts(
                 "them"
             )
         return kind.compare(before, after, question)
-    if operation == "series":
-        return kind.series(counts[0], question)
-    return kind.decode(counts[0], question)
+    return (kind.series if operation == "series" else kind.decode)(counts[0], question)
 
 
 def claim(folder: Path, kind: KindDecoder) -> None:
@@ -107,7 +105,6 @@ def write_result(
         OutputError: a file cannot be written.
     """
     stored = in_memory(result, operation)
-
     files: dict[str, Callable[[Path], object]] = {
         **_tables(result),
         **{
@@ -138,7 +135,6 @@ def in_memory(result: Result, operation: Operation) -> StoredResult:
     manifest = finite(result.manifest | {"operation": operation, "files": sorted(names)})
     documents = {RESULTS: result.content, MANIFEST: manifest, **result.documents}
     tables = {f"{table.name}.parquet": table for table in result.tables}
-
     return StoredResult(operation, names, lambda name: tables[name].to_parquet(),
                         documents=documents)  # fmt: skip
 

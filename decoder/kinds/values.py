@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from decoder.candidates.lists import Candidates, metric_candidates
-from decoder.comparison.windows import decode_over_time
+from decoder.comparison.windows import Series, decode_over_time
 from decoder.files import finite
 from decoder.formats.google_rappor import read_map
 from decoder.kinds.interface import KindDecoder
@@ -27,6 +27,7 @@ from decoder.kinds.result import (
     manifest_of,
 )
 from decoder.kinds.run import write_result
+from decoder.options import DecodeOptions
 from decoder.output.decoding_view import decoding_view
 from decoder.pipeline import decode
 from decoder.progress import Progress, silent
@@ -133,9 +134,7 @@ class Values(KindDecoder):
         """Decode all windows together, and the detected values in each."""
         candidates = chosen_candidates(windows[0], question)
         found = decode_over_time(windows, candidates, question.options, question.progress)
-        columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
-        over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
-        return series_result(decoding_result(found.whole), over_time, question.options)
+        return values_series(found, question.options)
 
     def page(self, stored: StoredResult, query: TableQuery) -> PageParts:
         """Detected values with a picture, or every candidate; what the fit says of itself."""
@@ -157,6 +156,13 @@ class Values(KindDecoder):
 
 
 KIND = Values()
+
+
+def values_series(found: Series, options: DecodeOptions) -> Result:
+    """The result of a series of shares."""
+    columns = zip(found.shares, found.std_errors, found.low, found.high, strict=True)
+    over_time = SeriesFound(found.windows, found.values, list(columns), found.changes)
+    return series_result(decoding_result(found.whole), over_time, options)
 
 
 def decoding_result(decoding: Decoding) -> Result:

@@ -164,8 +164,13 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
         measured = replicate_factor((own - counts.offset) / counts.spread, weights)
         if measured is not None:
             rates, kappa, freedom = plain, max(1.0, measured[0]), measured[1]
-    return Survival(counts, shares, kappa * _covariance(counts, rates, reports), reports,
-                    kappa, freedom)  # fmt: skip
+    # Of independent reports: multinomial within a set of cuts, none between sets.
+    questions = np.arange(len(rates))
+    later = np.maximum(questions[:, None], questions)  # "above both" is above the later
+    covariance = (rates[later] - rates[:, None] * rates[None, :]) / reports[:, None]
+    covariance[questions[:, None] % counts.stride != questions % counts.stride] = 0.0
+    covariance = kappa * (covariance / counts.spread**2)
+    return Survival(counts, shares, covariance, reports, kappa, freedom)
 
 
 def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | None:
@@ -184,14 +189,3 @@ def replicate_factor(parts: Floats, weights: Floats) -> tuple[float, float] | No
     means = (weights * safe).sum(axis=0) / np.where(total > 0, total, 1)
     excess = (weights * (safe - means) ** 2).sum()
     return float(excess) / freedom, freedom
-
-
-def _covariance(counts: CutCounts, rates: Floats, reports: Floats) -> Floats:
-    """Of independent reports: multinomial within a set of cuts, none between sets. (K, K)."""
-    size, stride = len(rates), counts.stride
-    questions = np.arange(size)
-    same = questions[:, None] % stride == questions[None, :] % stride
-    later = np.maximum(questions[:, None], questions[None, :])  # "above both" is above the later
-    covariance = (rates[later] - rates[:, None] * rates[None, :]) / reports[:, None]
-    covariance[~same] = 0.0
-    return covariance / counts.spread**2

@@ -35,44 +35,25 @@ def descend(
     at, (value, slope) = start, objective(start)
     pairs: deque[Pair] = deque(maxlen=_MEMORY)
     for taken in range(steps):
-        step = -_inverse_times(slope, pairs, inverse)
+        step, amounts = -slope, []  # the two-loop recursion, over `inverse`
+        for moved, turned, scale in reversed(pairs):
+            amounts.append(scale * float(moved @ step))
+            step -= amounts[-1] * turned
+        step = inverse(step)
+        for (moved, turned, scale), amount in zip(pairs, reversed(amounts), strict=True):
+            step += moved * (amount - scale * float(turned @ step))
         promise = -float(slope @ step)
         if not promise > tolerance:
             return at, value, taken
-        found = _search(objective, at, value, step, promise)
-        if found is None:
+        for halved in range(_HALVINGS):
+            length = 0.5**halved
+            reached, reached_slope = objective(at + length * step)
+            if reached <= value - _ENOUGH * length * promise:
+                break
+        else:
             return at, value, taken + 1
-        length, reached, reached_slope = found
         moved, turned = length * step, reached_slope - slope
         curvature = float(moved @ turned)
         pairs.append((moved, turned, 1 / curvature if curvature > 0 else 0.0))
         at, value, slope = at + moved, reached, reached_slope
     return at, value, steps
-
-
-def _search(
-    objective: Objective, at: Floats, value: float, step: Floats, promise: float
-) -> tuple[float, float, Floats] | None:
-    """Length of a step that keeps part of its `promise`, value and gradient there; None for no."""
-    length = 1.0
-    for _ in range(_HALVINGS):
-        reached, slope = objective(at + length * step)
-        if reached <= value - _ENOUGH * length * promise:
-            return length, reached, slope
-        length /= 2
-    return None
-
-
-def _inverse_times(
-    slope: Floats, pairs: deque[Pair], inverse: Callable[[Floats], Floats]
-) -> Floats:
-    """The two-loop recursion, over `inverse`."""
-    result, taken = slope.copy(), []
-    for moved, turned, scale in reversed(pairs):
-        amount = scale * float(moved @ result)
-        taken.append(amount)
-        result -= amount * turned
-    result = inverse(result)
-    for (moved, turned, scale), amount in zip(pairs, reversed(taken), strict=True):
-        result += moved * (amount - scale * float(turned @ result))
-    return result

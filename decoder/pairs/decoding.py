@@ -149,22 +149,16 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
             independence=pair_independence(fit, options.alpha),
             level=options.level,
         )
-    return replace(table, warnings=tuple(_warnings(table)))
-
-
-def _warnings(table: JointTable) -> list[str]:
-    """What a reader of a table should know."""
-    warnings, independence = [], table.independence
-    if not independence.rejected:
+    warnings, found = [], int((table.cells.low > 0).sum())
+    if not table.independence.rejected:
         warnings.append(
-            f"independence is not rejected (p = {independence.p_value:.3g}): differences between "
-            "rows may be noise; use the shrunk table (no interval is of it), a longer window, "
-            "shorter lists or a larger epsilon"
+            f"independence is not rejected (p = {table.independence.p_value:.3g}): differences "
+            "between rows may be noise; use the shrunk table (no interval is of it), a longer "
+            "window, shorter lists or a larger epsilon"
         )
-    found = int((table.cells.low > 0).sum())
-    if found * 4 < table.estimate.size:
-        warnings.append(f"{found} of {table.estimate.size:,} cells are detected")
-    return warnings
+    if found * 4 < estimate.size:
+        warnings.append(f"{found} of {estimate.size:,} cells are detected")
+    return replace(table, warnings=tuple(warnings))
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,6 @@ from scipy.special import ndtri
 from decoder.candidates.lists import Candidates
 from decoder.decoded_window import window_fields
 from decoder.estimation.estimate import Estimate
-from decoder.inference.diagnostics import (
-    cohort_residuals,
-    detectable_share,
-    signal_explained,
-    variance_parts,
-)
-from decoder.inference.multiple_testing import ListDecision
 from decoder.model.counts import Observed
 from decoder.model.design_matrix import Grouping
 from decoder.options import DecodeOptions
@@ -28,6 +21,8 @@ from decoder.results.tables import CandidateTable, Decoding, Diagnostics, Summar
 from decoder.results.warnings import Facts, StepResults, left_out, plain_warnings, why_nothing
 from decoder.typing import Floats
 from rappor_core.aggregate import Aggregate
+
+POWER = 0.8  # of a test to find a share of the size that we call detectable
 
 
 def assemble(
@@ -38,13 +33,30 @@ def assemble(
     grouping: Grouping,
 ) -> Decoding:
     """Put the answer in the analyst's terms."""
-    noise = answer.observed.noise_of(answer.estimate.shrunken)
+    estimate = answer.estimate
+    noise = answer.observed.noise_of(estimate.shrunken)
+    cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
+    present = np.array(aggregate.reports_per_cohort) > 0
+    cohort_z[present] = cohort_scores(answer.observed, estimate, noise)
+    diagnostics = Diagnostics(
+        method=estimate.method,
+        shrunk=estimate.prior is not None,
+        cohort_z=cohort_z,
+        unlisted_squared=estimate.missing,
+        unlisted_error=estimate.missing_error,
+        excess=estimate.excess,
+        freedom=estimate.freedom,
+        iterations=estimate.iterations,
+        converged=estimate.converged,
+        full_fit=estimate.full,
+        penalty=estimate.penalty,
+    )
     decoding = Decoding(
         **window_fields(aggregate),
         options=options,
         candidates=_table(candidates, options, answer, grouping),
         summary=_summary(aggregate, options, answer, noise, len(candidates)),
-        diagnostics=_diagnostics(aggregate, answer, noise),
+        diagnostics=diagnostics,
         warnings=(),
         reason=None,
         notes=str(candidates.notes),
@@ -113,35 +125,21 @@ def _table(
     return CandidateTable(values=values, group=grouping.group, **columns)
 
 
-def _diagnostics(aggregate: Aggregate, answer: StepResults, noise: Floats) -> Diagnostics:
-    estimate = answer.estimate
-    cohort_z = np.full(len(aggregate.reports_per_cohort), np.nan)
-    present = np.array(aggregate.reports_per_cohort) > 0
-    cohort_z[present] = cohort_scores(answer.observed, estimate, noise)
-    return Diagnostics(
-        method=estimate.method,
-        shrunk=estimate.prior is not None,
-        cohort_z=cohort_z,
-        unlisted_squared=estimate.missing,
-        unlisted_error=estimate.missing_error,
-        excess=estimate.excess,
-        freedom=estimate.freedom,
-        iterations=estimate.iterations,
-        converged=estimate.converged,
-        full_fit=estimate.full,
-        penalty=estimate.penalty,
-    )
-
-
 def cohort_scores(observed: Observed, estimate: Estimate, noise: Floats) -> Floats:
     """Size of the residual of each cohort that has reports as a normal deviate, (m,).
 
-    noise: covariance of the cohorts at the shares of the estimate, (m, k, k).
+    noise: covariance of the cohorts at the shares of the estimate, (m, k, k). The quadratic form is
+    about chi-squared; made normal by Wilson and Hilferty (1931). NaN where the fit leaves nothing.
     """
     covariance = noise + estimate.missing * observed.noise.random.covariance_matrix
     residual = observed.bit_shares - estimate.fitted
     scale, freedom = estimate.excess * estimate.unfitted, observed.rows // len(residual)
-    return cohort_residuals(residual, covariance, scale, freedom)
+    if scale <= 0:
+        return np.full(len(residual), np.nan)
+    solved = np.linalg.solve(covariance, residual[:, :, None])[:, :, 0]
+    size = np.maximum((residual * solved).sum(axis=1), 0.0) / scale  # below 0 by rounding
+    spread = 2 / (9 * freedom)
+    return np.asarray(((size / freedom) ** (1 / 3) - (1 - spread)) / np.sqrt(spread))
 
 
 def _summary(
@@ -151,8 +149,19 @@ def _summary(
     detected, random = answer.decision.detected, observed.noise.random
     if observed.noise.symbols:  # without what was added to make it invertible
         noise = observed.noise.covariance(observed.positions, estimate.shrunken)
-    fitted = estimate.fitted - random.mean
-    parts = variance_parts(observed.centerd, fitted, noise)
+    decision = answer.decision  # the rule as it came out
+    threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
+    if options.correction == "none":
+        threshold = options.alpha
+    elif options.correction not in ("bonferroni", "fdr-eb"):
+        threshold = max(min(decision.cutoff, decision.most), threshold)
+    threshold = min(threshold, options.largest_p, 0.5)
+    detectable = (float(ndtri(POWER)) - float(ndtri(threshold))) * np.median(estimate.std_errors)
+    # Of sum (y - a)^2: noise (its expectation), what the fit explains, and the rest.
+    total, fit = (float((x**2).sum()) for x in (observed.centerd, estimate.fitted - random.mean))
+    noisy = min(float(np.trace(noise, axis1=1, axis2=2).sum()) / total, 1.0) if total else 1.0
+    explained = min(fit / total, 1.0 - noisy) if total else 0.0
+    signal = fit + estimate.missing * random.variance * estimate.fitted.size
     return Summary(
         num_candidates=listed,
         num_groups=len(estimate.shares),
@@ -161,21 +170,12 @@ def _summary(
         num_cohorts=params.num_cohorts,
         empty_cohorts=params.num_cohorts - len(observed.bit_shares),
         allocated_share=float(estimate.shrunken[detected].sum()),
-        **parts._asdict(),
-        signal_explained=signal_explained(fitted, estimate.missing, random.variance),
-        detectable_share=_detectable(estimate, answer.decision, options),
+        explained=explained,
+        missing=1.0 - noisy - explained,
+        noise=noisy,
+        signal_explained=fit / signal if signal > 0 else None,
+        detectable_share=min(1.0, float(detectable)),
         epsilon_infinity=params.epsilon_infinity,
         epsilon_one=params.epsilon_one,
         repetition=observed.noise.repetition,
     )
-
-
-def _detectable(estimate: Estimate, decision: ListDecision, options: DecodeOptions) -> float:
-    """The smallest share found 8 times in 10, under the rule as it came out."""
-    threshold = options.alpha / decision.listed(np.arange(len(estimate.shares))).sum()
-    if options.correction == "none":
-        threshold = options.alpha
-    elif options.correction not in ("bonferroni", "fdr-eb"):
-        threshold = max(min(decision.cutoff, decision.most), threshold)
-    threshold = min(threshold, options.largest_p, 0.5)
-    return detectable_share(-float(ndtri(threshold)), estimate.std_errors)

@@ -59,10 +59,11 @@ def _ends(
     # No interval without 0 holds the share of a wrong string. What those miss is taken from what
     # all may miss, down to a fifth of it.
     missed = 1 - options.level - (float(told_apart.mean()) if told_apart.size else 0.0)
-    tail = max(missed, (1 - options.level) * _MIN_MISSED) / 2
+    level = 1 - max(missed, (1 - options.level) * _MIN_MISSED)
+    tail = (1 - level) / 2
     wider = max(float(stdtrit(min(estimate.freedom, _MANY), tail) / ndtri(tail)), 1.0)
     errors = estimate.std_errors[found] * wider  # as far as Student's t reaches
-    lows, highs = selected_interval(shares, errors, cutoffs, 1 - 2 * tail)
+    lows, highs = selected_interval(shares, errors, cutoffs, level)
     # The test reaches as far as the rule's cutoff, and no less than a plain interval.
     plain = estimate.tail.score(-ndtri([(1 - options.level) / 2])) * spread
     tested = np.clip(shares - np.maximum(cutoffs, plain), 0, 1)

@@ -107,7 +107,7 @@ def _of_the_fit(facts: Facts) -> Iterator[str]:
             "nor of the probable ones alone, also with smaller steps: no value is named, and the "
             "estimates are not to be used. Shorten the list, or use more cohorts, bits or symbols."
         )
-    yield from filter(None, (_impossible(facts), _alike(facts)))
+    yield from (*_impossible(facts), *_alike(facts))
     # as if errors were independent: of honest draws in seven settings, 400 to 1,500 each, 0 to 1.3
     # of 1,000 were alarmed
     estimate, detected = facts.answer.estimate, facts.answer.decision.detected
@@ -183,7 +183,19 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
             f"With {few} a string may share all its bits with a frequent one: "
             "treat values with few reports alongside very frequent ones with care."
         )
-    yield from filter(None, (_crowded(facts), _few_found(facts)))
+    listed, complete, rows = summary.num_groups, facts.candidates.complete, facts.rows
+    # of maps, whose lists are complete, `cells` says it
+    if not complete and facts.hashed and rows <= MAX_CROWDED_ROWS and listed > rows:
+        held = (
+            ", and intervals of 95 % of values that were found held the truth 88 to 93 times in "
+            "100 in such simulations"
+        )
+        yield (
+            f"{listed:,} candidates are read from {rows:,} numbers: different lists of values "
+            f"explain them about equally well{held if summary.num_detected else ''}. Shorten the "
+            "list, or use more cohorts, bits or symbols."
+        )
+    yield from _few_found(facts)
     mean = float(reports.mean())
     worst = float(np.abs(reports / mean - 1).max())
     if worst >= UNBALANCED and balance_p_value(reports, summary.repetition) <= ALARM:
@@ -199,24 +211,24 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
     told = [f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count]
     if told:
         yield "; ".join(told) + "."
-    yield from filter(None, [_repeats(facts)])
+    yield from _repeats(facts)
 
 
-def _impossible(facts: Facts) -> str | None:
+def _impossible(facts: Facts) -> Iterator[str]:
     aggregate = facts.aggregate
     both = aggregate.reports_per_cohort, aggregate.bit_counts
     reports, counts = (np.array(one, dtype=np.float64) for one in both)
     repeats = facts.decoding.summary.repetition
     found = impossible_counts(aggregate.params, reports, counts, repeats)
     if found is None:
-        return None
+        return
     of, which, apart = "the reports", "", ""
     if found.cohorts:
         named = ",".join(map(str, found.cohorts[:10]))
         of = "the reports of these cohorts"
         which = f" in {len(found.cohorts)} of {len(reports)} cohorts (cohort {named})"
         apart = f", without those cohorts (--set without_cohorts={named})"
-    return (
+    yield (
         f"No values give such counts: a report has {found.mean:.3g} bits of a value on average"
         f"{which}, and {found.least:g} to {found.most:g} are possible. At least "
         f"{percent(found.forged)} of {of} were not made with these parameters: forged, damaged, or "
@@ -226,18 +238,18 @@ def _impossible(facts: Facts) -> str | None:
     )
 
 
-def _alike(facts: Facts) -> str | None:
+def _alike(facts: Facts) -> Iterator[str]:
     """Hashed candidates share more bits than hashing gives."""
     observed = facts.answer.observed
     if facts.candidates.complete or not facts.hashed:
-        return None
+        return
     alike = alike_candidates(observed.positions, observed.noise.random)
     if alike is None:
-        return None
+        return
     table = facts.decoding.candidates
     leaders = np.flatnonzero(Grouping(table.group).first)
     first, second = (short(table.values[leaders[i]]) for i in (alike.first, alike.second))
-    return (
+    yield (
         "The bits of the candidates are not those of random hashing: how many two of them share "
         f"varies {alike.ratio:.1f} times as much as it should ({first} and "
         f"{second} share {alike.shared:,}, of two strings {alike.expected:.3g} are "
@@ -249,25 +261,7 @@ def _alike(facts: Facts) -> str | None:
     )
 
 
-def _crowded(facts: Facts) -> str | None:
-    listed = facts.decoding.summary.num_groups
-    complete = facts.candidates.complete
-    if complete or not facts.hashed or facts.rows > MAX_CROWDED_ROWS or listed <= facts.rows:
-        return None  # of maps, whose lists are complete, `cells` says it
-    beginning = (
-        f"{listed:,} candidates are read from {facts.rows:,} numbers: different lists of values "
-        "explain them about equally well"
-    )
-    end = "Shorten the list, or use more cohorts, bits or symbols."
-    if not facts.decoding.summary.num_detected:
-        return f"{beginning}. {end}"
-    return (
-        f"{beginning}, and intervals of 95 % of values that were found held the truth 88 to 93 "
-        f"times in 100 in such simulations. {end}"
-    )
-
-
-def _few_found(facts: Facts) -> str | None:
+def _few_found(facts: Facts) -> Iterator[str]:
     """Why intervals of few found values hold less often than their level."""
     found, answer, options = (
         facts.decoding.summary.num_detected,
@@ -275,12 +269,12 @@ def _few_found(facts: Facts) -> str | None:
         facts.decoding.options,
     )
     if options.correction not in FALSE_SHARE or found > FEW_FOUND or facts.candidates.complete:
-        return None
+        return
     p = answer.estimate.p_values
     named = int((answer.decision.detected & (p * len(p) > options.alpha)).sum())
     if not named:
-        return None
-    return (
+        return
+    yield (
         f"{named} of the {found} values found would not be named by Bonferroni's rule: the rule "
         "used bounds the mean share of wrong ones, and among so few a wrong one weighs much. In "
         "simulations of lists with one to three values to be found .89 to .92 of the 95 % "
@@ -290,25 +284,24 @@ def _few_found(facts: Facts) -> str | None:
     )
 
 
-def _repeats(facts: Facts) -> str | None:
+def _repeats(facts: Facts) -> Iterator[str]:
     used, declared = facts.decoding.summary.repetition, facts.decoding.options.repeats
     bound = 1.0 if declared is not None else repetition(facts.aggregate, None)
-    if bound <= 1:
-        if used <= 1 or declared is not None:
-            return None
-        return (
+    allowed = (
+        f"The definition allows a device up to {bound:g} reports in this window, "
+        "which repeat its permanent noise"
+    )
+    if bound > 1 and used < bound:
+        yield f"{allowed}; the noise in the data shows a repetition of at most {used:.3g}."
+    elif bound > 1:
+        yield (
+            f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
+            "reports by device, give it (repeats) and they narrow."
+        )
+    elif used > 1 and declared is None:
+        yield (
             "Devices send repeated reports that nobody declared: the sizes of the cohorts and the "
             f"noise between them are those of a repetition of about {used:.3g}, not of values that "
             "the list misses. The intervals allow for it. Declare max_reports_per_period, or give "
             "the number of reports by device (repeats)."
         )
-    allowed = (
-        f"The definition allows a device up to {bound:g} reports in this window, "
-        "which repeat its permanent noise"
-    )
-    if used < bound:
-        return f"{allowed}; the noise in the data shows a repetition of at most {used:.3g}."
-    return (
-        f"{allowed}: the intervals allow for all devices doing so. If you know the number of "
-        "reports by device, give it (repeats) and they narrow."
-    )

@@ -63,19 +63,20 @@ class CollectorWindow:
 
     def read(self, note: Note = quiet) -> list[Aggregate]:
         """The counts of the window. Raises RemoteError, and DecodeError where nothing is served."""
-        if self.split is None:
-            return [self._fetch(self.metric, self.first, self.last)]
-        listed = ask_json(self.collector, "/v1/metrics", "metrics")["metrics"]
+
+        def fetch(name: str, first: date | None, last: date | None) -> Aggregate:
+            return fetch_aggregate(self.collector, name, first=first, last=last)
+
         days = self.first, self.last
-        return list(fetch_parts(self.metric, listed, self._fetch, days, self.split, note))
+        if self.split is None:
+            return [fetch(self.metric, *days)]
+        listed = ask_json(self.collector, "/v1/metrics", "metrics")["metrics"]
+        return list(fetch_parts(self.metric, listed, fetch, days, self.split, note))
 
     def windows(self, each: Each, note: Note = quiet) -> list[Aggregate]:
         """Ask the collector for a series of windows, as `windows_of_collector`."""
         days = self.first, self.last
         return list(windows_of_collector(self.collector, self.metric, each, *days, note))
-
-    def _fetch(self, name: str, first: date | None, last: date | None) -> Aggregate:
-        return fetch_aggregate(self.collector, name, first=first, last=last)
 
 
 def window_of(

@@ -41,17 +41,12 @@ def ask(collector: str, path: str, **options: Any) -> bytes:
     Raises RemoteError for an answer of more than 256 MiB, too.
     """
     with answer_of(collector, path, **options) as answer:
-        return read_limited(answer, collector, _MAX_BYTES)
-
-
-def read_limited(answer: HTTPResponse, address: str, most: int) -> bytes:
-    """Read a body. Raises RemoteError if it is longer than `most` bytes, or cut short."""
-    content: bytes = answer.read(most + 1)
-    said = answer.headers.get("Content-Length", "")
-    if said.isdecimal() and len(content) < min(int(said), most):
-        raise RemoteError(f"what answers at {address} sends less than it says: ask again")
-    if len(content) > most:
-        raise RemoteError(f"what answers at {address} sends more than {most:,} bytes")
+        content: bytes = answer.read(_MAX_BYTES + 1)
+        said = answer.headers.get("Content-Length", "")
+    if said.isdecimal() and len(content) < min(int(said), _MAX_BYTES):
+        raise RemoteError(f"what answers at {collector} sends less than it says: ask again")
+    if len(content) > _MAX_BYTES:
+        raise RemoteError(f"what answers at {collector} sends more than {_MAX_BYTES:,} bytes")
     return content
 
 

@@ -54,8 +54,7 @@ class Row:
             TableFileError: It is not UTF-8, or begins or ends with an invisible character.
         """
         text = self.cells[column].strip() if strip else self.cells[column]
-        problem = text_problem(text)
-        if problem:
+        if problem := text_problem(text):
             raise self.refused(column, f"{shown(text)} {problem}")
         return text
 
@@ -89,10 +88,9 @@ class Row:
 
     def flag(self, column: Column) -> bool:
         """Return `true` or `false`, in capitals or not. Raises TableFileError."""
-        text = self.cells[column].lower()
-        if text not in ("true", "false"):
+        if self.cells[column].lower() not in ("true", "false"):
             raise self.refused(column, f"{shown(self.cells[column])} is neither true nor false")
-        return text == "true"
+        return self.cells[column].lower() == "true"
 
     def refused(self, column: Column, problem: str) -> TableFileError:
         """Return the error for a cell."""
@@ -129,11 +127,10 @@ def read_table(path: Path, columns: Sequence[str], *, every_line: bool = False) 
     with opened(path) as file, _decoded(file) as text:
         first = text.readline()
         headers = {mark: next(csv.reader([first], delimiter=mark), []) for mark in DELIMITERS}
-        found = [mark for mark, header in headers.items() if set(columns) <= set(header)]
-        delimiter = found[0] if found else ","
+        fits = (mark for mark, header in headers.items() if set(columns) <= set(header))
+        delimiter = next(fits, ",")
         header = headers[delimiter]
-        missing = [name for name in columns if name not in header]
-        if missing:
+        if missing := [name for name in columns if name not in header]:
             known = ", ".join(map(repr, header[:_SHOWN_COLUMNS])) or "no header"
             raise MissingColumnError(f"no column {', '.join(map(repr, missing))}; it has {known}")
         for name in columns:

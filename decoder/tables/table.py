@@ -66,13 +66,9 @@ class Column:
         return str(value) if writer is None else writer(value)
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= WHOLE else f"{value:.{DIGITS}g}"
-
-
 _WRITERS = {
     ColumnType.INTEGER: count,
-    ColumnType.NUMBER: _number,
+    ColumnType.NUMBER: lambda v: f"{v:,.0f}" if abs(v) >= WHOLE else f"{v:.{DIGITS}g}",
     ColumnType.SHARE: percent,
     ColumnType.POINTS: points,
     ColumnType.P_VALUE: p_text,
@@ -264,9 +260,8 @@ def without_formulas(table: Any) -> Any:
 
     for number, name in enumerate(table.column_names):
         texts = table[name]
-        if not pa.types.is_string(texts.type):
-            continue
-        if not pc.any(pc.match_substring_regex(texts, _COMPUTED)).as_py():
+        found = pa.types.is_string(texts.type) and pc.match_substring_regex(texts, _COMPUTED)
+        if found is False or not pc.any(found).as_py():
             continue
         cells = [
             text if text is None or FINITE_NUMBER.fullmatch(text) else without_formula(text)

@@ -103,7 +103,7 @@ def test_few_rows_have_scores_of_unseen_fits():
         assert len(tested)
         for i in tested:
             rest = replace(asked, positions=np.delete(positions, i, axis=0))
-            residual = fit_cavity(rest).balance.solution.residual
+            residual = fit_cavity(rest).last.fitted.solution.residual
             score = columns[:, i] @ residual.ravel()
             score /= np.sqrt(gls.null_variance(residual, random))
             expected = null_tail(residual, random).deviate(score)

@@ -103,7 +103,6 @@ def test_an_empty_cohort_is_left_out() -> None:
 def test_margins_use_the_covariance_of_cells() -> None:
     table = decode_pairs(drawn(metric(), SHARES, 100_000, 6))
     rows, given = table.margin(0), table.conditional(0)
-    assert rows is not None
     assert given is not None
     assert rows.estimate == pytest.approx(table.estimate.sum(axis=1))
     apart = np.sqrt((table.cells.std_error**2).sum(axis=1))
@@ -118,7 +117,7 @@ def test_conditional_shares_of_unheld_values_are_open() -> None:
     table = decode_pairs(drawn(metric(epsilon=0.7), held, 3_000, 7))
     given = table.conditional(0)
     assert given is not None
-    weak = np.flatnonzero(table.margin(0).low == 0)  # type: ignore[union-attr]
+    weak = np.flatnonzero(table.margin(0).low == 0)
     assert len(weak) > 0
     assert (given.low[weak] == 0).all()
     assert (given.high[weak] == 1).all()

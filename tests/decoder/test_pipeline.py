@@ -292,7 +292,7 @@ def test_an_unconverged_fit_names_nothing(make_aggregate, values, monkeypatch):
     assert decode(aggregate, listed).detected
     fit = estimators.fit_cavity
     monkeypatch.setattr(
-        estimators, "fit_cavity", lambda *a, **kw: replace(fit(*a, **kw), converged=False)
+        estimators, "fit_cavity", lambda *a, **kw: fit(*a, **kw)._replace(converged=False)
     )
     for correction in ("fdr", "fdr-eb", "bonferroni"):
         decoding = decode(aggregate, listed, DecodeOptions(correction=correction))
@@ -335,7 +335,7 @@ def test_a_partial_fit_says_who_took_no_part(make_aggregate, values, monkeypatch
     fit, rows = estimators.fit_cavity, 32 * 32
 
     def some(*given, **choices):
-        return replace(fit(*given, **choices), full=full, freedom=left * rows)
+        return fit(*given, **choices)._replace(full=full, freedom=left * rows)
 
     monkeypatch.setattr(estimators, "fit_cavity", some)
     decoding = decode(make_aggregate(), Candidates.from_strings(values))
