@@ -32,6 +32,15 @@ Line = list[list[float]]
 _PLACES = 3  # decimals of a degree: the outlines are not better
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
+MAX_CORNERS = 300_000  # about 5 MB of page
+MAX_NAME = 60
+FAR = 60.0  # km: a city that far away says nothing of a cell
+_POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
+_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
+                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
+PLACES = 5  # decimals of a degree: a meter
+UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
+_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
 
 
 @dataclass(frozen=True)
@@ -43,13 +52,6 @@ class View:
     east: float
     north: float
 
-    def wider(self, factor: float) -> View:
-        """A view with the same center, `factor` times as wide and high."""
-        x, y = (self.west + self.east) / 2, (self.south + self.north) / 2
-        half_x = factor * (self.east - self.west) / 2
-        half_y = factor * (self.north - self.south) / 2
-        return View(x - half_x, max(-89.0, y - half_y), x + half_x, min(89.0, y + half_y))
-
 
 def bundled_source() -> str:
     """Attribution of the packaged coast lines and cities."""
@@ -60,24 +62,16 @@ def surroundings(view: View) -> dict[str, Any]:
     """The packaged geography within a view, as lists of [longitude, latitude]."""
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
     for turn in (-360.0, 0.0, 360.0):
-        for name in _FILLED:
-            for ring in _near(name, view, turn):
-                if len(part := _clipped(ring, view)) > 2:
-                    found[name].append(part)
-                if name == "land":
-                    found["coast"] += _passing(ring, view)
-        for name in ("borders", "rivers"):
+        for name in (*_FILLED, "borders", "rivers"):
             for line in _near(name, view, turn):
-                found[name] += _passing(line, view)
+                if name in _FILLED and len(part := _clipped(line, view)) > 2:
+                    found[name].append(part)
+                if name != "lakes":
+                    found["coast" if name == "land" else name] += _passing(line, view)
         for name, x, y in _bundled()["cities"]:
             if view.west <= x + turn <= view.east and view.south <= y <= view.north:
                 found["cities"].append([name, round(x + turn, _PLACES), y])
     return found
-
-
-def cities() -> list[tuple[str, float, float]]:
-    """Name, longitude and latitude of each city that the package knows."""
-    return [(name, x, y) for name, x, y in _bundled()["cities"]]
 
 
 @lru_cache(maxsize=1)
@@ -102,10 +96,7 @@ def _near(name: str, view: View, turn: float) -> Iterator[Floats]:
 def _passing(line: Floats, view: View) -> list[Line]:
     """The parts of a line whose segments may cross the view."""
     low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
-    inside = (
-        (low[:, 0] <= view.east) & (high[:, 0] >= view.west)
-        & (low[:, 1] <= view.north) & (high[:, 1] >= view.south)
-    )  # fmt: skip
+    inside = ((low <= [view.east, view.north]) & (high >= [view.west, view.south])).all(axis=1)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
     pairs = zip(edges[::2], edges[1::2], strict=True)
     return [np.round(line[first : last + 1], _PLACES).tolist() for first, last in pairs]
@@ -144,14 +135,6 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     return 2 * 6371.0 * math.asin(min(1.0, math.sqrt(half)))
 
 
-MAX_CORNERS = 300_000  # about 5 MB of page
-MAX_NAME = 60
-FAR = 60.0  # km: a city that far away says nothing of a cell
-_POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
-_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
-                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
-
-
 @dataclass(frozen=True)
 class BaseLayer:
     """The lines, areas and points of a file, each [longitude, latitude], with names."""
@@ -159,18 +142,6 @@ class BaseLayer:
     lines: list[Line] = field(default_factory=list)
     areas: list[tuple[str, list[Line]]] = field(default_factory=list)
     points: list[tuple[str, list[float]]] = field(default_factory=list)
-
-    def shifted(self, unrolled: Callable[[float], float]) -> BaseLayer:
-        """A copy whose longitudes go on beyond 180, as those of the map do."""
-
-        def moved(line: Line) -> Line:
-            return [[round(unrolled(x), 5), round(y, 5)] for x, y in line]
-
-        return BaseLayer(
-            [moved(line) for line in self.lines],
-            [(name, [moved(ring) for ring in rings]) for name, rings in self.areas],
-            [(name, moved([point])[0]) for name, point in self.points],
-        )
 
 
 def read_base(path: Path) -> BaseLayer:
@@ -203,7 +174,8 @@ def place_name(point: Point, base: BaseLayer, cell_km: float, *, finely: bool = 
     own = [(distance_km(point, (y, x)), name) for name, (x, y) in base.points if name]
     if own and min(own)[0] <= cell_km:
         return min(own)[1]
-    away, name, x, y = min((distance_km(point, (y, x)), name, x, y) for name, x, y in cities())
+    cities: list[tuple[str, float, float]] = _bundled()["cities"]
+    away, name, x, y = min((distance_km(point, (y, x)), name, x, y) for name, x, y in cities)
     if away > FAR:
         return ""
     if away <= max(cell_km, 2.0):
@@ -220,17 +192,16 @@ def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
     if hasattr(geometry, "geoms"):
         for part in geometry.geoms:
             _add(layer, name, part)
-    elif geometry.geom_type == "Polygon":
-        rings = (geometry.exterior, *geometry.interiors)
-        layer.areas.append((name, [_line(ring) for ring in rings]))
-    elif geometry.geom_type == "Point":
-        layer.points.append((name, _line(geometry)[0]))
+        return
+    kind = geometry.geom_type
+    rings = (geometry.exterior, *geometry.interiors) if kind == "Polygon" else (geometry,)
+    lines = [[list(corner) for corner in ring.coords] for ring in rings]
+    if kind == "Polygon":
+        layer.areas.append((name, lines))
+    elif kind == "Point":
+        layer.points.append((name, lines[0][0]))
     else:
-        layer.lines.append(_line(geometry))
-
-
-def _line(geometry: Any) -> Line:
-    return [list(corner) for corner in geometry.coords]
+        layer.lines.append(lines[0])
 
 
 def _inside(ring: Line, point: Point) -> bool:
@@ -241,11 +212,6 @@ def _inside(ring: Line, point: Point) -> bool:
         if crosses and longitude < (xb - xa) * (latitude - ya) / (yb - ya) + xa:
             odd = not odd
     return odd
-
-
-PLACES = 5  # decimals of a degree: a meter
-UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
-_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
 
 
 def map_ground(
@@ -262,28 +228,33 @@ def map_ground(
         [[round(lon, PLACES), round(lat, PLACES)] for lat, lon in outline] for outline in outlines
     ]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
-    (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
-    own = base.shifted(moved)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    middle, half = (low + high) / 2, _AROUND * (high - low) / 2
+    (west, south), (east, north) = (middle - half).tolist(), (middle + half).tolist()
     return {
         "cells": cells,
-        "around": surroundings(View(west, south, east, north).wider(_AROUND)),
-        "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
-    }
+        "around": surroundings(View(west, max(-89.0, south), east, min(89.0, north))),
+        "base": {
+            "lines": [_shifted(line, moved) for line in base.lines],
+            "areas": [(name, [_shifted(ring, moved) for ring in rings])
+                      for name, rings in base.areas],
+            "points": [(name, _shifted([point], moved)[0]) for name, point in base.points],
+        },
+    }  # fmt: skip
 
 
-def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
+def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -> Line:
+    return [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in line]
+
+
+def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
     """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
-
-    def rings(geometry: Mapping[str, Any]) -> list[list[list[float]]]:
-        coordinates = geometry["coordinates"]
-        parts = coordinates if geometry["type"] == "MultiPolygon" else [coordinates]
-        return [
-            [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in ring]
-            for part in parts
-            for ring in part
-        ]
-
-    return [rings(geometry) for geometry in areas.geometries]
+    outlines = []
+    for geometry in areas.geometries:
+        is_one = geometry["type"] == "Polygon"
+        parts = [geometry["coordinates"]] if is_one else geometry["coordinates"]
+        outlines.append([_shifted(ring, moved) for part in parts for ring in part])
+    return outlines
 
 
 def map_json(data: Mapping[str, Any]) -> str:
