@@ -21,8 +21,8 @@ from decoder.density.cells import Places
 from decoder.errors import CountsError, DecodeError
 from decoder.files import naming
 from decoder.progress import Note, quiet
+from decoder.tables.geo_files import read_shapes
 from decoder.tables.reading import read_table
-from decoder.tables.vector_files import read_shapes
 from decoder.typing import Floats
 from rappor_core.errors import shown
 from rappor_core.grid.box import OTHER, Point

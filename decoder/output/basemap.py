@@ -23,7 +23,7 @@ from decoder.density.areas import Areas
 from decoder.errors import DecodeError
 from decoder.files import naming
 from decoder.tables.format import short
-from decoder.tables.vector_files import read_shapes
+from decoder.tables.geo_files import read_shapes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
 

@@ -9,7 +9,7 @@ from shapely.geometry.base import BaseGeometry
 
 from decoder.density.outlines import region_cells, valid_area
 from decoder.errors import DecodeError
-from decoder.tables.vector_files import read_shapes
+from decoder.tables.geo_files import read_shapes
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
