@@ -10,10 +10,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +60,33 @@ def bundled_source() -> str:
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """The packaged geography within a view, as lists of [longitude, latitude]."""
+    """The packaged geography within a view, as lists of [longitude, latitude]: rings clipped to it,
+    and the parts of lines whose segments may cross it."""
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
-    for turn in (-360.0, 0.0, 360.0):
-        for name in (*_FILLED, "borders", "rivers"):
-            for line in _near(name, view, turn):
-                if name in _FILLED and len(part := _clipped(line, view)) > 2:
-                    found[name].append(part)
-                if name != "lakes":
-                    found["coast" if name == "land" else name] += _passing(line, view)
-        for name, x, y in _bundled()["cities"]:
-            if view.west <= x + turn <= view.east and view.south <= y <= view.north:
-                found["cities"].append([name, round(x + turn, _PLACES), y])
+    least, most = [view.west, view.south], [view.east, view.north]
+    edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)
+    for turn, name in product((-360.0, 0.0, 360.0), (*_FILLED, "borders", "rivers")):
+        for known in _bundled()[name]:
+            line = np.add(known, (turn, 0.0))
+            if (line.min(axis=0) > most).any() or (line.max(axis=0) < least).any():
+                continue
+            if name in _FILLED:
+                part: list[Sequence[float]] = line.tolist()
+                for axis, sign, edge in edges:
+                    part = one_side(part, axis, sign, edge)
+                if len(part) > 2:
+                    found[name].append([[round(x, _PLACES), round(y, _PLACES)] for x, y in part])
+            if name != "lakes":
+                low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
+                inside = ((low <= most) & (high >= least)).all(axis=1)
+                ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
+                found["coast" if name == "land" else name] += [
+                    np.round(line[first : last + 1], _PLACES).tolist()
+                    for first, last in ends.reshape(-1, 2)
+                ]
+    for turn, (name, x, y) in product((-360.0, 0.0, 360.0), _bundled()["cities"]):
+        if view.west <= x + turn <= view.east and view.south <= y <= view.north:
+            found["cities"].append([name, round(x + turn, _PLACES), y])
     return found
 
 
@@ -83,32 +99,6 @@ def _bundled() -> dict[str, Any]:
             np.cumsum(np.reshape(line, (-1, 2)), axis=0) * known["unit"] for line in known[name]
         ]
     return known
-
-
-def _near(name: str, view: View, turn: float) -> Iterator[Floats]:
-    for line in _bundled()[name]:
-        (west, south), (east, north) = line.min(axis=0), line.max(axis=0)
-        apart = west + turn > view.east or east + turn < view.west
-        if not (apart or south > view.north or north < view.south):
-            yield line + np.array([turn, 0.0])
-
-
-def _passing(line: Floats, view: View) -> list[Line]:
-    """The parts of a line whose segments may cross the view."""
-    low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
-    inside = ((low <= [view.east, view.north]) & (high >= [view.west, view.south])).all(axis=1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
-    pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [np.round(line[first : last + 1], _PLACES).tolist() for first, last in pairs]
-
-
-def _clipped(ring: Floats, view: View) -> Line:
-    """The part of a ring within the view."""
-    part: list[Sequence[float]] = ring.tolist()
-    for axis, sign, edge in ((0, 1, view.west), (0, -1, view.east),
-                             (1, 1, view.south), (1, -1, view.north)):  # fmt: skip
-        part = one_side(part, axis, sign, edge)
-    return [[round(x, _PLACES), round(y, _PLACES)] for x, y in part]
 
 
 def one_side(

@@ -137,18 +137,17 @@ def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
 def _layers(
     shapes: Mapping[str, Iterable[Sequence[Corner]]], project: Project
 ) -> tuple[tuple[str, str], ...]:
-    found = (
-        (name, "".join(_path(shape, project, closed=name in _CLOSED) for shape in parts))
-        for name, parts in shapes.items()
-    )
-    return tuple((name, path) for name, path in found if path)
-
-
-def _path(shape: Sequence[Corner], project: Project, *, closed: bool) -> str:
-    """Path data to whole units, each place once in a row; "" of a shape smaller than one."""
-    placed = (project(corner) for corner in shape)
-    corners = [at for at, _ in groupby(f"{x:.0f},{y:.0f}" for x, y in placed)]
-    return "M" + "L".join(corners) + ("Z" if closed else "") if len(corners) > 1 else ""
+    """Path data by class, to whole units, each place once in a row; without shapes smaller than a
+    unit."""
+    found: dict[str, str] = {}
+    for name, parts in shapes.items():
+        for shape in parts:
+            placed = (project(corner) for corner in shape)
+            corners = [at for at, _ in groupby(f"{x:.0f},{y:.0f}" for x, y in placed)]
+            if len(corners) > 1:
+                path = f"M{'L'.join(corners)}{'Z' if name in _CLOSED else ''}"
+                found[name] = found.get(name, "") + path
+    return tuple(found.items())
 
 
 def _shaded(
