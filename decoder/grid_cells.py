@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from functools import lru_cache
 
 from decoder.errors import DecodeError
 from rappor_core.aggregate import Aggregate
-from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.grid.box import RESERVED, Point
+from rappor_core.errors import ParameterError
+from rappor_core.grid.box import Point
 from rappor_core.grid.grid import MAX_PAIRS, OTHER, PAIR_SEPARATOR, Grid
 from rappor_core.metrics.location import Location
 from rappor_core.metrics.metric import Metric
@@ -84,28 +83,3 @@ def location_of(aggregate: Aggregate) -> tuple[Metric, Location]:
 def _defined(definition: str) -> Metric:
     """Many windows carry the same definition, and checking one takes a millisecond."""
     return Metric.from_dict(json.loads(definition))
-
-
-def listed_cells(grid: Grid, level: int, lines: Iterable[str]) -> tuple[str, ...]:
-    """Check a list with a cell a line: each must be a cell of that level in the grid's box.
-
-    Blank lines and reserved values are passed over; a cell counts once. Raises ParameterError that
-    names the first bad line, or where there is no cell.
-    """
-    domain, seen = set(grid.cells(level)), dict[str, None]()
-    for number, line in enumerate(lines, start=1):
-        name = line.strip()
-        if name in domain:
-            seen[name] = None
-        elif name and name not in RESERVED:
-            try:
-                own = grid.system.parse(name)[1]
-            except ValueRefusedError as error:
-                raise ParameterError(f"line {number}: {error}") from error
-            why = "outside the box of the metric"
-            if own != level:
-                why = f"a cell of level {own}, not {level}"
-            raise ParameterError(f"line {number}: {name!r} is {why}")
-    if not seen:
-        raise ParameterError(f"no cells; give some of level {level}, as {min(domain)!r}")
-    return tuple(seen)

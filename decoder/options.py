@@ -130,16 +130,15 @@ class MapOptions:
 
     method: `field` (smooth where the data are) or `simplex` (the nearest positive shares).
     slots: those wanted, none for all.
-    cells, region: files of the cells to show.  points, base: files of what to draw.  areas: a file
-    of named areas; area_name: the property that names them.
+    region: a file of polygons, whose cells are shown.  points, base: files of what to draw.
+    areas: a file of named areas; area_name: the property that names them.
     every_window: all windows in the GeoJSON, not only the last of each slot.
 
-    Raises DecodeError for an unknown method, and for both `cells` and `region`.
+    Raises DecodeError for an unknown method.
     """
 
     method: MapMethod = DEFAULT_MAP_METHOD
     slots: tuple[str, ...] = ()
-    cells: Path | None = None
     region: Path | None = None
     points: Path | None = None
     base: Path | None = None
@@ -148,10 +147,8 @@ class MapOptions:
     every_window: bool = False
 
     def __post_init__(self) -> None:
-        """Check the method, and refuse what would be ignored."""
+        """Check the method."""
         check_map_method(self.method)
-        if self.cells and self.region:
-            raise DecodeError("give a list of cells or a region, not both")
 
 
 @dataclass(frozen=True)

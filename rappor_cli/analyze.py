@@ -114,10 +114,6 @@ TilesCredit = Annotated[
     str,
     typer.Option("--tiles-credit", envvar="RAPPOR_TILES_CREDIT", help="Whom to name for --tiles."),
 ]
-CellsFile = Annotated[
-    Path | None,
-    typer.Option(help="Show only these cells: one a line, or a column `cell`.", exists=True),
-]
 RegionFile = Annotated[
     Path | None, typer.Option(help="GeoJSON polygon: show only cells in it.", exists=True)
 ]
@@ -222,7 +218,6 @@ def density(
     level: shared.Level = DEFAULT_LEVEL,
     alpha: shared.Alpha = DEFAULT_ALPHA,
     repeats: shared.Repeats = None,
-    cells: CellsFile = None,
     region: RegionFile = None,
     points: PointsFile = None,
     base: BaseFile = None,
@@ -245,9 +240,7 @@ def density(
         raise typer.BadParameter("--area-name goes with --areas FILE")
     if split is not SplitName.WHOLE and aggregate:
         raise typer.BadParameter("--by asks a collector; each file is a window of its own")
-    if cells and region:
-        raise typer.BadParameter("give one of --cells and --region")
-    maps = MapOptions(method, tuple(slot or ()), cells, region, points, base, areas,
+    maps = MapOptions(method, tuple(slot or ()), region, points, base, areas,
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)

@@ -206,7 +206,16 @@ def estimate_density_series(
     for aggregates in ordered:
         with one_thread():
             field = next(fields)
-            decoding = _decode_finest(aggregates, places, options, warm_starts)
+            finest = aggregates[-1]
+            candidates = places.candidates(len(aggregates) - 1, finest.params)
+            rows = finest.params.num_cohorts * finest.params.num_bits
+            choices = DecodeOptions(
+                level=options.level,
+                alpha=options.alpha,
+                repeats=location_repetition(finest, *location_of(finest), options.repeats),
+                full_fit=rows * len(candidates) ** 2 <= MAX_WORK,
+            )
+            decoding = decode(finest, candidates, choices, warm_starts=warm_starts)
             made = _window_map(field, decoding, aggregates, places, options)
         found = _assemble(aggregates, places, options, decoding, made)
         bases, size, since = bases_of(len(earlier), len(ordered)), found.num_cells, []
@@ -221,25 +230,6 @@ def estimate_density_series(
             )
         yield replace(found, since=tuple(since))
         earlier.append(found)
-
-
-def _decode_finest(
-    aggregates: Sequence[Aggregate],
-    places: Places,
-    options: DensityOptions,
-    warm_starts: WarmStarts,
-) -> Decoding:
-    """The decoder's regression of the finest level. warm_starts: for all windows of the series."""
-    finest = aggregates[-1]
-    candidates = places.candidates(len(aggregates) - 1, finest.params)
-    rows = finest.params.num_cohorts * finest.params.num_bits
-    choices = DecodeOptions(
-        level=options.level,
-        alpha=options.alpha,
-        repeats=location_repetition(finest, *location_of(finest), options.repeats),
-        full_fit=rows * len(candidates) ** 2 <= MAX_WORK,
-    )
-    return decode(finest, candidates, choices, warm_starts=warm_starts)
 
 
 def _window_map(

@@ -14,7 +14,7 @@ from shapely.geometry import mapping
 
 from decoder.density.areas import Areas
 from decoder.grid_cells import cell_outline
-from decoder.tables.vector_files import Shape
+from decoder.tables.geo_files import Shape
 from decoder.typing import Floats
 from rappor_core.errors import ParameterError, shown
 from rappor_core.grid.grid import Grid

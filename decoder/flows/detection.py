@@ -17,22 +17,11 @@ def limit(alpha: float, cells: int) -> float:
     Args:
         alpha: of the two-sided intervals of all pairs together (Bonferroni), in (0, 1).
         cells: or zones, of which all ordered pairs are tested.
-
-    Returns:
-        A number of standard errors.
     """
     return -_NORMAL.inv_cdf(alpha / (2 * cells**2))
 
 
 def reach(alpha: float, cells: int, power: float = FOUND_OFTEN) -> float:
-    """Standard errors that a flow must measure to be detected with a chance of `power`.
-
-    Args:
-        alpha: as in `limit`.
-        cells: as in `limit`.
-        power: in (0, 1).
-
-    Returns:
-        A number of standard errors.
-    """
+    """Standard errors that a flow must measure to be detected with a chance of `power`, in (0, 1);
+    the other arguments are those of `limit`."""
     return limit(alpha, cells) + _NORMAL.inv_cdf(power)

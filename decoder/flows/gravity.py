@@ -51,40 +51,33 @@ class Gravity:
         sides, zones = self.space.num_sides, self.space.num_classes("zones")
         each = np.full(sides, self.side_precision)
         each[self.space.num_cells :] = SIDE_PRECISION  # a known matrix rarely has these
-        return np.concatenate(
-            [
-                np.tile(each, 2),
-                np.full(sides, OWN_PRECISION),
-                np.full(self.space.num_bands, BAND_PRECISION),
-                [SLOPE_PRECISION],
-                np.full(zones, ZONE_PRECISION),
-            ]
+        rest = np.repeat(
+            [OWN_PRECISION, BAND_PRECISION, SLOPE_PRECISION, ZONE_PRECISION],
+            [sides, self.space.num_bands, 1, zones],
         )
+        return np.concatenate([each, each, rest])
 
     @cached_property
     def labels(self) -> Indices:
         """(6, P) parameters of each pair: origin, destination, own cell, band, distance, zones."""
         space, sides = self.space, self.space.num_sides
-        first_band = 3 * sides
-        slope = first_band + space.num_bands
-        return np.array(
-            [
-                space.origin,
-                sides + space.destination,
-                2 * sides + space.origin,
-                first_band + space.band,
-                np.full(space.num_pairs, slope),
-                slope + 1 + space.zone_pair,
-            ]
+        slope = 3 * sides + space.num_bands
+        parameters = (
+            space.origin,
+            sides + space.destination,
+            2 * sides + space.origin,
+            3 * sides + space.band,
+            np.full(space.num_pairs, slope),
+            slope + 1 + space.zone_pair,
         )
+        return np.array(parameters)
 
     @cached_property
     def enters(self) -> Floats:
         """(6, P) by what a parameter enters the logarithm of the pair's share: the distance, 0 for
         that of the own cell where the sides are two, else 1."""
         found = np.ones(self.labels.shape)
-        found[2] = self.space.same
-        found[4] = self.space.distance
+        found[2], found[4] = self.space.same, self.space.distance
         return found
 
     @cached_property

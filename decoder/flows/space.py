@@ -102,21 +102,18 @@ class FlowSpace:
     @cached_property
     def band(self) -> Indices:
         """(P,) distance band."""
-        band = np.full((self.num_sides, self.num_sides), self.num_bands - 1, dtype=np.intp)
-        band[: self.num_cells, : self.num_cells] = self.bands
-        return band.ravel()
+        apart = (0, RESERVED)
+        return np.pad(self.bands, apart, constant_values=self.num_bands - 1).ravel()
 
     @cached_property
     def distance(self) -> Floats:
         """(P,) logarithm of the distance less its mean in the band; 0 of the own cell, and of
         `other` and `no_data`."""
-        apart = self.bands > 0
         logs = np.log(np.maximum(self.meters, 1.0))  # whole meters, 0 of the own cell
-        sums = np.bincount(self.bands.ravel(), logs.ravel(), self.num_bands)
-        means = sums / np.maximum(np.bincount(self.bands.ravel(), minlength=self.num_bands), 1)
-        found = np.zeros((self.num_sides, self.num_sides))
-        found[: self.num_cells, : self.num_cells] = np.where(apart, logs - means[self.bands], 0.0)
-        return found.ravel()
+        sums, sizes = (np.bincount(self.bands.ravel(), weights, self.num_bands)
+                       for weights in (logs.ravel(), None))  # fmt: skip
+        apart = np.where(self.bands > 0, logs - (sums / np.maximum(sizes, 1))[self.bands], 0.0)
+        return np.pad(apart, (0, RESERVED)).ravel()
 
     @cached_property
     def zone_pair(self) -> Indices:
@@ -138,13 +135,9 @@ class FlowSpace:
 
     def num_classes(self, question: str) -> int:
         """Number of classes of a question."""
-        return {
-            HOME: 2 * self.num_sides,
-            WORK: 2 * self.num_sides,
-            DISTANCE: self.num_bands,
-            ZONES: (self.num_zones + RESERVED) ** 2,
-            PAIR: self.num_pairs,
-        }[question]
+        sizes = {DISTANCE: self.num_bands, ZONES: (self.num_zones + RESERVED) ** 2,
+                 PAIR: self.num_pairs}  # fmt: skip
+        return sizes.get(question, 2 * self.num_sides)
 
     def sums(self, question: str) -> Any:
         """(classes, P) sparse 0/1 matrix that adds pairs up to the classes of a question."""
@@ -213,19 +206,15 @@ class Answers:
 
 def symbol_counts(aggregate: Aggregate, flow: Flow) -> dict[str, SymbolCounts]:
     """The counts of a metric of flows, by question."""
-    params = aggregate.params
+    params, found = aggregate.params, {}
     table = np.array(aggregate.bit_counts, dtype=np.float64)
-    of_question = [question_of(cohort) for cohort in range(params.num_cohorts)]
-    found = {}
+    chances = float(params.mechanism.q_star), float(params.mechanism.p_star)
     for question in QUESTIONS:
-        cohorts = [c for c, asked in enumerate(of_question) if asked == question]
-        size = flow.num_classes(question)
-        symbols = None
+        cohorts = [c for c in range(params.num_cohorts) if question_of(c) == question]
+        size, symbols = flow.num_classes(question), None
         if question != DISTANCE:
             texts = [class_text(question, one).encode() for one in range(size)]
             symbols = np.ascontiguousarray(bit_positions(texts, params)[:, cohorts, 0].T)
-        mechanism = params.mechanism
-        chances = float(mechanism.q_star), float(mechanism.p_star)
         found[question] = SymbolCounts(table[cohorts], symbols, size, *chances)
     return found
 

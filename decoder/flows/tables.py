@@ -107,11 +107,10 @@ def band_changes(
     Raises:
         DecodeError: Fewer than two windows, or metrics of different meaning.
     """
-    pairs = window_pairs(len(windows))
+    pairs, level, alpha = window_pairs(len(windows)), windows[0].level, windows[0].alpha
     if len({(one.metric, one.params_id) for one in windows}) > 1:
         raise DecodeError("the windows are of metrics of different meaning; give those of one")
-    shares = [(table.estimate, table.std_error) for table in map(band_shares, windows)]
-    level, alpha = windows[0].level, windows[0].alpha
+    shares = [band_shares(one)[:2] for one in windows]
     changes = [
         WindowChange(i, j, quantities, differences(*independent(shares[i], shares[j]), level=level))
         for i, j in pairs
@@ -121,5 +120,4 @@ def band_changes(
 
 def band_shares(found: FlowDecoding) -> ShareTable:
     """Shares of the bands, then of people with two different cells."""
-    pairs = zip(found.bands, found.moved, strict=True)
-    return ShareTable(*(np.concatenate(pair) for pair in pairs))
+    return ShareTable(*map(np.append, found.bands, found.moved))

@@ -1,6 +1,6 @@
 """Files that an analyst gives to maps and flows.
 
-Cells or a region to show, named areas, points to mark, and a known matrix of flows, such as the
+A region to show, named areas, points to mark, and a known matrix of flows, such as the
 last census: a CSV of origin,destination,count.
 """
 
@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from decoder.candidates.files import read_values
 from decoder.density.areas import Areas
 from decoder.density.cells import Places
-from decoder.errors import CandidatesError, CountsError, DecodeError, MissingColumnError
+from decoder.errors import CountsError, DecodeError
 from decoder.files import naming
-from decoder.grid_cells import listed_cells
 from decoder.progress import Note, quiet
-from decoder.tables.reading import read_rows, read_table
-from decoder.tables.vector_files import read_shapes
+from decoder.tables.geo_files import read_shapes
+from decoder.tables.reading import read_table
 from decoder.typing import Floats
 from rappor_core.errors import shown
 from rappor_core.grid.box import OTHER, Point
@@ -33,25 +31,7 @@ from rappor_core.metrics.flow import Flow
 if TYPE_CHECKING:  # it needs shapely, of the extra `geo`
     from decoder.density.outlines import Outline
 
-CELL_COLUMN = "cell"  # of a table with a header, as in density.csv
 _AREAS = "give a vector file of polygons with names, such as GeoJSON"
-
-
-def read_cells(path: Path, places: Places) -> tuple[str, ...]:
-    """The cells of a list."""
-    if places.pairs:
-        raise DecodeError(f"--cells {path}: the values are trips, not cells; leave the option out")
-    is_table = bool({".csv", ".parquet"} & {suffix.lower() for suffix in path.suffixes})
-    way_out = f"give a cell a line, or a table with a column {CELL_COLUMN!r}"
-    with naming(path, CandidatesError, way_out):
-        try:
-            entries = read_values(path, CELL_COLUMN if is_table else None)
-            lines = [one if isinstance(one, str) else one.decode(errors="replace")
-                     for one in entries]  # fmt: skip
-            lines = ["", *lines] if is_table else lines  # in place of a header a blank one
-        except MissingColumnError:  # without a header: each line must begin with a cell
-            lines = [row.text(1) for row in read_rows(path)]
-        return listed_cells(places.grid, places.levels[-1], lines)
 
 
 def read_region(path: Path, places: Places) -> tuple[str, ...]:

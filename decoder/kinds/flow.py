@@ -43,10 +43,12 @@ from rappor_core.aggregate import Aggregate
 from rappor_core.text import counted
 
 _TEXT, _SHARE, _NUMBER = ColumnType.TEXT, ColumnType.SHARE, ColumnType.NUMBER
-_ESTIMATE = Column("estimate", _SHARE, "Unbiased share of people.", "of people", shown=True)
-_ERROR = Column("std_error", _SHARE, "Standard error of `estimate`.")
-_LOW = Column("low", _SHARE, "Lower end of the interval.", shown=True)
-_HIGH = Column("high", _SHARE, "Upper end of the interval.", shown=True)
+_SHARES = (
+    Column("estimate", _SHARE, "Unbiased share of people.", "of people", shown=True),
+    Column("std_error", _SHARE, "Standard error of `estimate`."),
+    Column("low", _SHARE, "Lower end of the interval.", shown=True),
+    Column("high", _SHARE, "Upper end of the interval.", shown=True),
+)
 _GUESS = Column("flow_share", _SHARE, "One guess at the whole matrix, positive, of sum 1.")
 
 
@@ -75,10 +77,7 @@ FLOWS = TableSchema(
     "Flows between cells",
     (
         *_sides("cell"),
-        _ESTIMATE,
-        _ERROR,
-        _LOW,
-        _HIGH,
+        *_SHARES,
         _DETECTED,
         _GUESS,
         Column("gravity", _SHARE, "What the gravity model alone expects."),
@@ -91,7 +90,7 @@ FLOWS = TableSchema(
 ZONES = TableSchema(
     "zones",
     "Flows between zones",
-    (*_sides("zone"), _ESTIMATE, _ERROR, _LOW, _HIGH, _DETECTED, _GUESS),
+    (*_sides("zone"), *_SHARES, _DETECTED, _GUESS),
 )
 CELLS = TableSchema(
     "cells",
@@ -115,10 +114,7 @@ BANDS = TableSchema(
         Column("band", _TEXT, "The distance band.", "distance", shown=True),
         Column("from_km", _NUMBER, "Its lower edge; empty where it has none.", unit="km"),
         Column("to_km", _NUMBER, "Its upper edge; empty where it has none.", unit="km"),
-        _ESTIMATE,
-        _ERROR,
-        _LOW,
-        _HIGH,
+        *_SHARES,
     ),
 )
 MAX_LISTED = 20  # flows in a summary
@@ -208,12 +204,11 @@ def _summary(content: dict[str, Any]) -> dict[str, Any]:
     detected = [row for row in content["flows"] if row["detected"]]
     kept = ("num_reports", "num_detected", "detected_share", "detectable_share", "own_cell",
             "moved", "warnings")  # fmt: skip
-    headline = f"{counted(content['num_detected'], 'flow')} detected"
-    if content["flow"]["lag"]:
-        headline = f"{percent(content['moved']['estimate'])} changed their cell"
+    lag, moved = content["flow"]["lag"], percent(content["moved"]["estimate"])
+    number = counted(content["num_detected"], "flow")
     return {name: content[name] for name in kept} | {
-        "lag": content["flow"]["lag"],
-        "headline": headline,
+        "lag": lag,
+        "headline": f"{moved} changed their cell" if lag else f"{number} detected",
         "top": [{name: row[name] for name in names} for row in detected[:MAX_LISTED]],
     }
 

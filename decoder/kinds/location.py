@@ -17,7 +17,7 @@ from decoder.density.cells import Places, slot_places
 from decoder.density.maps import Density, DensityOptions, estimate_density_series
 from decoder.errors import DecodeError
 from decoder.files import finite
-from decoder.formats.density_inputs import read_areas, read_cells, read_points, read_region
+from decoder.formats.density_inputs import read_areas, read_points, read_region
 from decoder.grid_cells import cell_center, location_of
 from decoder.kinds.interface import KindDecoder
 from decoder.kinds.result import PageParts, Question, Result, StoredResult, manifest_of
@@ -172,10 +172,8 @@ def make_maps(counts: Sequence[Aggregate], question: Question) -> Maps:
         for aggregates, one in zip(groups.values(), densities, strict=True):
             shares.append(area_shares(aggregates, one, areas))
             progress("areas", len(shares), len(densities))
-    if asked.cells or asked.region:  # all cells were fitted
-        places = densities[0].places
-        chosen = read_region(asked.region, places) if asked.region else ()
-        chosen = read_cells(asked.cells, places) if asked.cells else chosen
+    if asked.region:  # all cells were fitted
+        chosen = read_region(asked.region, densities[0].places)
         densities = [one.showing(chosen) for one in densities]
     return Maps(densities, points, base, shares, notes)
 

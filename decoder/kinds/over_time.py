@@ -176,31 +176,23 @@ def _series_table(rows: Sequence[dict[str, Any]]) -> Table:
 def _trend(content: Mapping[str, Any]) -> Table:
     """First and last share of each quantity, the largest first."""
     found, smallest = shares_of(content), smallest_p(content)
-    title = (
-        f"{content['metric']}: {counted(len(found), 'value')} in "
-        f"{counted(len(content['windows']), 'window')}"
-    )
+    values, windows = counted(len(found), "value"), counted(len(content["windows"]), "window")
     rows = [
-        (name, *(None if end is None else end[0] for end in (shares[0], shares[-1])),
-         smallest.get(name))
+        (name, *(end and end[0] for end in (shares[0], shares[-1])), smallest.get(name))
         for name, shares in found.items()
-    ]  # fmt: skip
-    return TREND.of_rows(rows, title)
+    ]
+    return TREND.of_rows(rows, f"{content['metric']}: {values} in {windows}")
 
 
 def comparison(series: Result) -> Result:
     """Make the result of a comparison from a series of two windows."""
-    found = series.content
-    shares: list[dict[str, Any]] = [{}, {}]
-    number = {one["first_day"]: i for i, one in enumerate(found["windows"])}
-    for row in found["rows"]:
-        shares[number[row["first_day"]]][row["string"]] = row["proportion"]
-    rows = [
-        {"string": row["string"], "before": shares[0][row["string"]],
-         "after": shares[1][row["string"]],
-         **{name: row[name] for name in COMPARISON.names[3:]}}
-        for row in found["changes"] if row["string"] in shares[0]
-    ]  # fmt: skip
+    found, shares = series.content, shares_of(series.content)
+    rows = []
+    for row in found["changes"]:
+        if row["string"] in shares:
+            ends = [one and one[0] for one in shares[row["string"]]]
+            rows.append({"string": row["string"], "before": ends[0], "after": ends[1],
+                         **{name: row[name] for name in COMPARISON.names[3:]}})  # fmt: skip
     named = ("metric", "windows", "level", "alpha", "warnings", "reason", "whole")
     content = {name: found[name] for name in named} | {"rows": rows}
     ranked = sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
@@ -214,12 +206,6 @@ def comparison(series: Result) -> Result:
         files=series.files,
         printed=(COMPARISON.of_records(ranked),),
     )
-
-
-def _group(row: Mapping[str, Any], alpha: float) -> str:
-    if row["p_adjusted"] > alpha:
-        return UNCHANGED
-    return MORE if row["difference"] > 0 else LESS
 
 
 def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any]:
@@ -236,16 +222,9 @@ def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any
     axis = Axis(-end, end, 0, 100)
     marks = tuple((axis.at(row["low"]), axis.at(row["difference"]), axis.at(row["high"]))
                   for row in shown)  # fmt: skip
-    ticks = (
-        Tick(0, _points(-end, step)),
-        Tick(50, _points(0, step)),
-        Tick(100, f"+{_points(end, step)}"),
-    )
+    texts = [tick_text(share, step).removesuffix(" %") for share in (-end, 0, end)]
+    ticks = (Tick(0, texts[0]), Tick(50, texts[1]), Tick(100, f"+{texts[2]}"))
     return {"table": table, "ticks": ticks, "marks": marks}
-
-
-def _points(share: float, step: float) -> str:
-    return tick_text(share, step).removesuffix(" %")
 
 
 def series_page(stored: StoredResult, query: TableQuery) -> PageParts:
@@ -259,7 +238,10 @@ def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
     """The page of a comparison: what changed first, the surest first."""
     content = stored.json()
     alpha, windows = content["alpha"], content["windows"]
-    rows = [row | {"group": _group(row, alpha)} for row in content["rows"]]
+    rows = []
+    for row in content["rows"]:
+        group = MORE if row["difference"] > 0 else LESS
+        rows.append(row | {"group": group if row["p_adjusted"] <= alpha else UNCHANGED})
     view = {
         "differences": _page(rows, query),
         "changed": sum(1 for row in rows if row["group"] != UNCHANGED),

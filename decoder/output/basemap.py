@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from decoder.density.areas import Areas
 from decoder.errors import DecodeError
 from decoder.files import naming
 from decoder.tables.format import short
-from decoder.tables.vector_files import read_shapes
+from decoder.tables.geo_files import read_shapes
 from decoder.typing import Floats
 from rappor_core.grid.box import Point
 
@@ -34,6 +35,15 @@ _EARTH_KM = 6371.0
 _PIXELS, _MAX_CITIES = 1_500, 300  # of a view
 _FILLED = ("land", "lakes")
 _LINES = ("coast", "borders", "rivers")
+MAX_CORNERS = 300_000  # about 5 MB of page
+MAX_NAME = 60
+FAR = 60.0  # km: a city that far away says nothing of a cell
+_POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
+_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
+                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
+PLACES = 5  # decimals of a degree: a meter
+UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
+_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
 
 
 @dataclass(frozen=True)
@@ -45,13 +55,6 @@ class View:
     east: float
     north: float
 
-    def wider(self, factor: float) -> View:
-        """A view with the same center, `factor` times as wide and high."""
-        x, y = (self.west + self.east) / 2, (self.south + self.north) / 2
-        half_x = factor * (self.east - self.west) / 2
-        half_y = factor * (self.north - self.south) / 2
-        return View(x - half_x, max(-89.0, y - half_y), x + half_x, min(89.0, y + half_y))
-
 
 def bundled_source() -> str:
     """Attribution of the packaged coast lines and places."""
@@ -59,27 +62,39 @@ def bundled_source() -> str:
 
 
 def surroundings(view: View) -> dict[str, Any]:
-    """The packaged geography within a view, as lists of [longitude, latitude].
+    """The packaged geography within a view, as lists of [longitude, latitude]: rings clipped to it,
+    and the parts of lines whose segments may cross it.
 
     As fine as a picture of 1,500 pixels shows, with the 300 places of most people.
     """
     found: dict[str, Any] = {name: [] for name in (*_FILLED, *_LINES, "cities")}
-    known = _bundled()
+    least, most = np.array([view.west, view.south]), np.array([view.east, view.north])
+    edges = (0, 1, view.west), (0, -1, view.east), (1, 1, view.south), (1, -1, view.north)
+    for turn, name in product((-360.0, 0.0, 360.0), (*_FILLED, "borders", "rivers")):
+        by = np.array([turn, 0.0])
+        for line in _bundled()[name].near(least - by, most - by):
+            line = line + by
+            if name in _FILLED:
+                part: list[Sequence[float]] = line.tolist()
+                for axis, sign, edge in edges:
+                    if (sign * (line[:, axis] - edge)).min() < 0:
+                        part = one_side(part, axis, sign, edge)
+                if len(part) > 2:
+                    found[name].append([[round(x, _PLACES), round(y, _PLACES)] for x, y in part])
+            if name != "lakes":
+                low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
+                inside = ((low <= most) & (high >= least)).all(axis=1)
+                ends = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
+                found["coast" if name == "land" else name] += [
+                    np.round(line[first : last + 1], _PLACES).tolist()
+                    for first, last in ends.reshape(-1, 2)
+                ]
+    names, places = _bundled()["names"], _bundled()["places"]
     for turn in (-360.0, 0.0, 360.0):
-        for name in _FILLED:
-            for ring in known[name].near(view, turn):
-                if len(part := _clipped(ring, view)) > 2:
-                    found[name].append(part)
-                if name == "land":
-                    found["coast"] += _passing(ring, view)
-        for name in ("borders", "rivers"):
-            for line in known[name].near(view, turn):
-                found[name] += _passing(line, view)
-        x, y = (known["places"] + np.array([turn, 0.0])).T
-        inside = (view.west <= x) & (x <= view.east) & (view.south <= y) & (y <= view.north)
-        for place in np.flatnonzero(inside)[:_MAX_CITIES].tolist():
-            at = round(float(x[place]), _PLACES), round(float(y[place]), _PLACES)
-            found["cities"].append([known["names"][place], *at])
+        moved = places + np.array([turn, 0.0])
+        inside = ((least <= moved) & (moved <= most)).all(axis=1)
+        for index in np.flatnonzero(inside)[:_MAX_CITIES].tolist():
+            found["cities"].append([names[index], *moved[index].round(_PLACES).tolist()])
     return found
 
 
@@ -91,17 +106,15 @@ class _Lines:
     low: Floats
     high: Floats
 
-    def near(self, view: View, turn: float) -> Iterator[Floats]:
-        """Yield the lines of a view, turned, without corners that a picture does not show."""
-        step, by = (view.east - view.west) / _PIXELS, np.array([turn, 0.0])
-        (west, south), (east, north) = (self.low + by).T, (self.high + by).T
-        meets = (west <= view.east) & (east >= view.west)
-        meets &= (south <= view.north) & (north >= view.south)
-        meets &= (east - west > 2 * step) | (north - south > 2 * step)
+    def near(self, least: Floats, most: Floats) -> Iterator[Floats]:
+        """Yield the lines of a view, without corners that a picture of it does not show."""
+        step = (most[0] - least[0]) / _PIXELS
+        meets = ((self.low <= most) & (self.high >= least)).all(axis=1)
+        meets &= (self.high - self.low > 2 * step).any(axis=1)
         for index in np.flatnonzero(meets).tolist():
             line = self.lines[index]
             moves = (np.diff(np.rint(line / step), axis=0) != 0).any(axis=1)
-            yield line[np.append(True, moves)] + by
+            yield line[np.append(True, moves)]
 
 
 @lru_cache(maxsize=1)
@@ -120,12 +133,8 @@ def _bundled() -> dict[str, Any]:
             )
         found |= {"source": str(packed["source"]), "names": str(packed["names"]).split("\n")}
     (found["places"],) = found["places"].lines
+    found["tree"] = cKDTree(_directions(found["places"]))
     return found
-
-
-@lru_cache(maxsize=1)
-def _place_tree() -> cKDTree:
-    return cKDTree(_directions(_bundled()["places"]))
 
 
 def _directions(places: Floats) -> Floats:
@@ -140,34 +149,12 @@ def nearest_place(point: Point, within_km: float) -> tuple[float, str, float, fl
     Returns:
         Its distance in km, its name, longitude and latitude.
     """
-    known, tree, (at,) = _bundled(), _place_tree(), _directions(np.array([point[::-1]]))
-    index = min(tree.query_ball_point(at, within_km / _EARTH_KM), default=-1)
+    known, (at,) = _bundled(), _directions(np.array([point[::-1]]))
+    index = min(known["tree"].query_ball_point(at, within_km / _EARTH_KM), default=-1)
     if index < 0:
-        index = int(tree.query(at)[1])
+        index = int(known["tree"].query(at)[1])
     x, y = known["places"][index].tolist()
     return distance_km(point, (y, x)), known["names"][index], x, y
-
-
-def _passing(line: Floats, view: View) -> list[Line]:
-    """The parts of a line whose segments may cross the view."""
-    low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
-    inside = (
-        (low[:, 0] <= view.east) & (high[:, 0] >= view.west)
-        & (low[:, 1] <= view.north) & (high[:, 1] >= view.south)
-    )  # fmt: skip
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]]).astype(int)))
-    pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [np.round(line[first : last + 1], _PLACES).tolist() for first, last in pairs]
-
-
-def _clipped(ring: Floats, view: View) -> Line:
-    """The part of a ring within the view."""
-    part: list[Sequence[float]] = ring.tolist()
-    for axis, sign, edge in ((0, 1, view.west), (0, -1, view.east),
-                             (1, 1, view.south), (1, -1, view.north)):  # fmt: skip
-        if (sign * (ring[:, axis] - edge)).min() < 0:
-            part = one_side(part, axis, sign, edge)
-    return [[round(x, _PLACES), round(y, _PLACES)] for x, y in part]
 
 
 def one_side(
@@ -194,14 +181,6 @@ def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:
     return 2 * _EARTH_KM * math.asin(min(1.0, math.sqrt(half)))
 
 
-MAX_CORNERS = 300_000  # about 5 MB of page
-MAX_NAME = 60
-FAR = 60.0  # km: a city that far away says nothing of a cell
-_POINTS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
-_FINE_POINTS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE",
-                "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")  # fmt: skip
-
-
 @dataclass(frozen=True)
 class BaseLayer:
     """The lines, areas and points of a file, each [longitude, latitude], with names."""
@@ -209,18 +188,6 @@ class BaseLayer:
     lines: list[Line] = field(default_factory=list)
     areas: list[tuple[str, list[Line]]] = field(default_factory=list)
     points: list[tuple[str, list[float]]] = field(default_factory=list)
-
-    def shifted(self, unrolled: Callable[[float], float]) -> BaseLayer:
-        """A copy whose longitudes go on beyond 180, as those of the map do."""
-
-        def moved(line: Line) -> Line:
-            return [[round(unrolled(x), 5), round(y, 5)] for x, y in line]
-
-        return BaseLayer(
-            [moved(line) for line in self.lines],
-            [(name, [moved(ring) for ring in rings]) for name, rings in self.areas],
-            [(name, moved([point])[0]) for name, point in self.points],
-        )
 
 
 def read_base(path: Path) -> BaseLayer:
@@ -270,17 +237,16 @@ def _add(layer: BaseLayer, name: str, geometry: Any) -> None:
     if hasattr(geometry, "geoms"):
         for part in geometry.geoms:
             _add(layer, name, part)
-    elif geometry.geom_type == "Polygon":
-        rings = (geometry.exterior, *geometry.interiors)
-        layer.areas.append((name, [_line(ring) for ring in rings]))
-    elif geometry.geom_type == "Point":
-        layer.points.append((name, _line(geometry)[0]))
+        return
+    kind = geometry.geom_type
+    rings = (geometry.exterior, *geometry.interiors) if kind == "Polygon" else (geometry,)
+    lines = [[list(corner) for corner in ring.coords] for ring in rings]
+    if kind == "Polygon":
+        layer.areas.append((name, lines))
+    elif kind == "Point":
+        layer.points.append((name, lines[0][0]))
     else:
-        layer.lines.append(_line(geometry))
-
-
-def _line(geometry: Any) -> Line:
-    return [list(corner) for corner in geometry.coords]
+        layer.lines.append(lines[0])
 
 
 def _inside(ring: Line, point: Point) -> bool:
@@ -291,11 +257,6 @@ def _inside(ring: Line, point: Point) -> bool:
         if crosses and longitude < (xb - xa) * (latitude - ya) / (yb - ya) + xa:
             odd = not odd
     return odd
-
-
-PLACES = 5  # decimals of a degree: a meter
-UNIT = 1e-7  # shares are whole numbers of it: a third of the text, written and read in a tenth
-_AROUND = 5.0  # how far the page's land and water go: a map's box fills a fifth of them or more
 
 
 def map_ground(
@@ -312,28 +273,33 @@ def map_ground(
         [[round(lon, PLACES), round(lat, PLACES)] for lat, lon in outline] for outline in outlines
     ]
     corners = np.array([corner for outline in cells for corner in outline]).reshape(-1, 2)
-    (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
-    own = base.shifted(moved)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    middle, half = (low + high) / 2, _AROUND * (high - low) / 2
+    (west, south), (east, north) = (middle - half).tolist(), (middle + half).tolist()
     return {
         "cells": cells,
-        "around": surroundings(View(west, south, east, north).wider(_AROUND)),
-        "base": {"lines": own.lines, "areas": own.areas, "points": own.points},
-    }
+        "around": surroundings(View(west, max(-89.0, south), east, min(89.0, north))),
+        "base": {
+            "lines": [_shifted(line, moved) for line in base.lines],
+            "areas": [(name, [_shifted(ring, moved) for ring in rings])
+                      for name, rings in base.areas],
+            "points": [(name, _shifted([point], moved)[0]) for name, point in base.points],
+        },
+    }  # fmt: skip
 
 
-def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[list[list[float]]]]:
+def _shifted(line: Sequence[Sequence[float]], moved: Callable[[float], float]) -> Line:
+    return [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in line]
+
+
+def area_outlines(areas: Areas, moved: Callable[[float], float]) -> list[list[Line]]:
     """The rings of each area, [longitude, latitude]; longitudes go on beyond 180 as the map's."""
-
-    def rings(geometry: Mapping[str, Any]) -> list[list[list[float]]]:
-        coordinates = geometry["coordinates"]
-        parts = coordinates if geometry["type"] == "MultiPolygon" else [coordinates]
-        return [
-            [[round(moved(x), PLACES), round(y, PLACES)] for x, y, *_ in ring]
-            for part in parts
-            for ring in part
-        ]
-
-    return [rings(geometry) for geometry in areas.geometries]
+    outlines = []
+    for geometry in areas.geometries:
+        is_one = geometry["type"] == "Polygon"
+        parts = [geometry["coordinates"]] if is_one else geometry["coordinates"]
+        outlines.append([_shifted(ring, moved) for part in parts for ring in part])
+    return outlines
 
 
 def map_json(data: Mapping[str, Any]) -> str:

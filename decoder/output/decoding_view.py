@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,22 @@ def decoding_view(
         table: the rows to show, of `found["detected"]`; where its query asks for all, of the
             candidates, by the names of `Detected` as far as they are shown.
     """
-    detected = _detected(found["detected"])
-    shown = [] if table.query.all else _detected(table.rows)
+    detected, shown = (
+        [row_of(Detected, row, ("true_share",)) for row in some]
+        for some in (found["detected"], [] if table.query.all else table.rows)
+    )
     rows = table.rows if table.query.all else [vars(row) for row in shown]
     known = not table.query.all and any(row.true_share is not None for row in detected)
-    correction, alpha = manifest["correction"], manifest["alpha"]
+    correction, alpha, weights = (manifest[name] for name in ("correction", "alpha", "weights"))
+    weighted = (
+        ""
+        if weights is None
+        else (
+            f", p-values divided by weights of {weights['least']:.2g} to {weights['most']:.2g}, "
+            "declared before the counts were seen"
+        )
+    )
+    headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
     method = found["diagnostics"]["method"]
     z = [math.nan if one is None else one for one in found["diagnostics"]["cohort_z"]]
     odd = odd_cohorts(np.array(z)).tolist()
@@ -58,16 +69,12 @@ def decoding_view(
                        key=lambda row: row.forged, default=None),
         "level": f"{100 * manifest['level']:g} %",
         "promise": PROMISES[correction].format(level=f"{100 * alpha:g} %"),
-        "p_heading": p_heading(correction),
+        "p_heading": headings.get(correction, "Corrected p"),
         "method_text": f"{'one bit a value' if method == 'direct' else method}, {correction} at "
-        f"{100 * alpha:g} %{_weights_text(manifest['weights'])}",
+        f"{100 * alpha:g} %{weighted}",
         "checked": not all(map(math.isnan, z)),
         "odd_cohorts": [(cohort, round(z[cohort], 1)) for cohort in odd],
     }  # fmt: skip
-
-
-def _detected(rows: Sequence[Mapping[str, Any]]) -> list[Detected]:
-    return [row_of(Detected, row, ("true_share",)) for row in rows]
 
 
 def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
@@ -86,22 +93,3 @@ def _row_html(row: Mapping[str, Any], num_reports: int, known: bool) -> str:
     ]
     value = f'<th scope="row" dir="auto">{escape(short(row["value"], 300))}</th>'
     return f"<tr>{value}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
-
-
-def _weights_text(weights: Mapping[str, Any] | None) -> str:
-    """A sentence that weights divided the level unevenly, with their range; "" without weights.
-
-    weights: as in manifest.json.
-    """
-    if weights is None:
-        return ""
-    return (
-        f", p-values divided by weights of {weights['least']:.2g} to {weights['most']:.2g}, "
-        "declared before the counts were seen"
-    )
-
-
-def p_heading(correction: str) -> str:
-    """Heading of the column of corrected p-values, by correction."""
-    headings = {"fdr-eb": "Mean local fdr", "none": "p-value"}
-    return headings.get(correction, "Corrected p")

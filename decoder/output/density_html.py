@@ -172,7 +172,12 @@ def map_changes(maps: Sequence[Density]) -> dict[str, Any] | None:
         return None
     if len(pairs) * maps[0].num_cells > MAX_NUMBERS:
         pairs = [pair for pair in pairs if pair[2] is pair[1].since_first]
-    relative = [_relative(*pair) for pair in pairs]
+    relative = []
+    for old, new, found in pairs:  # parts of shares in the base, both among the same answers
+        size, inside = new.num_cells, old.in_box if new.fitted else 1.0
+        base = old.estimate[:size] / inside, old.std_error[:size] / inside
+        change = found.difference[:size], found.std_error[:size]
+        relative.append(relative_changes(change, base, new.options.level))
     top = _largest(found.difference[: one.num_cells] for _, one, found in pairs)
     most = min(_largest(one.change[~np.isnan(one.change)] for one in relative), 1.0)
     bases = list(dict.fromkeys(window_text(old) for old, _, _ in pairs))
@@ -207,15 +212,6 @@ def _largest(parts: Iterable[Floats]) -> float:
     """The largest size of any number, above 0."""
     most = max((float(np.abs(part).max()) for part in parts if part.size), default=0.0)
     return max(most, _MIN_TOP)
-
-
-def _relative(old: Density, new: Density, found: Differences) -> RelativeChanges:
-    """The changes of cells as parts of their shares in the base, both among the same answers."""
-    size = new.num_cells
-    inside = old.in_box if new.fitted else 1.0
-    base = old.estimate[:size] / inside, old.std_error[:size] / inside
-    change = found.difference[:size], found.std_error[:size]
-    return relative_changes(change, base, new.options.level)
 
 
 def _change_map(

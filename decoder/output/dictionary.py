@@ -51,11 +51,6 @@ def entries_of(metrics: Iterable[Metric], today: date) -> list[DictionaryEntry]:
     return [_entry(name, metric, today) for name, metric in sorted(first.items())]
 
 
-def _plain(text: str) -> str:
-    """A text in one line, without characters that hide or turn what is written."""
-    return visible(" ".join(text.split()))
-
-
 def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -> Path:
     """Write the dictionary as one page that loads nothing; returns its path. Raises OutputError.
 
@@ -71,41 +66,35 @@ def write_site(entries: Iterable[DictionaryEntry], folder: Path, contact: str) -
 
 
 def _entry(name: str, metric: Metric, today: date) -> DictionaryEntry:
-    risk = risk_of(metric)
-    what, answers = _asked(metric)
-    return DictionaryEntry(
-        name=name,
-        description=_plain(metric.description),
-        what=_plain(what),
-        answers=tuple(map(_plain, answers)),
-        owner=_plain(metric.owner),
-        expires=metric.expires,
-        over=metric.expires < today,
-        period=_period(metric),
-        once=risk.report,
-        value=risk.answer,
-        life=risk.worst,
-        risk=risk_text(metric),
-    )
-
-
-def _asked(metric: Metric) -> tuple[str, tuple[str, ...]]:
-    """What is asked, and the answers; of a kind that has no words for it the names of its values.
+    """A metric in words; of a kind that has none for its values, their names.
 
     Answers that the metric does not list itself are counted where they are many.
     """
-    kind = kind_named(metric.kind)
+    risk, kind = risk_of(metric), kind_named(metric.kind)
     what, answers = kind.described(metric)
     if not what:
         answers = tuple(kind.names(metric.to_dict()))
         what = "one of the answers listed" if answers else "a value"
     if len(answers) > MAX_LISTED and answers != metric.categories:
         answers = (f"{len(answers)} from {answers[0]} to {answers[-1]}",)
-    return what, answers
-
-
-def _period(metric: Metric) -> str:
     most = metric.max_reports_per_period
     times = "at most one report" if most == 1 else f"at most {most:,} reports"
     ever = "" if metric.max_reports is None else f", {metric.max_reports:,} in all"
-    return f"{times} a {metric.period}{ever}"
+
+    def plain(text: str) -> str:  # in one line, without characters that hide or turn it
+        return visible(" ".join(text.split()))
+
+    return DictionaryEntry(
+        name=name,
+        description=plain(metric.description),
+        what=plain(what),
+        answers=tuple(map(plain, answers)),
+        owner=plain(metric.owner),
+        expires=metric.expires,
+        over=metric.expires < today,
+        period=f"{times} a {metric.period}{ever}",
+        once=risk.report,
+        value=risk.answer,
+        life=risk.worst,
+        risk=risk_text(metric),
+    )

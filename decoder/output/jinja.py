@@ -17,6 +17,11 @@ from decoder.output.palette import THEMES
 from decoder.tables import format as texts
 
 _FILTERS = ("count", "fraction", "p_text", "percent", "points", "short", "signed_percent")
+SCRIPTS = {
+    "leaflet.js": "leaflet/leaflet.js",
+    "protomaps-leaflet.js": "protomaps/protomaps-leaflet.js",
+    "map.js": "map.js",
+}  # files by name
 _FUNCTIONS = ("days", "interval", "points_interval", "signed_interval")
 
 
@@ -59,23 +64,22 @@ def page_template(name: str, *packages: str, **filters: Callable[..., str]) -> T
     return environment.get_template(name)
 
 
-SCRIPTS = {
-    "leaflet.js": "leaflet/leaflet.js",
-    "protomaps-leaflet.js": "protomaps/protomaps-leaflet.js",
-    "map.js": "map.js",
-}  # files by name
-SCALES = ("stops", "turn")  # lists of colors, each one variable
-LINES = "lines"  # a list of colors, each a variable of its own
-
-
 def stylesheet() -> str:
     """The style of every page: the colors of both themes, then the components.
 
     A page is printed light. `data-theme="light"` on the root asks for light.
     """
-    dark = f":root:not([data-theme=light]) {{ color-scheme: dark; {_variables('dark')} }}"
+    colors = {}
+    for theme, known in THEMES.items():
+        named = {name: value for name, value in known.items() if name != "lines"}
+        named |= {f"line-{i}": value for i, value in enumerate(known["lines"])}
+        colors[theme] = " ".join(
+            f"--{name}: {value if isinstance(value, str) else ' '.join(value)};"
+            for name, value in named.items()
+        )
+    dark = f":root:not([data-theme=light]) {{ color-scheme: dark; {colors['dark']} }}"
     return (
-        f":root {{ color-scheme: light; {_variables('light')} }}\n"
+        f":root {{ color-scheme: light; {colors['light']} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ {dark} }}\n{_text('page.css')}"
     )
 
@@ -88,14 +92,6 @@ def map_stylesheet() -> str:
 def script(name: str) -> str:
     """The text of one of the scripts named in `SCRIPTS`."""
     return _text(SCRIPTS[name])
-
-
-def _variables(theme: str) -> str:
-    known = THEMES[theme]
-    plain = [f"--{name}: {value};" for name, value in known.items() if name not in (*SCALES, LINES)]
-    plain += [f"--line-{i}: {value};" for i, value in enumerate(known[LINES])]
-    scales = [f"--{name}: {' '.join(known[name])};" for name in SCALES]
-    return " ".join([*plain, *scales])
 
 
 def _text(name: str) -> str:

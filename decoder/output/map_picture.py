@@ -13,6 +13,8 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from decoder.output.basemap import View, surroundings
 from decoder.output.density_text import KM_A_DEGREE, NONE_DETECTED
 from decoder.output.jinja import page_template
@@ -21,7 +23,7 @@ from decoder.output.palette import (
     THEMES,
     UNDETECTED_STEPS,
     UNDETECTED_TO,
-    css_colors,
+    colors,
 )
 from decoder.tables.format import percent
 
@@ -43,8 +45,11 @@ def write_picture(data: Mapping[str, Any], path: Path) -> None:
         data: as `density_html.map_data` makes it.
         path: where to write.
     """
+    parts = np.rint(255 * colors(np.linspace(0, 1, STEPS + 1))).astype(int).tolist()
     svg = page_template("map_picture.svg.j2").render(
-        theme=THEMES["light"], colors=css_colors("stops", "light", STEPS), **map_picture(data)
+        theme=THEMES["light"],
+        colors=["#{:02x}{:02x}{:02x}".format(*rgb) for rgb in parts],
+        **map_picture(data),
     )
     path.write_text(svg, encoding="utf-8")
 
@@ -62,6 +67,9 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
         length in units, and its text; `legend`.
     """
     rings: list[list[Corner]] = data["cells"]
+    (west, *_, east), (south, *_, north) = (
+        sorted(corner[axis] for ring in rings for corner in ring) for axis in (0, 1)
+    )
     view, project, height = _projection(rings)
     around, base = surroundings(view), data["base"]
     places = [*around["cities"], *((name, *at) for name, at in base["points"])]
@@ -70,7 +78,9 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
         "height": height,
         "panels": [
             {
-                "title": _title(one, len(rings)),
+                "title": f"{', '.join(filter(None, (one['slot'], one['window'])))}: "
+                f"{one['reports']:,} reports; {len(one['detected']):,} of {len(rings):,} cells "
+                "detected",
                 "cells": _shaded(rings, one, project),
                 "detected": _border([rings[i] for i in one["detected"]], project),
             }
@@ -83,7 +93,7 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
                 "river": around["rivers"],
                 "coast": around["coast"],
                 "border": around["borders"],
-                "box": [_box(rings)],
+                "box": [[(west, south), (east, south), (east, north), (west, north)]],
                 "street": base["lines"],
                 "area": [ring for _, parts in base["areas"] for ring in parts],
                 "district": [ring for parts in data["areas"] for ring in parts],
@@ -97,22 +107,10 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _title(one: Mapping[str, Any], num_cells: int) -> str:
-    where = ", ".join(filter(None, (one["slot"], one["window"])))
-    return (
-        f"{where}: {one['reports']:,} reports; {len(one['detected']):,} of {num_cells:,} cells "
-        "detected"
-    )
-
-
 def _mercator(latitude: float) -> float:
     """Degrees from the equator in the Mercator projection, in which shapes are true."""
     inside = max(-85.0, min(85.0, latitude))
     return math.degrees(math.log(math.tan(math.pi / 4 + math.radians(inside) / 2)))
-
-
-def _latitude(mercator: float) -> float:
-    return math.degrees(math.atan(math.sinh(math.radians(mercator))))
 
 
 def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
@@ -125,7 +123,10 @@ def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
     wide, high = max(wide, high / _SHAPE[1]), max(high, wide * _SHAPE[0])
     scale = WIDTH / wide
     west, top = middle[0] - wide / 2, middle[1] + high / 2
-    view = View(west, _latitude(top - high), west + wide, _latitude(top))
+    south, north = (
+        math.degrees(math.atan(math.sinh(math.radians(edge)))) for edge in (top - high, top)
+    )
+    view = View(west, south, west + wide, north)
 
     def project(corner: Corner) -> tuple[float, float]:
         return (corner[0] - west) * scale, (top - _mercator(corner[1])) * scale
@@ -133,49 +134,36 @@ def _projection(rings: Sequence[Sequence[Corner]]) -> tuple[View, Project, int]:
     return view, project, round(high * scale)
 
 
-def _box(rings: Sequence[Sequence[Corner]]) -> list[Corner]:
-    """The corners of the rectangle around all cells."""
-    (west, *_, east), (south, *_, north) = (
-        sorted(corner[axis] for ring in rings for corner in ring) for axis in (0, 1)
-    )
-    return [(west, south), (east, south), (east, north), (west, north)]
-
-
 def _layers(
     shapes: Mapping[str, Iterable[Sequence[Corner]]], project: Project
 ) -> tuple[tuple[str, str], ...]:
-    found = (
-        (name, "".join(_path(shape, project, closed=name in _CLOSED) for shape in parts))
-        for name, parts in shapes.items()
-    )
-    return tuple((name, path) for name, path in found if path)
-
-
-def _path(shape: Sequence[Corner], project: Project, *, closed: bool) -> str:
-    """Path data to whole units, each place once in a row; "" of a shape smaller than one."""
-    placed = (project(corner) for corner in shape)
-    corners = [at for at, _ in groupby(f"{x:.0f},{y:.0f}" for x, y in placed)]
-    return "M" + "L".join(corners) + ("Z" if closed else "") if len(corners) > 1 else ""
-
-
-def _cell(ring: Sequence[Corner], project: Project) -> str:
-    """Path data of a cell: from its first corner on by steps, which are short."""
-    places = [[round(part, 1) for part in project(corner)] for corner in ring]
-    steps = (
-        f"{after[0] - before[0]:.1f},{after[1] - before[1]:.1f}"
-        for before, after in pairwise(places)
-    )
-    return f"M{_at(places[0])}l{' '.join(steps)}z"
+    """Path data by class, to whole units, each place once in a row; without shapes smaller than a
+    unit."""
+    found: dict[str, str] = {}
+    for name, parts in shapes.items():
+        for shape in parts:
+            placed = (project(corner) for corner in shape)
+            corners = [at for at, _ in groupby(f"{x:.0f},{y:.0f}" for x, y in placed)]
+            if len(corners) > 1:
+                path = f"M{'L'.join(corners)}{'Z' if name in _CLOSED else ''}"
+                found[name] = found.get(name, "") + path
+    return tuple(found.items())
 
 
 def _shaded(
     rings: Sequence[Sequence[Corner]], one: Mapping[str, Any], project: Project
 ) -> tuple[tuple[int, str], ...]:
-    """One path for all cells of a color; where there is nothing the land shows."""
+    """One path for all cells of a color; where there is nothing the land shows.
+
+    A cell is its first corner and steps from there on, which are short.
+    """
     found: dict[int, list[str]] = {}
     for ring, shade in zip(rings, one["shade"], strict=True):
         if shade:
-            found.setdefault(round(shade / 255 * STEPS), []).append(_cell(ring, project))
+            places = [[round(part, 1) for part in project(corner)] for corner in ring]
+            steps = (f"{c - a:.1f},{d - b:.1f}" for (a, b), (c, d) in pairwise(places))
+            path = f"M{_at(places[0])}l{' '.join(steps)}z"
+            found.setdefault(round(shade / 255 * STEPS), []).append(path)
     return tuple((step, "".join(found[step])) for step in sorted(found))
 
 

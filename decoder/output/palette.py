@@ -87,12 +87,6 @@ def colors(places: Floats, theme: str = "light", scale: str = "stops") -> Floats
     return np.stack([np.interp(places, known, stops[:, c]) for c in range(3)], axis=-1)
 
 
-def css_colors(scale: str, theme: str, steps: int) -> list[str]:
-    """The colors of a scale in `steps` equal steps from end to end, as #rrggbb."""
-    found = np.rint(255 * colors(np.linspace(0, 1, steps + 1), theme, scale)).astype(int)
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in found.tolist()]
-
-
 def rgb(text: str) -> tuple[float, float, float]:
     """The red, green and blue parts, from 0 to 1, of a color like #rrggbb."""
     red, green, blue = (int(text[i : i + 2], 16) / 255 for i in (1, 3, 5))

@@ -1,8 +1,10 @@
-"""Tables with a place in files that GIS programs open: GeoParquet, GeoPackage, GeoJSON.
+"""Files of GIS programs: tables with a place as GeoParquet, GeoPackage and GeoJSON; districts,
+regions and streets from vector files.
 
-Geometries are those of GeoJSON: longitude first, WGS 84. The same input gives the same bytes, so
-a GeoPackage is dated by its data. GeoParquet and GeoJSON need no library for geometries;
-GeoPackage needs the extra `geo`.
+Coordinates are longitude and latitude, WGS 84. The same input gives the same bytes, so a GeoPackage
+is dated by its data. GeoParquet and GeoJSON need no library for geometries to be written; the rest
+needs the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a coordinate system
+that it cannot read without an error. Every other format is read by GDAL (pyogrio).
 """
 
 from __future__ import annotations
@@ -10,16 +12,24 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
+from decoder.errors import DecodeError
 from decoder.tables.format import GEOMETRY
+from rappor_core.errors import shown
 
 Geometry = Mapping[str, Any]  # of GeoJSON
 
 NO_GEOPACKAGE = "No GeoPackage was written: it needs pip install 'rappor-telemetry[geo]'."
+MAX_BYTES = 32 * 2**20
+_BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark among them
+_SHOWN_PROPERTIES = 5
 _WKB = {"Point": 1, "LineString": 2, "Polygon": 3, "MultiPoint": 4, "MultiLineString": 5,
         "MultiPolygon": 6}  # fmt: skip
 
@@ -138,3 +148,163 @@ def write_geojson(features: Iterable[tuple[Geometry, Mapping[str, Any]]], path: 
             text = json.dumps(feature, separators=(",", ":"), allow_nan=False, default=str)
             file.write(f"{',' if number else ''}\n{text}")
         file.write("\n]}\n")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A feature of a file.
+
+    number: From 1.  properties: Its attributes.  geometry: Of shapely, longitude first, or None.
+    """
+
+    number: int
+    properties: Mapping[str, Any]
+    geometry: Any
+
+    def name(self, properties: Sequence[str]) -> str:
+        """Return the first of some properties that is not empty, as printable text, or ""."""
+        for name in properties:
+            value = self.properties.get(name)
+            text = "" if value is None or isinstance(value, list | dict) else str(value)
+            kept = "".join(c for c in text if c.isprintable()).strip()
+            if kept:
+                return kept
+        return ""
+
+    @property
+    def known_properties(self) -> str:
+        """The names of its attributes, for a message."""
+        names = list(self.properties)[:_SHOWN_PROPERTIES]
+        return ", ".join(map(shown, names)) or "none"
+
+
+def read_shapes(path: Path) -> tuple[list[Shape], str]:
+    """Read all features of a file.
+
+    Returns:
+        The features, and the name of the coordinate system that they were transformed from, "" if
+        they were in WGS 84.
+
+    Raises:
+        DecodeError: It is too large, not a vector file, of an unknown or missing coordinate
+            system, or a geometry cannot be read; or the libraries are not installed.
+    """
+    try:
+        import pyogrio  # noqa: F401
+        import pyproj  # noqa: F401
+        import shapely
+    except ImportError as error:
+        raise DecodeError(
+            f"vector files need the library {error.name}: pip install 'rappor-telemetry[geo]'"
+        ) from error
+    if path.stat().st_size > MAX_BYTES:
+        raise DecodeError(f"it is larger than {MAX_BYTES // 2**20} MB; simplify the outlines")
+    content = path.read_bytes().lstrip(_BLANKS)
+    # JSON by its name, which GDAL then never opens: some of its formats name other files or
+    # addresses, which it would read
+    is_json = path.suffix.lower() in (".json", ".geojson") or content.startswith((b"{", b"["))
+    rows, system = _geojson(content) if is_json else _other(path)
+    shapes = []
+    for number, (properties, geometry) in enumerate(rows, start=1):
+        try:
+            parse = shapely.from_geojson if is_json else shapely.from_wkb
+            shape = None if geometry is None else shapely.force_2d(parse(geometry))
+        except shapely.GEOSException as error:
+            raise DecodeError(f"feature {number}: its geometry is invalid: {error}") from error
+        shapes.append(Shape(number, properties, shape))
+    return _as_degrees(shapes, system)
+
+
+def _geojson(content: bytes) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
+    """Properties and geometry of each feature, and the name of their coordinate system: WGS 84
+    unless a member `crs` names one (GeoJSON 2008)."""
+    document = json.loads(content)
+    system = document.get("crs") if isinstance(document, Mapping) else None
+    if system is None:
+        return _features(document), "OGC:CRS84"
+    properties = system.get("properties") if isinstance(system, Mapping) else None
+    name = properties.get("name") if isinstance(properties, Mapping) else None
+    if not isinstance(name, str):
+        raise DecodeError(f"its coordinate system (crs) {shown(str(system))} has no name")
+    return _features(document), name
+
+
+def _features(document: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """Yield properties and geometry of each feature of a GeoJSON object."""
+    kind = document.get("type") if isinstance(document, Mapping) else None
+    if kind == "FeatureCollection" and isinstance(document.get("features"), list):
+        for feature in document["features"]:
+            if not isinstance(feature, Mapping) or feature.get("type") != "Feature":
+                raise DecodeError("a member of its features is not a GeoJSON Feature")
+            yield from _features(feature)
+    elif kind == "Feature":
+        properties, geometry = document.get("properties"), document.get("geometry")
+        known = properties if isinstance(properties, Mapping) else {}
+        yield known, None if geometry is None else json.dumps(geometry)
+    elif isinstance(document, Mapping) and ("coordinates" in document or "geometries" in document):
+        yield {}, json.dumps(document)
+    else:
+        raise DecodeError("it is not a GeoJSON FeatureCollection, Feature or geometry")
+
+
+def _other(path: Path) -> tuple[Iterator[tuple[Mapping[str, Any], Any]], str]:
+    """Properties and geometry of each feature of a file that GDAL reads, and the name of their
+    coordinate system."""
+    import pyogrio
+
+    try:
+        layers = pyogrio.list_layers(path)
+        if len(layers) != 1:
+            names = ", ".join(shown(str(name)) for name, _ in layers) or "none"
+            raise DecodeError(f"it has {len(layers)} layers ({names}); give a file of one")
+        meta, _, geometries, columns = pyogrio.raw.read(path)
+    except pyogrio.errors.DataSourceError as error:
+        raise DecodeError(f"it is not a vector file that GDAL can read: {error}") from error
+    if geometries is None:
+        raise DecodeError("it has no geometries")
+    if not meta["crs"]:
+        raise DecodeError("it names no coordinate system: add it, as the .prj file of a shapefile")
+    fields, values = [str(name) for name in meta["fields"]], [one.tolist() for one in columns]
+    rows = (
+        ({name: column[i] for name, column in zip(fields, values, strict=True)}, geometry)
+        for i, geometry in enumerate(geometries)
+    )
+    return rows, str(meta["crs"])
+
+
+def _as_degrees(shapes: Sequence[Shape], system: str) -> tuple[list[Shape], str]:
+    """Transform two-dimensional geometries to longitude and latitude; see `read_shapes`."""
+    import pyproj
+    import shapely
+    from pyproj.exceptions import ProjError
+
+    try:
+        crs = pyproj.CRS.from_user_input(system).to_2d()
+        transformer = pyproj.Transformer.from_crs(
+            crs, "OGC:CRS84", always_xy=True, allow_ballpark=False
+        )
+    except ProjError as error:
+        raise DecodeError(
+            f"no transformation to WGS 84 is known from its coordinate system {shown(system)}"
+        ) from error
+
+    def degrees(corners: Any) -> Any:
+        x, y = corners.T
+        return np.column_stack(transformer.transform(x, y, errcheck=True))
+
+    is_degrees = crs in (pyproj.CRS("OGC:CRS84"), pyproj.CRS("EPSG:4326"))
+    found = []
+    for shape in shapes:
+        try:
+            moved = shape.geometry if is_degrees else shapely.transform(shape.geometry, degrees)
+        except ProjError as error:
+            raise DecodeError(
+                f"feature {shape.number} is outside of its coordinate system {shown(system)}"
+            ) from error
+        corners = shapely.get_coordinates(moved)
+        for x, y in corners[~(np.abs(corners) <= [540, 90]).all(axis=1)][:1]:
+            raise DecodeError(
+                f"feature {shape.number}: {x:g}, {y:g} is not a longitude and latitude in degrees"
+            )
+        found.append(replace(shape, geometry=moved))
+    return found, "" if is_degrees else crs.name

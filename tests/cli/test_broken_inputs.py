@@ -164,7 +164,6 @@ READS = (
     "decode --params GOOD-params.csv --counts GOOD-counts.csv --map FILE.csv",
     "density places --database sqlite:///FILE.sqlite",
     "density places --aggregate FILE.json",
-    "density places --aggregate GOOD-places.json --cells FILE.txt",
     "density places --aggregate GOOD-places.json --region FILE.geojson",
     "density places --aggregate GOOD-places.json --points FILE.csv",
     "density places --aggregate GOOD-places.json --base FILE.geojson -o OUT",

@@ -94,66 +94,6 @@ def test_slots_and_regions_are_chosen(
     assert all(abs(row["estimate"] - 0.82) < 0.05 for row in rows if row["cell"] == "0-0-0")
 
 
-CELLS = "0-0-0\n\n0-1-1\r\nother\n0-0-0\n"
-
-
-@pytest.mark.long
-def test_a_list_of_cells_is_shown_alone(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, out = tmp_path / "cells.txt", tmp_path / "out"
-    path.write_text(CELLS)
-    command = ["density", "places", *files, "--slot", "day", "--method", "simplex"]
-    assert main([*command, "--cells", str(path), "--json", "-o", str(out)]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["cell"] for row in rows[:4]] == ["0-0-0", "0-1-1", "other", "unlisted"]
-    assert len(rows) == 2 * 4
-    by_day = [row for row in rows if row["first_day"] == "2026-11-03"]
-    assert sum(row["map_share"] for row in by_day) == pytest.approx(1)
-    assert by_day[3]["map_share"] > 0.8  # the crowd is in 0-2-2
-    assert by_day[3]["estimate"] is by_day[3]["detected"] is None
-    cells = json.loads((out / "density.geojson").read_text())["features"]
-    assert {one["properties"]["cell"] for one in cells} == {"0-0-0", "0-1-1"}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("cells.csv", "0-0-0,home\n0-1-1,shop\n"),
-        ("named.csv", "place,cell\nhome,0-0-0\nshop,0-1-1\n"),
-    ],
-)
-def test_a_table_of_cells_is_a_list(
-    name: str, text: str, files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    one = ["density", "places", *files[:2], "--method", "simplex", "--cells", str(path)]
-    assert main(one) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Cells that are not shown hold" in told
-    assert [f"0-{n}-{n}" in told for n in range(3)] == [True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "told"),
-    [
-        ("cells.txt", "0-0-0\n0-9-9\n", "line 2: '0-9-9' lies outside the rows and columns"),
-        ("cells.txt", "\ufeff0-0-0\na\x1b[2J\n", "line 2: 'a\\x1b[2J' is not a square"),
-    ],
-)
-def test_bad_cells_are_refused_by_file_and_line(
-    name: str, text: str, told: str, files: list[str], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    assert main(["density", "places", *files[:2], "--cells", str(path)]) == 1
-    error = " ".join(capsys.readouterr().err.split())
-    assert f"{path}: {told}" in error
-    assert "give a cell a line, or a table with a column 'cell'" in error
-
-
 def test_earlier_windows_come_into_the_geojson_on_request(files: list[str], tmp_path: Path) -> None:
     """The tables always hold all."""
     out = tmp_path / "out"
@@ -214,7 +154,6 @@ def test_mixed_no_data_reports_make_no_map(
 def test_refusals_name_the_way_out(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["density", "places"]) == 2
     assert main(["density", "places", *files, "--from", "2026-11-02"]) == 2
-    assert main(["density", "places", *files, "--cells", __file__, "--region", __file__]) == 2
     assert main(["density", "places", *files, "--slot", "noon"]) == 1
     assert "slot 'noon': no reports of 'places' in it; there are some in" in capsys.readouterr().err
     assert main(["density", "homes", *files]) == 1

@@ -1,4 +1,4 @@
-"""Candidates of a region: a box, a polygon with a hole, a list."""
+"""Cells of a region: a box, a polygon with a hole."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,7 @@ from shapely.geometry.base import BaseGeometry
 
 from decoder.density.outlines import region_cells, valid_area
 from decoder.errors import DecodeError
-from decoder.grid_cells import listed_cells
-from decoder.tables.vector_files import read_shapes
+from decoder.tables.geo_files import read_shapes
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box
 from rappor_core.grid.grid import Grid
@@ -74,33 +73,6 @@ def test_other_geometries_are_refused(tmp_path: Path, geometry: object, why: str
     path.write_text(json.dumps(geometry))
     with pytest.raises((DecodeError, ParameterError), match=why):
         valid_area(read_shapes(path)[0][0].geometry)
-
-
-def test_a_list_is_checked() -> None:
-    lines = ["0-1-1", "other", "", " 0-1-1 ", "0-0-0\r"]
-    assert listed_cells(GRID, 0, lines) == ("0-1-1", "0-0-0")
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("0-10-0", "line 2: '0-10-0' lies outside the rows and columns"),
-        ("1-1-1", "line 2: '1-1-1' is a cell of level 1, not 0"),
-        ("Main Street", "line 2: 'Main Street' is not a square level-row-column"),
-    ],
-)
-def test_an_impossible_cell_is_named_by_line(line: str, told: str) -> None:
-    with pytest.raises(ParameterError, match=told):
-        listed_cells(GRID, 0, ["0-0-0", line, "0-0-1"])
-
-
-def test_cells_outside_and_empty_lists_are_refused() -> None:
-    tiles = Grid("quadkey", Box(0.1, 0.1, 10, 10), (4,))
-    assert listed_cells(tiles, 4, ["1222"]) == ("1222",)
-    with pytest.raises(ParameterError, match="line 1: '0000' is outside the box"):
-        listed_cells(tiles, 4, ["0000"])
-    with pytest.raises(ParameterError, match="no cells; give some of level 4, as '1222'"):
-        listed_cells(tiles, 4, ["", "other"])
 
 
 def test_a_region_may_exceed_the_grid() -> None:

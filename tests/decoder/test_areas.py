@@ -18,7 +18,7 @@ from decoder.errors import DecodeError
 from decoder.formats.density_inputs import read_areas
 from decoder.model.noise import BitNoise
 from decoder.output.density_html import map_data
-from decoder.tables.vector_files import Shape
+from decoder.tables.geo_files import Shape
 from rappor_core.aggregate import Aggregate
 from rappor_core.errors import ParameterError
 from rappor_core.grid.box import Box

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from decoder.density import map_series
-from decoder.density.blocks import Blocks
 from decoder.density.cells import Places, slot_readings
 from decoder.density.field_prior import Prior
-from decoder.density.map_series import window_maps
+from decoder.density.map_series import Blocks, window_maps
 from tests.decoder.series_support import WINDOW, declared, hills, people, windows_of
 
 
