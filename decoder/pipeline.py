@@ -121,6 +121,7 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
         options.largest_p,
         problem.weights,
         null_p=estimate.null_p_values if options.correction == "fdr" else None,
+        careful=estimate.has_few_cohorts,
         alone=problem.reserved,
     )
     intervals = selected_intervals(estimate, decision, options)

@@ -86,15 +86,18 @@ class Estimate:
 
     @property
     def null_p_values(self) -> Floats:
-        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores.
-
-        Empty in few cohorts: there those of weak candidates, which no fit without them gave, are
-        too rarely near 1, and strings that share a heavy bit have theirs in common.
-        """
-        if self.method == "cavity" and len(self.fitted) <= FEW_COHORTS:
-            return np.zeros(0)
+        """As `p_values`, but uniform where nobody holds a candidate: `cavity` shrinks scores."""
         scale = min(self.ratio, 1.0) ** 0.5 if self.method == "cavity" else 1.0
         return self._upper_tail(self.deviates / scale)
+
+    @property
+    def has_few_cohorts(self) -> bool:
+        """Whether so few cohorts were fitted that too few p-values may be near 1.
+
+        Those of weak candidates, which no fit without them gave, rarely are, and strings that share
+        a heavy bit have theirs in common.
+        """
+        return len(self.fitted) <= FEW_COHORTS
 
     def _upper_tail(self, deviates: Floats) -> Floats:
         return p_values(deviates) if self.converged else np.ones(len(deviates))

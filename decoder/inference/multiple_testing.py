@@ -27,7 +27,7 @@ PROMISES: dict[str, str] = {  # about the values detected, at a level
     "none": "each of them had a chance of {level} to be listed by mistake: nothing corrects for "
     "the number of candidates",
 }
-STOREY_LAMBDA = 0.9
+STOREY_LAMBDA, CAREFUL_LAMBDA = 0.9, 0.5
 SHORT_LIST = 20  # candidates below which too few p-values are expected above lambda
 
 
@@ -74,6 +74,7 @@ def decide(
     weights: Floats | None = None,
     null_p: Floats | None = None,
     alone: Flags | None = None,
+    careful: bool = False,
 ) -> ListDecision:
     """Apply a rule at level `alpha` in (0, 1) to the p-values or local fdrs of all candidates.
 
@@ -81,7 +82,7 @@ def decide(
     mean 1, chosen without the p-values: each p-value is divided by its candidate's weight
     (Genovese, Roeder and Wasserman 2006), which keeps the level whatever the weights.  null_p:
     (M,), uniform where nobody holds a candidate: `fdr` estimates from them how many those are;
-    None: `p`; empty: no p-values are, and all are taken for such.  alone: (M,), candidates that are
+    None: `p`.  careful: whether too few of them may be near 1.  alone: (M,), candidates that are
     no part of the list, each tested by itself: a value that is surely held, such as `other` of a
     map, would else raise the level at which `bh` and `fdr` accept the rest.
     """
@@ -94,8 +95,7 @@ def decide(
     w = None if weights is None else weights[listed]
     share, statistic = 1.0, local_fdr[listed] if by_fdr else own if w is None else own / w
     if correction == "fdr":
-        null = own if null_p is None else null_p[listed] if len(null_p) else null_p
-        share = null_share(null, w)
+        share = null_share(own if null_p is None else null_p[listed], w, careful=careful)
         statistic = np.where(own <= STOREY_LAMBDA, statistic, np.inf)
     order = np.argsort(statistic, kind="stable")
     ranked = np.empty_like(own)
@@ -119,17 +119,23 @@ def check_weighted(correction: Correction, weights: object | None) -> None:
         )
 
 
-def null_share(p: Floats, weights: Floats | None = None) -> float:
+def null_share(p: Floats, weights: Floats | None = None, *, careful: bool = False) -> float:
     """Storey's estimate of the share of candidates that nobody holds; 1 for short lists.
 
     Not cut off at 1: only where it may exceed 1 is the mean of 1 / estimate at most 1 / truth, on
     which the proof of the level rests (Storey, Taylor and Siegmund 2004, theorem 3). With weights
     it is the share of weight (Ramdas, Barber, Wainwright and Jordan 2019).
+
+    careful: whether too few p-values may be near 1: those above .5 are counted, too, and the larger
+    estimate is taken.
     """
     if len(p) < SHORT_LIST:
         return 1.0
     w = np.ones(len(p)) if weights is None else weights
-    return float((w[p > STOREY_LAMBDA].sum() + w.max()) / ((1 - STOREY_LAMBDA) * len(p)))
+    return max(
+        float((w[p > above].sum() + w.max()) / ((1 - above) * len(p)))
+        for above in ((CAREFUL_LAMBDA, STOREY_LAMBDA) if careful else (STOREY_LAMBDA,))
+    )
 
 
 def _adjust(ranked: Floats, share: float, correction: Correction) -> Floats:

@@ -170,7 +170,12 @@ def _heaviest_covered(estimate: Estimate, truth: Floats, inside: NDArray[np.bool
         return float("nan")
     options = DecodeOptions(correction="fdr", level=LEVEL)
     decision = decide(
-        estimate.p_values, estimate.local_fdr, "fdr", options.alpha, null_p=estimate.null_p_values
+        estimate.p_values,
+        estimate.local_fdr,
+        "fdr",
+        options.alpha,
+        null_p=estimate.null_p_values,
+        careful=estimate.has_few_cohorts,
     )
     low, high = selected_intervals(estimate, decision, options)
     chosen = (low <= truth) & (truth <= high)
@@ -187,7 +192,7 @@ def fit(sample: Sample, method: Method, weights: Floats | None = None) -> Estima
 def oracle_recall(sample: Sample) -> float:
     """Recall with Bonferroni of least squares on exactly the listed values that are held.
 
-    NaN where they are more than half of the rows, or cannot be told apart.
+    NaN where they are more than half of the rows, or cannot be distinguished.
     """
     observed, held = sample.observed, sample.true_shares > 0
     if not 0 < held.sum() <= observed.centerd.size / 2:
@@ -222,7 +227,12 @@ def recall_bound(sample: Sample) -> float:
 def _score(estimate: Estimate, truth: Floats, rule: Correction) -> RuleScore:
     options = DecodeOptions(correction=rule, level=LEVEL)
     decision = decide(
-        estimate.p_values, estimate.local_fdr, rule, options.alpha, null_p=estimate.null_p_values
+        estimate.p_values,
+        estimate.local_fdr,
+        rule,
+        options.alpha,
+        null_p=estimate.null_p_values,
+        careful=estimate.has_few_cohorts,
     )
     low, high = selected_intervals(estimate, decision, options)
     found, held = decision.detected, truth > 0

@@ -98,6 +98,9 @@ FEW_COHORTS: Mapping[str, Size] = {
         1_000_000, 60, 192, 1, {"paper": Configuration(0.5, 0.5, 0.75, "every tenth", 3.0)}, ZIPF
     ),
     "2 of 128 bits": Size(100_000, 60, 128, 2, LOOSE, ZIPF),
+    "2 of 128 bits, short": Size(
+        1_000_000, 60, 128, 2, {"loose": _loose("every tenth", 0.5)}, ("exp",)
+    ),
     "4 of 64 bits": Size(1_000_000, 60, 64, 4, _one_loose("heaviest", 3.0), ("one 0.30",)),
     "8 of 32 bits": Size(100_000, 60, 32, 8, _one_loose("heaviest", 3.0), HALF),
     "8 of 128 bits": Size(1_000_000, 60, 128, 8, LOOSE, ZIPF),
