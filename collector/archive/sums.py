@@ -118,7 +118,7 @@ def aggregate(
         run: yields each task with the result of `count_part`, in any order.
         cohorts: only these are counted; None is all.
         task_reports: most reports of a task.
-        advance: is told how many reports were counted.
+        advance: called with the number of reports that were counted.
 
     Raises:
         ArchiveDamagedError: the sums of a part are not those of its entry.

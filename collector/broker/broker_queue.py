@@ -208,7 +208,7 @@ class BrokerQueue:
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
-        """Tell all requests of which the broker has told something, at once."""
+        """Tell all requests that the broker has answered, at once."""
         done, self._done = self._done, []
         if done:
             self.is_failing = isinstance(done[-1].error, StorageError)  # known before they ask

@@ -43,7 +43,7 @@ _MAX_BYTES = 8 << 20  # of the messages of one transaction
 _MAX_MESSAGES = 2_000
 _WAIT_SECONDS = 0.5  # for a message, and after a failure
 _TELL_SECONDS = 60.0  # between two lines of what was counted
-_IDLE_SECONDS = 60.0  # without a partition, after which that is told
+_IDLE_SECONDS = 60.0  # without a partition, after which that is logged
 _OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
@@ -103,7 +103,7 @@ class Watermark:
 
 
 class Consumer:
-    """Counts the messages of a topic until told to stop. Several may run; each is used by one
+    """Counts the messages of a topic until logged_at to stop. Several may run; each is used by one
     thread."""
 
     def __init__(
@@ -135,8 +135,8 @@ class Consumer:
         self._partitions: list[int] = []
         self._placed = True  # there is nothing to place yet
         self._positions: dict[int, int] = {}
-        self._busy_at = monotonic()  # when a partition was assigned, or that was told
-        self._others = -1  # the sum of all positions when that was told
+        self._busy_at = monotonic()  # when a partition was assigned, or that was logged
+        self._others = -1  # the sum of all positions when that was logged
         self.counted = CountedMessages()
 
     def run(self, stop: Event, is_done: Callable[[], bool] | None = None) -> None:
@@ -148,13 +148,13 @@ class Consumer:
                 in which nobody else counted either.
         """
         self._client.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
-        told = self._busy_at = monotonic()
+        logged_at = self._busy_at = monotonic()
         self._others = self._counted_by_all()
         try:
             while not stop.is_set() and not self._turn(is_done):
                 self._look_idle(ends=is_done is not None)
-                if monotonic() - told >= _TELL_SECONDS:
-                    told = monotonic()
+                if monotonic() - logged_at >= _TELL_SECONDS:
+                    logged_at = monotonic()
                     self._tell()
         finally:
             self._tell()

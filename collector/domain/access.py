@@ -92,7 +92,7 @@ def create_key(
 
 
 def revoke(connection: Connection, key_id: str, today: int) -> None:
-    """Revoke a key for good. Raises NotFoundError if no valid key has this id."""
+    """Revoke a key permanently. Raises NotFoundError if no valid key has this id."""
     if not re.fullmatch("[0-9a-f]{16}", key_id) or not revoke_key(connection, key_id, today):
         raise NotFoundError(
             f"there is no key {key_id[:40]!a} that is not revoked already; "

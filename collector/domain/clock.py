@@ -25,7 +25,7 @@ def boot_seconds() -> float:
 
 
 class GuardedClock:
-    """A clock that goes only as far as other clocks bear out, because days are closed for good.
+    """A clock that goes only as far as other clocks bear out, because days are closed permanently.
 
     It starts at the last day that the database has seen, and is borne out by elapsed time or by
     PostgreSQL's clock. A clock that is further ahead is suspect: it then gives the last day seen

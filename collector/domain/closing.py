@@ -1,4 +1,4 @@
-"""Closing days, for good, and merging what is too few.
+"""Closing days permanently, and merging what is too few.
 
 Days close in order: closing a day closes every earlier day of the same metric with it. That is one
 short transaction, which reports wait for. From then on nobody adds to those days, so their
@@ -116,7 +116,7 @@ def closing_day(connection: Connection, today: int) -> int:
 def refuse_fed(connection: Connection) -> None:
     """Raises RequestError where a broker feeds the database: days close by the clock alone.
 
-    Devices were told that what it holds is accepted, and a closed day would refuse it.
+    Devices know that what it holds is accepted, and a closed day would refuse it.
     """
     if read_state(connection) is not None:
         raise RequestError(
@@ -144,7 +144,7 @@ def clean_up(database: CollectorDatabase, registry: Registry, today: int, now: i
 
     today: what closing takes for today.  now: the clock's day, for what is kept for some days.
 
-    A batch expires by the versions of its reports, a day is closed for good by the most patient
+    A batch expires by the versions of its reports, a day is closed permanently by the most patient
     one; until then a longer accept_days, or a clock that is behind, may open the day again. So
     what is due is closed first, and what is deleted here stays unneeded whatever is declared
     meanwhile: many short transactions do.

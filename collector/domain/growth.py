@@ -79,7 +79,7 @@ def find_growth(connection: Connection, registry: Registry) -> list[Growth]:
     A block of closed days counts as its mean for each of its days. Alike are the same days of the
     four weeks before; for a metric with one report a week or a month, whose reports come on some
     days of it, all days of four weeks or of two months. Days with fewer reports than `min_reports`
-    are not told.
+    are not reported.
     """
     by_series: defaultdict[int, _Days] = defaultdict(_Days)
     for block in load_possible(connection):

@@ -106,7 +106,7 @@ def change_state(
         act: What is done, for messages.
         name: Of a metric or a sub-metric.
         params_id: Of one version; None for all.
-        state: `retired`, for good; or `paused`: devices record nothing of it for a day.
+        state: `retired` permanently; or `paused`: devices record nothing of it for a day.
 
     Returns:
         The params_ids concerned.

@@ -93,7 +93,7 @@ class Collector:
         return date_of(day)
 
     def close_day(self, day: date, actor: str, metric: str | None = None) -> closing.Closed:
-        """Close a day and all earlier ones for good."""
+        """Close a day and all earlier ones permanently."""
         known, today = self.registry(), self.today
         with self.database.change() as connection:
             registry = load_registry(connection, known)
@@ -253,7 +253,7 @@ class Collector:
         return key
 
     def revoke_key(self, key_id: str, actor: str) -> None:
-        """Revoke a key for good."""
+        """Revoke a key permanently."""
         today = self.today
         with self.database.change() as connection:
             access.revoke(connection, key_id, today)

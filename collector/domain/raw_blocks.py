@@ -44,7 +44,7 @@ from rappor_core.wire.json import report_fields
 from rappor_core.wire.report import Report
 from rappor_server.errors import StorageError
 
-SOON = 2  # days before raw reports are deleted from which that is told
+SOON = 2  # days before raw reports are deleted from which that is announced
 PAGE = 50_000  # reports read in one short transaction, of all days of a block together
 _MIN_PAGE = 100
 _NO_DAYS = (0, -1)

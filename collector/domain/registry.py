@@ -82,7 +82,7 @@ class RegisteredSeries:
     """A series as reports are checked against it: name, version, and its closed days.
 
     metric: as declared (of a sub-metric: its own parameters under its own name).
-    root: name of the declared metric.  closed_through: last day closed for good.
+    root: name of the declared metric.  closed_through: last day closed permanently.
     patience: how many days after it a day of the root stays open: the largest accept_days of its
     versions, retired ones too. When a version's own reports are refused is its metric's to say.
     """

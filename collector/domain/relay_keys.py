@@ -90,7 +90,7 @@ def create_relay_key(file: Path, today: date) -> RelayKey:
 
 
 def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: date) -> list[int]:
-    """Delete the private part of the chosen keys for good; their numbers. Raises NotFoundError
+    """Delete the private part of the chosen keys permanently; their numbers. Raises NotFoundError
     where none is chosen, RequestError where no key would be left."""
     rows = read_relay_keys(file)
     gone = [row.key_id for row in rows if row.private is not None and chosen(row)]

@@ -160,19 +160,19 @@ async def _check_key(authorization: bytes | None, parts: AppComponents) -> str:
 def answer(receipt: Receipt) -> bytes:
     """The answer as JSON, a result for each report in their order.
 
-    A refusal is told in words the first time that it occurs, and of MAX_DETAILS different ones;
+    A refusal is explained the first time that it occurs, and of MAX_DETAILS different ones;
     the others have their reason alone, so that a small body cannot ask for a huge answer.
     """
     results = [_ACCEPTED] * receipt.accepted
     if receipt.accepted < len(receipt.results):
-        results, told = [], set[Refusal]()
+        results, explained = [], set[Refusal]()
         for refusal in receipt.results:
             if refusal is None:
                 results.append(_ACCEPTED)
-            elif len(told) == MAX_DETAILS or refusal in told:
+            elif len(explained) == MAX_DETAILS or refusal in explained:
                 results.append(_REFUSED[refusal.reason])
             else:
-                told.add(refusal)
+                explained.add(refusal)
                 results.append(_REFUSED[refusal.reason] | {"detail": refusal.detail})
     document = {
         "version": WIRE_VERSION,

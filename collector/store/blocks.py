@@ -1,7 +1,7 @@
-"""Closed days, merged for good into blocks.
+"""Closed days, merged permanently into blocks.
 
 Folding a day moves its counters into the series' one unsealed block and deletes the day's own
-rows, so that a merged day cannot be told apart again, not even by who holds the database.
+rows, so that a merged day cannot be distinguished again, not even by who holds the database.
 
 SQLite takes a value of any kind for a column, so a damaged row may hold text where a day was. The
 blocks of a series follow each other without a gap, and only the newest is not sealed; a row that

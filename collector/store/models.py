@@ -83,7 +83,7 @@ counters = Table(
     sqlite_with_rowid=False,
 )
 
-# Closed days, merged for good. An unsealed block is still under `min_reports` and not served.
+# Closed days, merged permanently. An unsealed block is still under `min_reports` and not served.
 blocks = Table(
     "blocks",
     metadata,

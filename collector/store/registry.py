@@ -57,7 +57,7 @@ def add_series(connection: Connection, name: str, params_id: str, metric: str) -
 
 
 def load_frontiers(connection: Connection) -> dict[str, int]:
-    """For each metric, the last day that is closed for good."""
+    """For each metric, the last day that is closed permanently."""
     statement = select(frontiers.c.metric, frontiers.c.closed_through)
     return {row[0]: row[1] for row in connection.execute(statement)}
 

@@ -96,10 +96,10 @@ def relative_changes(
     joint = (1 + level) / 2
     change, share = difference[0], base[0]
     away, around = margin(difference[1], joint), margin(base[1], joint)
-    told = share - around > 0
-    edges = [np.where(told, share + sign * around, np.nan) for sign in (-1, 1)]
+    is_known = share - around > 0
+    edges = [np.where(is_known, share + sign * around, np.nan) for sign in (-1, 1)]
     ends = np.stack([(change + sign * away) / edge for sign in (-1, 1) for edge in edges])
-    ratio = change / np.where(told, share, np.nan)
+    ratio = change / np.where(is_known, share, np.nan)
     return RelativeChanges(*(np.maximum(one, -1.0) for one in
                              (ratio, ends.min(axis=0), ends.max(axis=0))))  # fmt: skip
 

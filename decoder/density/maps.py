@@ -1,6 +1,6 @@
 """`estimate_density`: from the aggregates of one time slot to a map with error bars.
 
-Two things are told apart. The *estimates* of the finest level are unbiased, each with its standard
+Two things are kept apart. The *estimates* of the finest level are unbiased, each with its standard
 error, interval and test: what can be said of one cell. The *map* is one guess at all shares
 together, positive and of sum 1: closer to the truth as a whole, without a promise for one cell.
 """

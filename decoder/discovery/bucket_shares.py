@@ -187,7 +187,7 @@ CLIP = 2.5  # standard deviations of one bucket
 STRONG = 6.0  # standard errors of a prefix whose buckets vary more than others by its reports
 ENTERS = 3.5  # the least score of a prefix that enters the fit of a pursuit
 MEDIAN_SQUARE = 0.4549364  # of the square of a standard normal variable
-_RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are told apart by no data
+_RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are distinguished by no data
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def named_shares(
     num_reports: float,
     repeats: float = 1.0,
 ) -> NamedShares:
-    """Predict which strings are named: told from chance, and held by a crowd.
+    """Predict which strings are named: distinguishable from chance, and held by a crowd.
 
     Args:
         noise: of a report's bits.

@@ -1,7 +1,7 @@
 """Estimation with one bit a value (basic RAPPOR, a boolean): each share is read from its own
 bit.
 
-Nothing has to be told apart, so there is no design matrix to invert: the estimate is the
+Nothing has to be distinguished, so there is no design matrix to invert: the estimate is the
 debiased frequency of the bit, and its variance is a known function of the share. Interval: the
 score interval (Wilson 1927), which inverts the test and behaves for shares near 0 and 1.
 """

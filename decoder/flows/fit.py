@@ -134,7 +134,7 @@ class FlowFit:
 
     def residuals(self, shares: Floats) -> tuple[Floats, Floats]:
         """Answers less what shares of pairs (P,) predict: to `pair` (P,), 0 without reports; to the
-        other questions (R,), of which `pair` has told a part."""
+        other questions (R,), of which `pair` reveals a part."""
         known = np.isfinite(self.data.pair.variance)
         own = np.where(known, self.data.pair.shares - shares, 0.0)
         predicted = self.data.sums @ (shares + self.noise.shrunk * own)
@@ -188,8 +188,8 @@ class FlowFit:
         solved = noise.coarse.solve(coarse)
         pull = self.gravity.precision * parameters
         loss = float(residual @ (noise.weight * residual) + coarse @ solved + parameters @ pull)
-        told = noise.weight * residual + (1 - noise.shrunk) * (data.sums.T @ solved)
-        return 0.5 * loss, pull - self.gravity.slope(shares, told)
+        weighted = noise.weight * residual + (1 - noise.shrunk) * (data.sums.T @ solved)
+        return 0.5 * loss, pull - self.gravity.slope(shares, weighted)
 
     @property
     def log_evidence(self) -> float:
@@ -205,8 +205,8 @@ class FlowFit:
         """(P,) posterior mean of u."""
         own, coarse = self.residuals(self.shares)
         solved = self.noise.coarse.solve(coarse)
-        told = self.noise.shrunk * own
-        return np.asarray(told + self.noise.kept_variance * (self.data.sums.T @ solved))
+        kept = self.noise.shrunk * own
+        return np.asarray(kept + self.noise.kept_variance * (self.data.sums.T @ solved))
 
     @property
     def mean(self) -> Floats:

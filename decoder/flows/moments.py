@@ -15,7 +15,7 @@ from decoder.flows.space import COARSE
 from decoder.inference.intervals import fieller
 from decoder.typing import Floats, Indices
 
-_ABOVE = 1 + 1e-9  # where nothing is told, the error is very large instead of infinite
+_ABOVE = 1 + 1e-9  # where nothing is known, the error is very large instead of infinite
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Moments:
         The other departures keep theirs. A departure of which the answers say nothing has an
         infinite error.
         """
-        told = 1 / self.variance - 1 / self.prior
+        information = 1 / self.variance - 1 / self.prior
         with np.errstate(divide="ignore", invalid="ignore"):
-            free = np.where(told > 0, 1 / told, np.inf)
+            free = np.where(information > 0, 1 / information, np.inf)
             ratio = self.covariance / self.variance
             moved = free * self.departure / self.variance
             estimate = self.fitted + moved + ratio * (moved - self.departure)
@@ -155,11 +155,11 @@ class FlowMoments:
         def own(rows: Any) -> tuple[Floats, Floats]:
             """Forms of the slopes and of the tangents of pairs with the row of their origin."""
             solved = fit.system.solve(rows.toarray().T)
-            entered, told = (
+            entered, from_answers = (
                 sum(weight * solved[row, origin] for row, weight in zip(*group, strict=True))
                 for group in (self._of_parameters, self._of_answers)
             )
-            return alpha * entered + kept * told, fit.shares * entered
+            return alpha * entered + kept * from_answers, fit.shares * entered
 
         of_slopes, of_tangents = (own(rows) for rows in self._rows(sums))
         return Together(
@@ -176,11 +176,11 @@ class FlowMoments:
         slopes, tangents = (
             sums @ rows_times(weights, fit.entries) for weights in (self._alpha, fit.shares)
         )
-        told = sums @ rows_times(fit.noise.kept_variance, fit.data.sums.T)
+        departures = sums @ rows_times(fit.noise.kept_variance, fit.data.sums.T)
         none = sparse.csr_array((sums.shape[0], 1))
         return (
-            sparse.hstack([slopes, none, told], format="csr"),
-            sparse.hstack([tangents, none, 0 * told], format="csr"),
+            sparse.hstack([slopes, none, departures], format="csr"),
+            sparse.hstack([tangents, none, 0 * departures], format="csr"),
         )
 
 

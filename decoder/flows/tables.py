@@ -41,7 +41,7 @@ class FlowDecoding(DecodedWindow):
     """The flows of a window; pairs are row by row, P = (K + 2)^2, sides as `Flow.side_names`.
 
     flows: every pair.  detected: (P,) whether a flow between two cells is detected, at
-    `alpha / K^2`.  flow_share: (P,) one guess at the whole matrix, positive, of sum 1.
+    `alpha / K^2`.  flow_share: (P,) one best-fit matrix, positive, of sum 1.
     gravity: (P,) what the gravity model alone says.  of_origin: of those who begin in a cell, the
     share that ends in the other one (Fieller's interval).
     zones: pairs of zones, row by row of Z + 2; zones_detected: those of two zones detected, at

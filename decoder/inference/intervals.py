@@ -60,16 +60,16 @@ def fieller(
     square = bottom**2 - quantile**2 * whole[1]
     mixed = top * bottom - quantile**2 * covariance
     inner = mixed**2 - square * (top**2 - quantile**2 * part[1])
-    told = (bottom > 0) & (square > 0) & (inner >= -_ROUNDING * mixed**2)
-    root = np.sqrt(np.where(told, np.maximum(inner, 0.0), 0.0))
-    divisor = np.where(told, square, 1.0)
+    is_bounded = (bottom > 0) & (square > 0) & (inner >= -_ROUNDING * mixed**2)
+    root = np.sqrt(np.where(is_bounded, np.maximum(inner, 0.0), 0.0))
+    divisor = np.where(is_bounded, square, 1.0)
     ratio = top / np.where(bottom > 0, bottom, np.nan)
     spread = part[1] - 2 * ratio * covariance + ratio**2 * whole[1]
     return ShareTable(
         ratio,
-        np.where(told, np.sqrt(np.maximum(spread, 0.0)) / bottom, np.inf),
-        np.where(told, (mixed - root) / divisor, -np.inf),
-        np.where(told, (mixed + root) / divisor, np.inf),
+        np.where(is_bounded, np.sqrt(np.maximum(spread, 0.0)) / bottom, np.inf),
+        np.where(is_bounded, (mixed - root) / divisor, -np.inf),
+        np.where(is_bounded, (mixed + root) / divisor, np.inf),
     )
 
 

@@ -101,10 +101,12 @@ def discovery_result(found: Discovery) -> Result:
     """The result of a discovery. Its summary says how many strings there are, and names none;
     results.json has them unescaped."""
     options, sentences = found.options, list(statement(found))
-    told = {name: getattr(found, name) for name in ("num_tested", "num_below_crowd", "half_found")}
+    counts = {
+        name: getattr(found, name) for name in ("num_tested", "num_below_crowd", "half_found")
+    }
     content = {
         **found.described(),
-        **told,
+        **counts,
         "most_found": found.most_found,
         "half_by_noise": found.half_by_noise,
         "statement": sentences,
@@ -116,7 +118,7 @@ def discovery_result(found: Discovery) -> Result:
     summary = {
         "num_reports": found.num_reports,
         "num_found": len(found.found),
-        **told,
+        **counts,
         "statement": sentences,
         "headline": f"{len(found.found):,} strings found",
         "warnings": [],
@@ -208,13 +210,13 @@ def statement(discovery: Discovery) -> Iterator[str]:
     below, found = discovery.num_below_crowd, len(discovery.found)
     crowd, reports = discovery.options.crowd, counted(discovery.num_reports, "report")
     if not found and not below:
-        yield "No string is told from chance."
+        yield "No string is distinguishable from chance."
     else:
         are = "is" if found == 1 else "are"
         named = f"{counted(found, 'string')} {are} named." if found else "No string is named."
         more = f"{below:,} more" if found else f"{below:,}"
         are = "is" if found and below == 1 else "are"
-        held = f"told from chance, but fewer than {counted(crowd, 'report')} hold each."
+        held = f"distinguishable from chance, but fewer than {counted(crowd, 'report')} hold each."
         yield f"{named} {more} {are} {held}" if below else named
     reach = (
         f"About half of the strings with {percent(discovery.half_found)} of the {reports} are "
@@ -227,7 +229,7 @@ def statement(discovery: Discovery) -> Iterator[str]:
     else:
         yield (
             f"{reach}: the crowd of {crowd:,} decides; half of those with "
-            f"{percent(discovery.half_by_noise)} are told from chance."
+            f"{percent(discovery.half_by_noise)} are distinguishable from chance."
         )
     if some := [row for row in discovery.found if not row.whole]:
         are, fit = ("is", "fits") if len(some) == 1 else ("are", "fit")

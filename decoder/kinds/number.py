@@ -32,7 +32,7 @@ def _mark(edge: float | None, where: str, one: CurvePoint | Bin) -> Estimate:
 
 
 _NUMBER, _SHARE = ColumnType.NUMBER, ColumnType.SHARE
-_FITTED = Column("fitted", _SHARE, "Of the picture: one guess at the whole curve.")
+_FITTED = Column("fitted", _SHARE, "Of the picture: one best-fit curve.")
 _ERROR = Column("std_error", _SHARE, "Standard error of the share.")
 _LOW = Column("low", _SHARE, "Lower end of the share's interval.", shown=True)
 _HIGH = Column("high", _SHARE, "Upper end of the share's interval.", shown=True)

@@ -32,7 +32,7 @@ def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
 def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
     """Find for each candidate the first one that sets the same bits in every cohort, (M,).
 
-    Such candidates cannot be told apart by any estimator. Most lists have none: then the answer
+    Such candidates cannot be distinguished by any estimator. Most lists have none: then the answer
     is 0, 1, 2, ... Candidates are first compared by a sum of codes of their bits, which is exact
     in a double whatever the order of the bits; only those of equal sum are compared bit by bit.
     """

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr, ndtr
 
 from decoder.typing import Floats
 
-_FIRST_BUMP = 0.4  # of the median standard error: below it a share cannot be told from 0
+_FIRST_BUMP = 0.4  # of the median standard error: below it a share cannot be distinguished from 0
 _RATIO = 1.35
 _WIDTH = 0.17
 _TOP = 1.1  # of the largest estimate

@@ -154,8 +154,8 @@ def survival(counts: CutCounts, repetition: float) -> Survival:
             period. Where it is more and there are replicates, these measure what it does.
     """
     reports = counts.reports.sum(axis=0)
-    told = counts.above.sum(axis=0) / reports
-    shares = (told - counts.offset) / counts.spread
+    answered = counts.above.sum(axis=0) / reports
+    shares = (answered - counts.offset) / counts.spread
     rates, kappa, freedom = counts.rates(repetition), repetition, math.inf
     if repetition > 1:
         plain = counts.rates(1.0)

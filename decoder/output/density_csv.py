@@ -30,7 +30,7 @@ _WHERE = (
     Column("first_day", _DAY, "First day of the window."),
     Column("last_day", _DAY, "Last day of the window.", "to", shown=True),
 )
-MAP_SHARE = Column("map_share", _SHARE, "One guess at the whole map, which sums to 1.", "map",
+MAP_SHARE = Column("map_share", _SHARE, "One best-fit map, which sums to 1.", "map",
                    shown=True)  # fmt: skip
 ESTIMATES = (
     Column("estimate", _SHARE, "Unbiased share of all answers.", shown=True),

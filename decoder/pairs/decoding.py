@@ -246,7 +246,7 @@ def _factor(information: Floats) -> tuple[Floats, bool]:
         factor: tuple[Floats, bool] = cho_factor(information)
     except np.linalg.LinAlgError as error:
         raise ImproperError(
-            f"{len(information):,} pairs cannot be told apart by the bits of these cohorts: use "
+            f"{len(information):,} pairs cannot be distinguished by the bits of these cohorts: use "
             "more bits or cohorts, or merge rare values"
         ) from error
     if float(np.diag(factor[0]).min()) < RANK * float(np.diag(factor[0]).max()):
@@ -282,12 +282,12 @@ def chi_squared(departure: Floats, covariance: Floats, level: float) -> Independ
     """Wald statistic T = d' V^+ d with its p-value; the degrees of freedom are the rank of V.
     Raises ImproperError where there is nothing to test."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    told = values > RANK * max(float(values[-1]), 0.0)
-    if not told.any():
+    is_identified = values > RANK * max(float(values[-1]), 0.0)
+    if not is_identified.any():
         raise ImproperError("nothing tells the values of the two sides apart")
-    scores = vectors[:, told].T @ departure
-    statistic = float((scores**2 / values[told]).sum())
-    freedom = int(told.sum())
+    scores = vectors[:, is_identified].T @ departure
+    statistic = float((scores**2 / values[is_identified]).sum())
+    freedom = int(is_identified.sum())
     return Independence(statistic, freedom, float(chdtrc(freedom, statistic)), level)
 
 

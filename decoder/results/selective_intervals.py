@@ -113,7 +113,7 @@ def _cutoffs(
     return np.asarray(cutoffs), np.asarray(spread)
 
 
-PER_CENT = 0.01  # of all reports, whose largest effect is told
+PER_CENT = 0.01  # of all reports, whose largest effect is stated
 _AT_ONCE = 128  # candidates
 
 

@@ -27,7 +27,7 @@ NOTES = (
 )  # of a row, by number
 
 MAX_PRINTED = 5  # of what was found, by `print`
-MAX_JOINED = 5  # values of a group that cannot be told apart, that are named
+MAX_JOINED = 5  # values of a group that cannot be distinguished, that are named
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Summary:
 
     explained, missing, noise: parts of the variance of the bit shares over rows.
     signal_explained: what the fit explains of what values can explain, listed or not, which is
-    without the noise; None where neither is told from 0.
+    without the noise; None where neither is distinguishable from 0.
     detectable_share: the smallest share that is found 8 times in 10.
     repetition: rho = sum r^2 / sum r over devices, as used.
     """
@@ -204,7 +204,7 @@ class Decoding(DecodedWindow):
 
 
 def join_group(members: Sequence[str]) -> str:
-    """Name a group of candidates that cannot be told apart."""
+    """Name a group of candidates that cannot be distinguished."""
     if len(members) <= MAX_JOINED:
         return " | ".join(members)
     return " | ".join(members[:MAX_JOINED]) + f" | ... ({len(members)} values)"

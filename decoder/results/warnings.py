@@ -33,7 +33,7 @@ _GROUPS_SHOWN = 5
 
 
 class StepResults(NamedTuple):
-    """What the steps of `decode` gave, for candidates that can be told apart, (G,).
+    """What the steps of `decode` gave, for candidates that can be distinguished, (G,).
 
     intervals: lower and upper ends, of those detected.
     """
@@ -86,7 +86,7 @@ def left_out(cohorts: Sequence[int], summary: Summary) -> str:
         f"{len(cohorts)} of {summary.num_cohorts} cohorts {'was' if one else 'were'} left out "
         f"(cohort {named}): no values give such counts, or they are far from what the other "
         "cohorts say. They were damaged, made up, or sent by a few devices many times over. "
-        f"What is shown is told by the other cohorts' {summary.num_reports:,} reports, as with "
+        f"What is shown comes from the other cohorts' {summary.num_reports:,} reports, as with "
         f"--set without_cohorts={','.join(map(str, cohorts))}. Decode each day "
         "by itself (--each day) to see when they came, and revoke the key that sent them."
     )
@@ -163,7 +163,7 @@ def _of_the_counts(facts: Facts) -> Iterator[str]:
         named = "; ".join(join_group(list(map(short, group))) for group in groups[:_GROUPS_SHOWN])
         yield (
             f"{len(groups):,} groups of candidates set the same bits in every cohort and cannot "
-            f"be told apart; each is shown as one: {named}."
+            f"be distinguished; each is shown as one: {named}."
         )
 
 
@@ -208,9 +208,11 @@ def _of_the_size(facts: Facts) -> Iterator[str]:
         )
     reasons = {"have no reports and were left out": int((reports == 0).sum()),
                "were left out as asked": cohorts - len(reports)}  # fmt: skip
-    told = [f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count]
-    if told:
-        yield "; ".join(told) + "."
+    reasons_given = [
+        f"{count} of {cohorts} cohorts {why}" for why, count in reasons.items() if count
+    ]
+    if reasons_given:
+        yield "; ".join(reasons_given) + "."
     yield from _repeats(facts)
 
 

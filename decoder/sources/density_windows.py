@@ -40,7 +40,7 @@ def group_by_slot(
     Earlier windows first; in each the slots in the order of their declaration.
 
     slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
-    reports over two grids, or with `no_data` and without. `note` is told of windows left out as
+    reports over two grids, or with `no_data` and without. `note` receives windows left out as
     they lack the finest level.
     """
     groups: Groups = defaultdict(list)

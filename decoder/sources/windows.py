@@ -62,7 +62,7 @@ def windows_of_collector(
     first, last: None for the first or the last day that is served.
 
     A collector refuses to cut days that it has merged for having few reports: a window that ends
-    in such days is made longer. What cannot be served is told to `note`. Raises RemoteError for
+    in such days is made longer. What cannot be served is passed to `note`. Raises RemoteError for
     any other refusal, and where no window is served.
     """
     if first is None or last is None:

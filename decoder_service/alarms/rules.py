@@ -64,12 +64,12 @@ def send(url: str, body: str, link: str) -> None:
     )
     if result:
         return
-    told = [
+    messages = [
         entry.message.removeprefix(_CAUSE)
         for entry in result.logs()
         if entry.level in ("WARNING", "ERROR") or entry.message.startswith(_CAUSE)
     ]
-    reason = " ".join(dict.fromkeys(told)) or f"Apprise reports {result.status.value}"
+    reason = " ".join(dict.fromkeys(messages)) or f"Apprise reports {result.status.value}"
     raise UnavailableError(visible(without_secrets(reason, url)))
 
 

@@ -29,7 +29,7 @@ LABELS = {
     "known": "Known flows",
     "areas": "Areas",
     "min_km": "Least distance",
-    "top": "Flows in addition to those told",
+    "top": "Flows in addition to those detected",
     "name": "Name",
     "target": "To",
     "every": "One window a",

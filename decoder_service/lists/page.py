@@ -209,7 +209,7 @@ add_form(
     "/lists/{list_id}/delete",
     delete_list,
     back="/lists",
-    sure="Delete: the values are gone for good",
+    sure="Delete: the values are gone permanently",
 )
 
 

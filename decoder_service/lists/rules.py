@@ -138,7 +138,7 @@ class NewList(StrictModel):
 
     source: where it comes from, in words.  format: of a file of candidates: txt (a value a line)
     or csv; others have one form.  column: of a table; of areas the property that names them.
-    shared: whether other analysts see it.  kind: what it holds, for good.
+    shared: whether other analysts see it.  kind: what it holds permanently.
     """
 
     name: Name

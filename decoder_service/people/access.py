@@ -257,7 +257,7 @@ class Access(Operations):
             return list(db.scalars(select(KeyRow).order_by(KeyRow.created, KeyRow.key_id)))
 
     def revoke_key(self, person: Person, key_id: str) -> None:
-        """Revoke a key for good, and end its sessions. Raises RoleError, NotFoundError."""
+        """Revoke a key permanently, and end its sessions. Raises RoleError, NotFoundError."""
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:
             row = db.get(KeyRow, key_id, with_for_update={"of": KeyRow})

@@ -194,7 +194,7 @@ def create_key(service: Service, person: Me, body: NewKeySpec) -> dict[str, Any]
 
 @admin.post("/keys/{key_id}/revoke", operation_id="revokeKey")
 def revoke_key(service: Service, person: Me, key_id: str) -> dict[str, Any]:
-    """Make a key worthless, and end its sessions."""
+    """Revoke a key and end its sessions."""
     service.access.revoke_key(person, key_id)
     return {"revoked": key_id}
 

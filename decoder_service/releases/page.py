@@ -178,14 +178,14 @@ def get_file(
 
 @api.post("/{release_id}/approve", operation_id="approveRelease")
 def approve(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
-    """Publish what another person proposed; it is settled for good."""
+    """Publish what another person proposed; it is final."""
     row = service.releases.decide(person, release_id, ReleaseState.APPROVED, reason)
     return shown_release(row, person)
 
 
 @api.post("/{release_id}/reject", operation_id="rejectRelease")
 def reject(service: Service, person: Me, release_id: str, reason: Reason = "") -> dict[str, Any]:
-    """Refuse what another person proposed; it is settled for good."""
+    """Refuse what another person proposed; it is final."""
     row = service.releases.decide(person, release_id, ReleaseState.REJECTED, reason)
     return shown_release(row, person)
 
@@ -197,7 +197,7 @@ def withdraw(service: Service, person: Me, release_id: str, reason: Reason = "")
     return shown_release(row, person)
 
 
-add_form(pages, f"{_ONE}/approve", approve, _ONE, sure="Approve: it is settled for good")
+add_form(pages, f"{_ONE}/approve", approve, _ONE, sure="Approve: it is final")
 add_form(pages, f"{_ONE}/reject", reject, _ONE)
 add_form(pages, f"{_ONE}/withdraw", withdraw, _ONE)
 

@@ -210,7 +210,7 @@ add_form(
     "/results/{result_id}/give-up",
     give_up,
     back="/results",
-    sure="Give up: what nobody holds is gone for good",
+    sure="Give up: what nobody holds is gone permanently",
 )
 
 

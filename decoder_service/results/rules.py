@@ -111,7 +111,7 @@ class Results(Resources[ResultRow]):
         An admin who does not hold it takes it from everybody.
 
         Returns:
-            Whether it is gone for good.
+            Whether it is gone permanently.
 
         Raises:
             As `get`, and RequestError for a result that is released.

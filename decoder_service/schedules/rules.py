@@ -63,7 +63,7 @@ class ScheduleChoices(StrictModel):
 class NewSchedule(ScheduleChoices):
     """The request for a schedule: a metric, decoded in every sealed window.
 
-    operation: `decode` each window for good, or make a `series` of the last ones again.
+    operation: `decode` each window once, or make a `series` of the last ones again.
     """
 
     metric: MetricName

@@ -309,7 +309,7 @@ class ScheduleRunner(Operations):
         return replace(window, state=state, result_id=shown)
 
     def _again(self, schedule: ScheduleRow, window: WindowRow, job: JobRow) -> bool:
-        """Queue a job that failed again, after a pause; False for one that is over for good."""
+        """Queue a job that failed again, after a pause; False for one that is over permanently."""
         tries = window.tries + 1
         if job.state in (JobState.DONE, JobState.CANCELLED) or tries >= TRIES:
             return False

@@ -219,7 +219,7 @@ async def _repeat(step: Callable[[], None], event: str, seconds: float, log: Log
             await run_in_threadpool(step)
         except StorageError as error:
             log.warning(event, reason=str(error))
-        except Exception as error:  # a defect must not end a chore for good
+        except Exception as error:  # a defect must not end a chore permanently
             log.crash(error)
         await asyncio.sleep(seconds)
 

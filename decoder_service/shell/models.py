@@ -281,7 +281,7 @@ aggregate_readers = Table(
 
 
 class ResultRow(Identified):
-    """A result, without its files. There is one of a `key`, for good; only `released` changes.
+    """A result, without its files. There is one of a `key` permanently; only `released` changes.
 
     key: digest of aggregates, candidates, options and version.  input_digest: the same without the
     version.  supersedes: id of the result of an earlier version from the same inputs.

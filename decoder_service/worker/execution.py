@@ -217,7 +217,7 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
 
 def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
     """Do the job; the reason in words if it cannot be done."""
-    told, at = "", 0.0  # the stage that was sent last, and when
+    sent_stage, at = "", 0.0  # the stage that was sent last, and when
 
     def proceed(keyed: Keyed) -> bool:
         pipe.send(keyed)
@@ -225,10 +225,10 @@ def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
 
     def progress(stage: str, done: int, total: int) -> None:
         """Send progress, not more often than can be read."""
-        nonlocal told, at
+        nonlocal sent_stage, at
         now = time.monotonic()
-        if stage != told or done >= total or now - at >= _TELL_SECONDS:
-            told, at = stage, now
+        if stage != sent_stage or done >= total or now - at >= _TELL_SECONDS:
+            sent_stage, at = stage, now
             pipe.send((stage, done, total))
 
     try:

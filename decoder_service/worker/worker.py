@@ -45,7 +45,7 @@ class _LostError(StorageError):
 
 
 class Worker:
-    """Takes and does jobs until it is told to stop."""
+    """Takes and does jobs until it is asked to stop."""
 
     def __init__(self, database: ServiceDatabase, settings: ServiceSettings, log: Log) -> None:
         self._database = database

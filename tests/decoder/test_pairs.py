@@ -140,7 +140,7 @@ def test_pairs_that_share_every_bit_are_refused() -> None:
     design[:, 0, 0] = design[:, 1, 1] = design[:, 1, 2] = 1
     noise = BitNoise(1.0, 0.0, 0.75, 0.25)
     counts = PairCounts(np.zeros((2, 4)), np.full(2, 100.0), design, (3, 1), noise)
-    with pytest.raises(ImproperError, match=r"same bits in every cohort|cannot be told apart"):
+    with pytest.raises(ImproperError, match=r"same bits in every cohort|cannot be distinguished"):
         fit_pair(counts)
 
 

@@ -118,7 +118,7 @@ def test_indistinguishable_candidates_are_one_group():
     for i, leader in enumerate(table.group):
         assert table.estimate[i] == table.estimate[leader]
     assert any(" | " in row.value for row in decoding.detected)
-    assert any("cannot be told apart" in text for text in decoding.warnings)
+    assert any("cannot be distinguished" in text for text in decoding.warnings)
 
 
 def test_one_cohort_of_few_bits_names_nothing():
