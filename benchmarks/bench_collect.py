@@ -7,8 +7,6 @@ busy with batches that were made before the clock started. Rivals:
 - bare: an ASGI function with the same strict decoder, writer and counters, and nothing else.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

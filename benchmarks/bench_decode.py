@@ -1,7 +1,5 @@
 """Speed of decoding: the whole job, hashing a list, the LASSO alongside scikit-learn's."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from time import process_time

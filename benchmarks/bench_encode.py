@@ -4,8 +4,6 @@ Both start from the same metric and value and end with a report's bytes. Ours is
 that it never saw (the permanent response is derived each time), and for a value seen before.
 """
 
-from __future__ import annotations
-
 import hmac
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How far flows of a made-up city are off, alongside other ways to learn them at equal epsilon."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -11,8 +11,6 @@ its own for each user), L-OSUE of 3 values, of which the cap changes none here.
 Truth: the users' own distribution over H3 cells. RAPPOR_PICKUPS names the file: cell,lat,lon,count.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import math

@@ -5,8 +5,6 @@ one commit), a fix beside a line appended to a file, imports in fresh processes 
 OpenTelemetry and Sentry.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

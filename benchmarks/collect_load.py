@@ -1,7 +1,5 @@
 """The load of bench_collect.py: requests made beforehand, and connections that send them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,7 +1,5 @@
 """The rivals of bench_collect.py, served by the same uvicorn: `plain` and `bare`."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

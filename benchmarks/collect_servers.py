@@ -1,7 +1,5 @@
 """The servers and databases of bench_collect.py, each in a process or file of its own."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """What the benchmarks share: a figure beside its named rival in one run, and commands measured."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence

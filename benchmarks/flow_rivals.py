@@ -5,8 +5,6 @@ rivals' reports; the supports of different classes are drawn independently, each
 law.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

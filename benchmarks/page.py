@@ -5,8 +5,6 @@ theirs, with the state of the code and the day on which they were taken. docs/be
 the rows.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

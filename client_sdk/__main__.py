@@ -3,8 +3,6 @@
 Exit codes: 0 done, 1 there is no state or it cannot be read, 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 None of them reaches an app from `Client.record`, unless it runs in development mode.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable
 

@@ -11,8 +11,6 @@ then keeps the import lock for ever, and whatever imports after it (a finalizer,
 shown) waits for ever. So the threads are ended before, by `atexit`.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

@@ -1,7 +1,5 @@
 """The account of what a device holds and sent, for its owner: no value, no secret."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 `Client` is the interface on top; `Session` is what is open below.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import time

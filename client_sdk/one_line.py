@@ -8,8 +8,6 @@
 An app with more than one client, or with a folder of its own, calls `Client.open`.
 """
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

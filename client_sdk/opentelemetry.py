@@ -9,8 +9,6 @@ leaves as that metric says: one randomized answer a period. Everything else is d
 warning says so once: instruments that are not declared, attributes, amounts that are refused.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable

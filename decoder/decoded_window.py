@@ -1,7 +1,5 @@
 """What a decoding of every kind says of the counts that it was made of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date

@@ -1,7 +1,5 @@
 """Reading and writing files: written whole or not at all, and every error names the file."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Cells on a map, and values of trips: what a decoder needs of a grid, and a device does not."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 

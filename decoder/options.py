@@ -3,8 +3,6 @@
 The library, the command line, the service and its schedules all take them from here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

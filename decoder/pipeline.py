@@ -1,7 +1,5 @@
 """`decode`: from an aggregate and a list of candidates to a decoding. Reads like the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

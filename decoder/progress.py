@@ -3,8 +3,6 @@
 What either function raises ends the job.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Type aliases of the decoder's arrays; shapes are stated where they are used."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of publications: folders written whole, CSV, and templates of pages."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

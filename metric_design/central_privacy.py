@@ -1,7 +1,5 @@
 """The epsilon against readers of published counts alone, if the collector adds honestly."""
 
-from __future__ import annotations
-
 import math
 
 from rappor_core.errors import ParameterError, shown

@@ -1,7 +1,5 @@
 """Train a prefix code on a public list of strings. Not needed on a device."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

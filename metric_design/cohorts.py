@@ -1,7 +1,5 @@
 """Numbers of cohorts: which are worth trying, and how many reports they need to be served."""
 
-from __future__ import annotations
-
 import math
 
 from rappor_core.metrics.metric import Metric

@@ -10,8 +10,6 @@ on a share is I = N * sum over eigenvalues of C / S, whatever the number of coho
 for with the list (`interference`): each value adds what the fit cannot tell of its share.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The kind `discover` before it ships: what a reviewer should know, its plans, and its types."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module

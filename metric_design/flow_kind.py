@@ -1,7 +1,5 @@
 """The kind `flow` before it ships: what a reviewer should know, its plans, and its TypeScript."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

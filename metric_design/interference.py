@@ -10,8 +10,6 @@ estimates of whole lists are drawn here, the prior is fitted to each as the deco
 mean of the errors is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The kinds whose values are looked for in a list, before they ship: string, category, boolean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a planned metric of a list will show: the smallest share, and the values expected."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

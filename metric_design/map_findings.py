@@ -1,7 +1,5 @@
 """What `rappor metrics check` says about maps: how far they will be off, and which mode is best."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from datetime import date

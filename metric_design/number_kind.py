@@ -1,7 +1,5 @@
 """The kind `number` before it ships: what a reviewer should know, its plans, and its types."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The kind `pair` before it ships: what a reviewer should know, and its types."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

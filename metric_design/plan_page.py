@@ -1,7 +1,5 @@
 """The page of a plan, for a privacy officer to read and sign: one file, printable, no script."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

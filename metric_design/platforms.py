@@ -1,7 +1,5 @@
 """What a browser or a phone will refuse of a metrics file, and what to add to it."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The expected shares of values: Zipf's law, a list of shares, or the result of a decoding."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

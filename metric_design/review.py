@@ -1,7 +1,5 @@
 """The findings of `rappor metrics check` about a metrics file. Not needed on a device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

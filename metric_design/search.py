@@ -1,7 +1,5 @@
 """The one search of `rappor plan`: over the designs of a kind, by the predictor of the review."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

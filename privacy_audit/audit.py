@@ -4,8 +4,6 @@ Plan, run the trials of every scenario, test, and judge all at one level: the ra
 of a whole audit is at most `alpha`, split evenly over its attacks and tests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager

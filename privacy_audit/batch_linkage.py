@@ -8,8 +8,6 @@ kept. Better attacks may exist: the figures are bounds from below. A relay hides
 the time; relay and collector together see both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Errors of an audit that cannot be carried out; a broken claim is not an error."""
 
-from __future__ import annotations
-
 from rappor_core.errors import RapporError
 
 

@@ -3,8 +3,6 @@
 Each finding is a note, or a warning if more than one device in twenty is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Identify what was audited: name, version and digest of the code, and the machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

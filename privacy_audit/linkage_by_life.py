@@ -9,8 +9,6 @@ reports only when the app runs, the dates of its reports show when that was. Fre
 attack: what they reveal has a bound (`bound_of_fresh`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ with some people than with others, and half of it away from the usual cell; the 
 period. `rarely`: the same of an app that runs only in periods with data, which all slots then have.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -4,8 +4,6 @@ Each device has a permanent response; who links its reports over some periods se
 noise, and recognizes it later, or sees that it changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Write the result of an audit as JSON and as a page that needs no network."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from datetime import date

@@ -1,7 +1,5 @@
 """Simulated responses of devices, and how well a permanent response explains what was shown."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -4,8 +4,6 @@ It speaks both protocols of docs/porting.md, section 12: that of an encoder with
 and that of an app with its files and requests.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -4,8 +4,6 @@ Each command is its options and one call: the decoder of the metric's kind decod
 prints what it found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """`rappor audit`: check that a client keeps what its metrics promise."""
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime

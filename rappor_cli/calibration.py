@@ -1,7 +1,5 @@
 """`rappor simulate decoder-calibration`: measure the decoder's error rates and coverage."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The commands of `rappor` by role: named at once, and imported when they run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module

@@ -4,8 +4,6 @@ A collector, virtual devices with the real encoder and transport, a closed day, 
 demo has values whose true shares are known; a quickstart has the metrics of your file.
 """
 
-from __future__ import annotations
-
 import random
 import shlex
 from collections import defaultdict

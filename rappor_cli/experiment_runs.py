@@ -1,7 +1,5 @@
 """Run an experiment of `rappor simulate`: a table, a manifest with seed and figures, files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A function here takes a run and the settings as options, and returns what it has
 that is shown. The experiments themselves are in `simulations`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import date, timedelta

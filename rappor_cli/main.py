@@ -3,8 +3,6 @@
 Exit codes: 0 done, 1 refused or failed with a one-line reason, 2 wrong usage, 130 Ctrl-C.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Experiments of `rappor simulate` on maps and flows."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path

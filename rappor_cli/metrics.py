@@ -1,7 +1,5 @@
 """`rappor metrics`: check, compile, publish, list, push, pause and retire what devices report."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Read numbers as people write them (1e6, 5M, 20k, 2 %), and days."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from typing import overload

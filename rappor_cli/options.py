@@ -3,8 +3,6 @@
 A command that needs one takes it from here: the same word is the same option everywhere.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`rappor plan`: choose parameters of a metric, and predict what they show and cost."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

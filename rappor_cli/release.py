@@ -1,7 +1,5 @@
 """`rappor release`: what may leave the house."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, astuple

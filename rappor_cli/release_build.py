@@ -1,7 +1,5 @@
 """`rappor release build`, `audit`, `diff`, `verify` and `keygen`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """`rappor release co-cluster` and `anonymize`: tables that their holder has."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

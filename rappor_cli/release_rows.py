@@ -1,7 +1,5 @@
 """`rappor release synthesize table|decoded`, and `rappor release ledger`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

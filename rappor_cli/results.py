@@ -1,7 +1,5 @@
 """Print a result: notes and tables, or JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rappor simulate NAME`: experiments with a known truth, from one register."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

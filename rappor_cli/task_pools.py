@@ -3,8 +3,6 @@
 A task and its result travel by pickle; the work is a function at the top of a module.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed

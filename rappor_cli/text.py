@@ -1,7 +1,5 @@
 """Print on a terminal: text of strangers made safe, notes, tables, rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

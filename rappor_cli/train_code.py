@@ -1,7 +1,5 @@
 """`rappor metrics train-code`: a code in which the strings of a public list are short."""
 
-from __future__ import annotations
-
 import gzip
 import statistics
 from collections.abc import Sequence

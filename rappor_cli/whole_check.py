@@ -3,8 +3,6 @@
 `rappor plan` asks the same before it recommends a metric.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import lru_cache
 

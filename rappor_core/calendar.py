@@ -1,7 +1,5 @@
 """Days since 1970-01-01 (UTC, or local where the caller counts so), and their periods."""
 
-from __future__ import annotations
-
 from datetime import date
 
 SECONDS_A_DAY = 86_400

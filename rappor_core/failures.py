@@ -4,8 +4,6 @@ Readers put `failure_reason` behind the name of their file; the command line mak
 of what no reader has caught.
 """
 
-from __future__ import annotations
-
 import errno
 import re
 

@@ -4,8 +4,6 @@
 importing the client cost.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, NoReturn, Self, dataclass_transform
 
 

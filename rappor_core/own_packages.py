@@ -1,7 +1,5 @@
 """Import the packages of this distribution, also where a user has files of the same names."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder

@@ -1,7 +1,5 @@
 """JSON read strictly: nothing that two parsers may take for two different things."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any, NoReturn

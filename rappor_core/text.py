@@ -1,7 +1,5 @@
 """Text of strangers, made fit to be shown: values and names come from files and devices."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Write files that appear under their name only when complete; else the old file stays."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ and of the instantaneous ones in each period, given the permanent ones. Nothing 
 cost is that of values, cohorts, bits and periods, not of devices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta

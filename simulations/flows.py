@@ -3,8 +3,6 @@
 The worlds are flows that the gravity model describes, and flows that it does not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Do the intervals of single cells hold the truth? Fresh maps of a declared metric, counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date

@@ -1,7 +1,5 @@
 """What an experiment found: its rows, and the table that is shown of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """What PyInstaller must be told of this package; see its manual, "Providing PyInstaller hooks"."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """The addresses of collectors, proxies and relays, and whether a key may travel to one."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from rappor_core.errors import ParameterError

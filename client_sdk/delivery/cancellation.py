@@ -1,7 +1,5 @@
 """Ending what another thread sends: once `cancel` has returned, nothing more leaves."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The body of a batch, whose bytes never change once they are stored, and the answer to it."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The queue of reports to send, each step one transaction: queue, fix a batch, answer."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ Times are the monotonic clock's, except for the one that is stored between runs,
 clock which jumps neither hurries nor stops the sending.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from math import ceil, log

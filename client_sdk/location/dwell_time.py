@@ -1,7 +1,5 @@
 """When a device answers about places, and how long it was in each cell; bounded, then forgotten."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime

@@ -6,8 +6,6 @@ cells is reported and all that is known of it forgotten; with a lag the first ce
 state, until the second one is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

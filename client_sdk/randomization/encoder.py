@@ -1,7 +1,5 @@
 """An encoder of all metrics of one device, without a ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date
 

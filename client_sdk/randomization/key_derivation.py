@@ -6,8 +6,6 @@ function (Bertoni, Daemen, Peeters, Van Assche 2011, "Cryptographic sponge funct
 of lengths keep two lists of fields from ever giving the same input.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from hashlib import shake_256

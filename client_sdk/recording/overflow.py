@@ -4,8 +4,6 @@ What an app records meanwhile is kept here, a little of it, and written by the s
 never written anywhere else: a withdrawal forgets it, and so does the end of the process.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -3,8 +3,6 @@
 The numbers that were spent outlive the wipe, as far as they can be read and the disk has room.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

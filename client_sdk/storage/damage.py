@@ -5,8 +5,6 @@ what is read from it either fits what this SDK writes, or the state is `state_co
 a parser reaches the app.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Callable, Iterator

@@ -7,8 +7,6 @@ An older copy of the state keeps its secret, so its permanent responses are the 
 is accepted: the ledger has forgotten what was memoized since.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from contextlib import suppress

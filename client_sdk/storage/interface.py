@@ -3,8 +3,6 @@
 Everything in them is private, except reports, whose bits have been through both rounds.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 VISITS = "visits:"  # name of a note: then the declared name of a metric of places

@@ -5,8 +5,6 @@ system's page cache), but a loss of power may undo the last ones. So `StateFile.
 before anything leaves the device. No statement needs more than SQLite 3.24 (2018).
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

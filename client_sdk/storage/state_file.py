@@ -5,8 +5,6 @@ waits for the disk while it holds the lock: transactions are committed to the sy
 the sending thread calls `sync` before anything leaves the device.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

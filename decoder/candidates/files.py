@@ -4,8 +4,6 @@ Weights are a prior of the analyst: how the level of a rule is divided among can
 data.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

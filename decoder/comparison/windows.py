@@ -13,8 +13,6 @@ Only its own sampling lies in those positions: it is taken out of the fit, and a
 distribution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce

@@ -11,8 +11,6 @@ that outnumber what they are read from are fitted in blocks; how uneven those ar
 the fit leaves over, and widens the intervals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -11,8 +11,6 @@ for each contrast by itself: one event parts some windows and not others. So an 
 drawn towards no change, and its standard error holds what the other cells did.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

@@ -2,8 +2,6 @@
 differs from zero; with a warning where the numbers are too few for that.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -12,8 +12,6 @@ Weak data leave the posterior with several summits. They are sought on two ways:
 map, as the prior is weakened, and from a smoother of the shares themselves, which has one answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice

@@ -4,8 +4,6 @@ a map fits them, and whether it agrees with them, as a whole and in coarse sums.
 One equation for each bit of each cohort (or one for each cell, where every cell has its own bit).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

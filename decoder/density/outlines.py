@@ -1,7 +1,5 @@
 """Named areas over the cells of a map: which part of each cell lies in an area, by shapely."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

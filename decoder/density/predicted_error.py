@@ -10,8 +10,6 @@ errors of all other cells throw onto its bits (Tse and Hanly 1999; Guo and Verdu
 The error at a given tau^2 is that of the decoder's own prior on a reference map drawn from it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import suppress

@@ -7,8 +7,6 @@ so there is one answer and no other summit; their strength is learnt from contra
 (`space_time_model`). What is said of changes of single cells is found apart (`cell_changes`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -15,8 +15,6 @@ once for life. l_t = (u_t / max u)^g: devices whose value is reserved in one of 
 nothing there. Patterson and Thompson 1971 (restricted likelihood).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """`discover`: from an aggregate of coded prefixes to the frequent strings, without a list."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import NamedTuple

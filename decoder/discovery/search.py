@@ -12,8 +12,6 @@ groups up to l alone: the share of Bonferroni, with room left for as many string
 keep.
 """
 
-from __future__ import annotations
-
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Expectation propagation (Minka 2001), from nothing or from where the fit of a like window ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple

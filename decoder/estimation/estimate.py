@@ -3,8 +3,6 @@
 Each gives, for every candidate, an unbiased share, its error, and a score of known null law.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any

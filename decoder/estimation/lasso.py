@@ -10,8 +10,6 @@ wrong string were chosen together with that string. So the LASSO and the refit a
 each selected candidate (docs/method.md, "The LASSO estimator").
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ rows (n x n, n = m*k) or, when few candidates are active, in theirs (Woodbury). 
 everything else being noise or unlisted strings, is the limit of s -> infinity (`refit`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

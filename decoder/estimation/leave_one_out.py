@@ -8,8 +8,6 @@ the list. The fit is expectation propagation (Minka 2001); the leave-one-out ("c
 quantities are its by-product. Derivation: docs/method.md.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

@@ -6,8 +6,6 @@ debiased frequency of the bit, and its variance is a known function of the share
 score interval (Wilson 1927), which inverts the test and behaves for shares near 0 and 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """`decode_flows`: from an aggregate of a metric of flows to flows, zones, cells and bands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 The standard library is enough, so that checking a metric loads no library of numbers.
 """
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 FOUND_OFTEN = 0.8  # how often the smallest flow that is named is detected

@@ -1,8 +1,6 @@
 """The gravity model of flows: shares of pairs from origin, destination, distance, own cell and
 zones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

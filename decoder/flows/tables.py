@@ -1,7 +1,5 @@
 """`FlowDecoding`: flows, zones, cells and distance bands of a window, and changes of bands."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

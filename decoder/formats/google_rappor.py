@@ -4,8 +4,6 @@ Their params.csv, counts.csv and map.csv are read, metrics.json is written (the 
 2017); results.csv is in `outputs`, with their seven columns first.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Benjamini and Hochberg 1995 (bh), Storey 2002 with lambda = .9 (fdr), Efron 2010
 chapter 5 (local false discovery rates, fdr-eb). All tests are one-sided: a share is 0 or above.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np

@@ -5,8 +5,6 @@ results.json alone holds them as they are. None is a candidate of another metric
 has read it and written `yes` in the column `publish` (`approved_strings`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace

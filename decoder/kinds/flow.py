@@ -1,7 +1,5 @@
 """The kind flow: flows of people between usual cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The kind location: maps by slot and window, with shares of named areas, and their changes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,7 +1,5 @@
 """The kind number: curve, quantiles and mean, and their changes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any

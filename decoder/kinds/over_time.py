@@ -4,8 +4,6 @@ A quantity is a value, an edge of a metric of numbers or a distance band; `strin
 comparison is a series of two windows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date

@@ -1,7 +1,5 @@
 """The kind pair: two values together, and a test of independence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is asked of counts, what was found in them, its manifest, and what a page shows of it."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Callable, Mapping

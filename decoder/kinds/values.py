@@ -1,7 +1,5 @@
 """The kinds string, category and boolean: which values of a list are how frequent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256

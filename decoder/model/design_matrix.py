@@ -4,8 +4,6 @@ Erlingsson, Pihur, Korolova 2014 (arXiv:1407.6981), section 4: X is (m*k, M), X[
 where candidate i sets bit b in cohort j. The fits use the index tensor (`bit_tensor`) instead.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

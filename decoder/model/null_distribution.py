@@ -9,8 +9,6 @@ fine grid and convolved. Otherwise we take r* of Barndorff-Nielsen (1986) on the
 sum; see docs/method.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb

@@ -6,8 +6,6 @@ estimates with known standard errors by expectation maximization; the bumps over
 a share below 0 has a chance of 2e-9 before it is estimated, and none where an estimate is below 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ independent windows would; how much, the cohorts that ask the same question tell
 them, windows are taken as independent, which is on the safe side (docs/method.md, "Numbers").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """`decode_numbers`: from an aggregate of a metric of numbers to curve, quantiles and mean."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -4,8 +4,6 @@ Logarithms of the shares of neighboring cells have second differences that are n
 variance found by Laplace's approximation of the evidence; the likelihood is that of the symbols.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from decoder.numbers.survival import CutCounts

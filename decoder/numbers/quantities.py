@@ -4,8 +4,6 @@ All quantities are linear in the shares at or above the cuts, or quotients of su
 Fieller), or found by tests at the edges; none uses a smoothed curve.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

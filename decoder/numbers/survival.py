@@ -7,8 +7,6 @@ with the same cuts are replicates; in windows of several periods they measure wh
 does (docs/method.md, "Numbers").
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Golub and Van Loan 2013, section 4.3. Neither the matrix nor its inverse is held
 border: d unknowns, of which b are the border's, take b (b + d) numbers.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

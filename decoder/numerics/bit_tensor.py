@@ -10,8 +10,6 @@ Every sum is over one candidate at a time, or over fixed ranges, in a fixed orde
 the same to the last bit whatever the number of threads.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

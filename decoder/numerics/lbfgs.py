@@ -4,8 +4,6 @@ SciPy's L-BFGS starts each search from the identity. Where a good guess at the i
 known, as for a field with a strong prior, a search that starts from it takes a tenth of the steps.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ same amount from all and clips, where clipping and rescaling keeps every positiv
 Duchi, Shalev-Shwartz, Singer, Chandra 2008, "Efficient projections onto the l1-ball", figure 1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from decoder.typing import Floats

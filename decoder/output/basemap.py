@@ -5,8 +5,6 @@ Outlines of Natural Earth (public domain) at 1:10 million, a few hundred meters 
 GeoNames (CC BY 4.0); docs/tools/make_basemap.py makes the file. Nothing comes from a network.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

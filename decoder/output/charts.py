@@ -5,8 +5,6 @@ them. Forest plots are placed in percent of the width, so that they fit any wind
 are in units of a view box.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

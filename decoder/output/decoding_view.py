@@ -1,7 +1,5 @@
 """The view of a decoding, from results.json and manifest.json: for report.html and the service."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

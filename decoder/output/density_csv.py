@@ -1,7 +1,5 @@
 """Rows and shapes of maps: cells, areas, and their GeoJSON. The same input, the same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Maps, and their changes between windows, in one page that needs no network: what map.js draws."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

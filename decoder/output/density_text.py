@@ -1,7 +1,5 @@
 """Sentences about a map, for terminal, files and pages."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ about a person.
 One page for people who never saw the code; nothing in it needs a key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date

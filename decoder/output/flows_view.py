@@ -1,7 +1,5 @@
 """The view of flows, from results.json: page, map and lines, for files and the service."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

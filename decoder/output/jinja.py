@@ -4,8 +4,6 @@ Both are inlined in a page that is a file, and linked in one of the service. Val
 a name that is not given is an error.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

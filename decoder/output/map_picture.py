@@ -4,8 +4,6 @@ Made of the data that map.js draws (`density_html.map_data`); `templates/map_pic
 it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

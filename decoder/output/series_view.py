@@ -4,8 +4,6 @@ A panel for each value, and the chart of several values on one axis of days, lin
 logarithmic, which `templates/series_chart.html.j2` draws.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

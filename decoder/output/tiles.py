@@ -1,7 +1,5 @@
 """Map tiles of the operator's own server, drawn behind the cells."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit

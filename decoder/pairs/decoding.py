@@ -4,8 +4,6 @@ One encoded value has M1 M2 candidates; nothing else is needed (docs/method.md, 
 together").
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """From the numbers of a decoding to the analyst's terms: table, summary, diagnostics, warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """`Decoding`: all results of a decoding, with what is needed to judge them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any

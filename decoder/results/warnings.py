@@ -1,7 +1,5 @@
 """Warnings in plain words: what an analyst must know before trusting a decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

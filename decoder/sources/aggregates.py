@@ -1,7 +1,5 @@
 """Sources of counts: aggregate files, a collector, google/rappor's tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date

@@ -1,7 +1,5 @@
 """Requests to a collector over HTTP, whose problem documents become one-line errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.error

@@ -1,7 +1,5 @@
 """The aggregates of a location metric, by slot and window."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Windows of a series: from files, or asked of a collector day by day or week by week."""
 
-from __future__ import annotations
-
 from calendar import monthrange
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Format numbers for people, on pages, terminals and pictures."""
 
-from __future__ import annotations
-
 import math
 from datetime import date
 

@@ -7,8 +7,6 @@ needs the extra `geo`. GeoJSON is parsed here, since GDAL drops a geometry or a 
 that it cannot read without an error. Every other format is read by GDAL (pyogrio).
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence

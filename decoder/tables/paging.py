@@ -1,7 +1,5 @@
 """Tables with search, sort and pages, whose state is in the address."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

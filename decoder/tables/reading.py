@@ -6,8 +6,6 @@ digits and a point; a text does not begin or end with blanks. What differs is re
 and column.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

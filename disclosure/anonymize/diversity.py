@@ -1,7 +1,5 @@
 """How much the rows of a class agree in a sensitive column: l-diversity and t-closeness."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ class again (there they may be generalized further for nothing); a last class be
 another (there it is fused with itself and lost).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

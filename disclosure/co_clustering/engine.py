@@ -6,8 +6,6 @@ mixture of products with hard assignments: each group has its shares of parts, a
 the group under which it is likeliest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The files of a co-clustering, in a folder of their own, and its page: grid, groups and trees."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

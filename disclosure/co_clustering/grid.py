@@ -1,7 +1,5 @@
 """The result of a co-clustering: a grid of row groups by part groups, and coarser grids."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -14,8 +14,6 @@ The change of cost of every pair is kept in one matrix for each axis and brought
 merge: O(I^2 + J^2) a merge. What depends on I and J alone is the same for all pairs of an axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

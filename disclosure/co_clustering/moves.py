@@ -1,7 +1,5 @@
 """Post-optimization: move a value to another group where that lowers the cost, until none does."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.sparse import csr_matrix
 

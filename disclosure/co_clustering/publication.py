@@ -20,8 +20,6 @@ classifier, a naive Bayes, cannot see that columns were drawn apart; that of
 `disclosure.rows.comparison.origin_test` can.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

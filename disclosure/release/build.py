@@ -1,7 +1,5 @@
 """`build_release`: from decoded tables and a policy to what is published. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The differences between two releases, for the person who approves the new one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

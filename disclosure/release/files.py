@@ -4,8 +4,6 @@ The same release gives the same bytes. A folder is written whole, under its name
 never written again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """A release as plain values: the rows and columns of its files, and release.json and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

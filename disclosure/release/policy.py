@@ -1,7 +1,5 @@
 """`release.toml`: who publishes what, to whom, and what is too small to be shown."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Pool the rare values of a table along a tree, as the policy says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -5,8 +5,6 @@ sum differs significantly from 0, the pool is published under the name of the no
 to the node above. The published values are a partition: nothing is counted twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Read tables from the files of `rappor decode -o`, `rappor density -o` and `rappor flows -o`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

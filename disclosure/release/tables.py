@@ -6,8 +6,6 @@ rounded number is the multiple itself, as near as a float can be: the last bits 
 was rounded are not in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date

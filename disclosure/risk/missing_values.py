@@ -8,8 +8,6 @@ OPTA takes the most frequent one, PESA the least frequent one. 1 <= PESA <= OPTA
 PESA is a prudent score, not an estimate: a row with a missing value is counted in several keys.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ Equation (3) of the OPTA/PESA text, as printed, lets a missing value equal only 
 first table needs the rule of its prose, which is this one (and sdcMicro's default).
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

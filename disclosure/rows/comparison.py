@@ -1,7 +1,5 @@
 """Attacks on a published table, and one list of measures for original and published rows."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import combinations

@@ -7,8 +7,6 @@ with (m - 1) (1 - u_mean / ((1 + 1/m) b))^2 degrees of freedom. One set alone ha
 nothing of what the decoding does not know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Everything here is stated beforehand. A domain that was read off the rows (the v
 the smallest and the largest age) would reveal about persons, and no epsilon would cover it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ long as a split could pay, and is pruned from its leaves: a split stays if it an
 take more from the squared error than their price.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

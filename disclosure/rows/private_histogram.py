@@ -16,8 +16,6 @@ the groups; the costs add up. The thesis groups by MODL co-clustering, which on 
 merges next to nothing; here a kd-tree does.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from functools import reduce

@@ -1,7 +1,5 @@
 """Read estimates, apply a release policy to them before rows are drawn, and write the rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Measures of utility: what a published table keeps of the original one."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Sequence

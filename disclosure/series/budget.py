@@ -6,8 +6,6 @@ beside it, `NAME.lock`, says that it is in use. Symbolic links are followed firs
 has one lock; a copy of a ledger is another ledger, and nothing can tell.
 """
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -12,8 +12,6 @@ The number of coefficients is a parameter. Choosing it by looking at the series 
 guarantee.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

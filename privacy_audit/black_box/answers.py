@@ -7,8 +7,6 @@ With the declared noise the bits of each kind of answer (a value, the fallback, 
 have the declared chances.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Devices of two groups record other values. Nothing is asked but what an app asks
 send, withdraw, close.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Iterator

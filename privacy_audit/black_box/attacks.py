@@ -8,8 +8,6 @@ that finds clients that do not do as they declare. (The classifier is the idea o
 Bichsel et al. 2021.) Each of the two judgments has half of the level.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

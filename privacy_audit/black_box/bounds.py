@@ -6,8 +6,6 @@ e^epsilon) at most. So the number of right guesses among those made has a binomi
 bound of Clopper and Pearson (1934) on its chance is one on epsilon.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ A claim that held says nothing without that fault, which is printed next to it: 
 probability `POWER` at the level of each test, known once an audit has all its tests.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Check what devices derive from their secrets: permanent for life, independent of all else."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Final

@@ -6,8 +6,6 @@ makes n^2 / 2s more equal pairs of n reports. It holds for reports of one opened
 of one that is reopened, where a seed of the time would be the same.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Two-sided tests of the noise: too little breaks privacy, too much accuracy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Turn the reports of many trials into arrays, and into the numbers that an attack uses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 A program that never answers ends the audit after `ANSWER_SECONDS`, with an error that names it.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Check requests with reports, as their bytes on the wire show them, and the ids of batches."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections import Counter

@@ -4,8 +4,6 @@ Each scenario is two worlds, 0 and 1: the same days, other values. The reports o
 watched; the attack looks at the bits of `values`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ value and of none with the other: raw values, any encoding of them, digests with
 places of a period that is over. Every run of three bytes is looked at.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Many trials of one scenario: worlds by a fair coin, fresh secrets."""
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Run an app with the client in it as a program; watch its requests and the files of its state."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

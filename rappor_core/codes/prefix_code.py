@@ -8,8 +8,6 @@ public list (module `training`), and is part of a metric's meaning by its digest
 Huffman 1952; canonical code words as in RFC 1951, section 3.2.2.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cached_property

@@ -3,8 +3,6 @@
 Latitudes and longitudes are degrees, north and east positive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Protocol
 

@@ -4,8 +4,6 @@ H3 does not nest: the parent of a fine cell differs from indexing the point dire
 parent's edge. So one fine cell is computed, and every coarser one is derived from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import h3.api.basic_int as h3

@@ -1,7 +1,5 @@
 """Quadkeys (the tiles of Web Mercator) and geohashes, cells that nest exactly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

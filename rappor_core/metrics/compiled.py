@@ -4,8 +4,6 @@
 come out as it went in, or has another `params_id`, is refused.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Reading `metrics.toml`, the one file that client, collector and decoder share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Every kind lists its keys (`Kind.keys`). The parser, `rappor metrics check`, the
 reference page (docs/metrics-keys.md) read them from there.
 """
 
-from __future__ import annotations
-
 from rappor_core.frozen import Frozen
 
 TEXT, WHOLE, NUMBER, FLAG, DATE = "text", "whole number", "number", "true or false", "date"

@@ -1,7 +1,5 @@
 """`MetricsFile`: all metrics of an app, and what they may cost a device."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rappor_core.errors import MetricsFileError, meant, shown

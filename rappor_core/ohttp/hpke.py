@@ -4,8 +4,6 @@ A context seals one message. The primitives are those of `cryptography`, whose o
 export a secret, by which the answers of Oblivious HTTP are encrypted; so the key schedule is here.
 """
 
-from __future__ import annotations
-
 import hmac
 from typing import NamedTuple
 

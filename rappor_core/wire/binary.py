@@ -1,7 +1,5 @@
 """A batch in binary, for volume: a run of reports alike in all but cohort and bits is one group."""
 
-from __future__ import annotations
-
 import struct
 from datetime import date, timedelta
 from itertools import groupby

@@ -1,7 +1,5 @@
 """A batch as JSON, for any client that speaks HTTP."""
 
-from __future__ import annotations
-
 import binascii
 import json
 import re

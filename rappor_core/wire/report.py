@@ -7,8 +7,6 @@ exists, its parameters match and its day is open is not a matter of form; the co
 those report by report.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ random for every run (that is what a hash does), cohorts are multinomial, bits b
 without a fleet. Candidates that set the same bits in every cohort are one, as in `decode`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The settings of the calibration: reports, parameters, distributions and lists, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 

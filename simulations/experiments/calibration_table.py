@@ -1,7 +1,5 @@
 """The calibration's table: means over runs, each with its standard error."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The fleets of the demo and of a quickstart: metrics, readings, candidates and true shares."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The data of the demo's decoder service: reports of two weeks, and usual places by week."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date, timedelta
 

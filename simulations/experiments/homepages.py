@@ -6,8 +6,6 @@ shares are distributed, which the paper does not tell: four distributions are dr
 power of a test at Bonferroni's level is at some 91,000 users, so 14,000 need another explanation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

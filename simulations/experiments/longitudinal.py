@@ -6,8 +6,6 @@ modes that promise anything for life promise the same: epsilon_infinity of the p
 (f = .5, h = 2: 4.39 nats), or as much in one report, or split over the windows of a year.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 `exponential`: 200 candidate strings, of which 100 have exponentially falling shares.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

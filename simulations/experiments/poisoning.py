@@ -6,8 +6,6 @@ that move the estimate most; each against the decoder's `forged` (the smallest p
 that, forged, accounts for an estimate), its warnings, and the collector's check of weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -6,8 +6,6 @@ about repeats. The paper gives the ten most frequent names (2.5 to 4.5 %, one of
 names behind them, and those on the list that nobody runs, are our choice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date

@@ -5,8 +5,6 @@ devices share a batch here, as behind a relay that mixes them; a real device sen
 collector counts is the same.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The tables that share atoms, as one set of linear constraints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

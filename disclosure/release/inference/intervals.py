@@ -1,8 +1,6 @@
 """Find the unpublished numbers that readers can infer too closely: one program certifies many as
 safe, the others are solved one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ for, the reports of a table where a share of them is. The ratio of two unknowns 
 objective like any other (Charnes and Cooper 1962, Programming with linear fractional functionals).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

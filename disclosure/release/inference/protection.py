@@ -1,8 +1,6 @@
 """Suppress rows and tables until no reader can infer an unpublished number more closely than the
 policy allows."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 closed form.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The unpublished numbers to protect, and how wide a reader's interval for each must be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple

@@ -5,8 +5,6 @@ factor: a whole less its parts, or two tables less what is in both. Such sums ar
 the tables' indicators. Only the smallest groups are asked for, as every other is made of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
