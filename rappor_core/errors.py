@@ -35,7 +35,9 @@ def meant(given: object, known: Iterable[str]) -> str:
     nothing is near."""
     from difflib import get_close_matches  # only where something is wrong
 
-    near = get_close_matches(str(given)[:_SHOWN_CHARACTERS], list(known), 1)
+    name, words = str(given)[:_SHOWN_CHARACTERS], list(known)
+    near = [one for one in words if len(name) > 3 and one.startswith(name)]  # cut short
+    near = near or get_close_matches(name, words, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -139,6 +139,5 @@ def refuse_unknown(where: str, table: Mapping[str, Any], known: Set[str]) -> Non
         what = f"key {name} = {shown(value)}"
         if isinstance(value, dict) and value:  # [metric.x] for [metrics.x]
             what = f"table [{name}.{shown(next(iter(value)))[1:-1]}]"
-        raise MetricsFileError(
-            f"{where}: unknown {what}{meant(key, known)}; known are {', '.join(sorted(known))}"
-        )
+        hint = meant(key, known) or f"; known are {', '.join(sorted(known))}"
+        raise MetricsFileError(f"{where}: unknown {what}{hint}")
