@@ -7,7 +7,7 @@ from pathlib import Path
 
 from decoder.kinds.interface import DECODERS, decoder_of, kinds_with
 from decoder.kinds.over_time import CHANGES, COMPARISON, SERIES
-from decoder.tables.table import TableSchema
+from decoder.tables.table import Column, TableSchema
 
 PAGE = Path(__file__).parents[1] / "results-columns.md"
 HEAD = """\
@@ -45,10 +45,26 @@ def _named(kinds: tuple[str, ...]) -> str:
 def _section(schema: TableSchema) -> str:
     lines = [f"### `{schema.name}`: {schema.title[0].lower()}{schema.title[1:]}\n",
              "| column | type | meaning |", "|---|---|---|"]  # fmt: skip
-    for column in schema.columns:
+    for names, column in _rows(schema):
         unit = f", {column.unit}" if column.unit else ""
-        lines.append(f"| `{column.name}` | {column.type}{unit} | {column.meaning} |")
+        meaning = column.meaning
+        if len(names) > 1:
+            meaning = meaning.replace("Lower end", "Lower and upper end", 1)
+        lines.append(f"| {_named(names)} | {column.type}{unit} | {meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def _rows(schema: TableSchema) -> Iterator[tuple[tuple[str, ...], Column]]:
+    """The columns of a table, the two ends of an interval in one row."""
+    columns = iter(schema.columns)
+    for column in columns:
+        if not column.meaning.startswith("Lower end"):
+            yield (column.name,), column
+            continue
+        upper = next(columns)
+        if (upper.name, upper.type) != (column.name.replace("low", "high"), column.type):
+            raise ValueError(f"{schema.name}: {column.name} is followed by {upper.name}")
+        yield (column.name, upper.name), column
 
 
 if __name__ == "__main__":
