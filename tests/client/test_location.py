@@ -59,7 +59,7 @@ def test_fixes_are_forgotten_when_their_period_closes() -> None:
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
     visits.roll(moment_of(START + timedelta(days=1, hours=12)))
     saved = json.loads(visits.to_json())
-    assert saved["dwell"] == []
+    assert (saved["dwell"], saved["last"]) == ([], None)
 
 
 def test_trips_are_pairs_of_cells() -> None:
