@@ -262,7 +262,7 @@ FAULTS = (
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))",
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))\n"
           "        self._recorder.record(name, value, float((day - 9) * SECONDS_A_DAY))",
-          "tests/client/test_location.py::test_a_cell_in_two_slots_is_memoized_once"),
+          "tests/client/test_location.py::test_a_client_takes_fixes_and_leaks_none"),
     Fault("cut-drawn-again", _KEYS,
           'word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)',
           "word = __import__('os').urandom(8)",
@@ -289,14 +289,14 @@ FAULTS = (
           "            if self._is_due(name, period):\n                self._send",
           "            if collected.kept and self._is_due(name, period):\n"
           "                self._send",
-          "tests/client/test_numbers.py::test_a_period_becomes_one_number"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
     Fault("one-answer-given-again", _RECORDER,
           "            line,\n            metric.max_reports,\n",
           "            line,\n            None,\n",
-          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
     Fault("one-answer-in-the-first-period", _NUMBERS,
           'return draw(self._secret, b"phase", metric.name, metric.details.spread)', "return 0",
-          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
     Fault("one-response-for-all-pairs", _ROUNDS,
           'keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")',
           "keyed = self._prefix + bytes(self._bits_bytes)",
@@ -447,7 +447,7 @@ FAULTS = (
           "            self._send(name, self._value(self._known_at(period, slot)), day)",
           "            if self._known_at(period, slot) is not None:\n"
           "                self._send(name, self._value(self._known_at(period, slot)), day)",
-          "tests/client/test_location.py::test_the_usual_cell_is_the_longest_stay"),
+          "tests/client/test_place_vectors.py::test_usual_cells"),
     # The law of answers.
     Fault("other-sent-by-those-at-home", "client_sdk/location/period_visits.py",
           "        if place == OUTSIDE:\n            return OTHER\n        system",
@@ -584,7 +584,7 @@ FAULTS = (
     Fault("places-of-periods-that-are-over", "client_sdk/location/period_visits.py",
           "        self._dwell, self._last = Dwell(), None\n        self.forgot",
           "        self._dwell = Dwell()\n        self.forgot",
-          "tests/client/test_location.py::test_fixes_are_forgotten_when_their_period_closes"),
+          "tests/client/test_location_upkeep.py::test_nothing_of_a_fix_outlives_its_period"),
     # Secrets.
     Fault("secret-of-host-path-and-second", _KEYS,
           "return randomness(SECRET_BYTES)",
@@ -608,21 +608,21 @@ FAULTS = (
           "        flow = self._flow\n        first = period - flow.lag\n",
           "        flow = self._flow\n        first = period - flow.lag\n"
           "        if not (self._dwell.rows() or self._known):\n            return\n",
-          "tests/client/test_flows.py::test_silence_and_other_places_are_answers"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("flow-answered-in-a-period-of-its-place", _FLOWS,
           "self._send(self._metric.name, value, last_day(self._metric.period, period))",
           "early = value.startswith('1-0-0')\n"
           "        day = last_day(self._metric.period, period) - early\n"
           "        self._send(self._metric.name, value, day)",
-          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("flow-turn-of-all-devices", _FLOWS,
           "self._turn = partial(_drawn_turn, secret, name, self._flow)",
           "self._turn = lambda block: 0",
-          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("flow-with-its-sides-exchanged", _FLOWS,
           "PAIR_SEPARATOR.join(map(self._value, sides))",
           "PAIR_SEPARATOR.join(map(self._value, sides[::-1]))",
-          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("first-cell-of-a-flow-kept", _FLOWS,
           "        lag = self._flow.lag\n        self._known = {",
           "        lag = self._flow.lag\n        return\n        self._known = {",
@@ -633,7 +633,7 @@ FAULTS = (
     Fault("one-answer-where-there-is-data", _NUMBERS,
           "return period % spread == self._phases[name]",
           "return bool(self._load(name).kept) or period % spread == 0",
-          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
 )  # fmt: skip
 APP_FAULTS = (
     *(fault._replace(seen_by=seen_by)
