@@ -285,22 +285,6 @@ def test_shares_of_areas_are_printed_and_written(
     assert "[red]Old town" in (out / "report.html").read_text()
 
 
-@pytest.mark.long
-def test_areas_of_another_run_do_not_stay(files: list[str], tmp_path: Path) -> None:
-    """areas.csv of a night lay alongside the map of a day."""
-    box = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
-    area = {"type": "Feature", "properties": {"name": "a"},
-            "geometry": {"type": "Polygon", "coordinates": [box]}}  # fmt: skip
-    areas = tmp_path / "areas.geojson"
-    areas.write_text(json.dumps({"type": "FeatureCollection", "features": [area]}))
-    out = tmp_path / "out"
-    given = ["density", "places", *files[:2], "-o", str(out)]
-    assert main([*given, "--areas", str(areas)]) == 0
-    assert {"areas.csv", "areas.geojson"} <= {path.name for path in out.iterdir()}
-    assert main(given) == 0
-    assert not {"areas.csv", "areas.geojson"} & {path.name for path in out.iterdir()}
-
-
 @pytest.mark.parametrize("command", ["density", "flows"])
 @pytest.mark.parametrize(
     "others",

@@ -8,35 +8,10 @@ import pytest
 
 from client_sdk.errors import UnknownMetricError
 from client_sdk.randomization.encoder import Encoder
-from client_sdk.randomization.metric_encoder import PermanentRound
 from rappor_core.errors import ParameterError, ValueRefusedError
-from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.metrics_file import MetricsFile
 
 DAY = date(2026, 11, 21)
-
-
-def test_a_value_has_one_permanent_and_fresh_reports(metrics: MetricsFile) -> None:
-    encoder = Encoder(metrics.metrics, bytes(32))
-    homepage = encoder.metric("homepage")
-    bits = homepage.value_bits("example.org")
-    again = Encoder(metrics.metrics, bytes(32)).metric("homepage")
-
-    assert homepage.permanent_bits(bits) == again.permanent_bits(bits)
-    reports = {encoder.encode("homepage", "example.org", DAY).bits for _ in range(50)}
-    assert len(reports) == 50
-
-
-def test_secrets_metrics_and_parameters_give_other_responses() -> None:
-    mechanism = TwoRoundMechanism.rappor(0.5, 0.5, 0.75)
-
-    def permanent(secret: bytes, metric: str, params_id: str) -> int:
-        return PermanentRound(secret, metric, params_id, mechanism, 128)(0b11)
-
-    base = permanent(bytes(32), "a", "00" * 16)
-    assert permanent(bytes(31) + b"\1", "a", "00" * 16) != base
-    assert permanent(bytes(32), "b", "00" * 16) != base
-    assert permanent(bytes(32), "a", "01" + "00" * 15) != base
 
 
 def test_words_and_dates_of_a_version_change_no_response(metrics: MetricsFile) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from client_sdk.randomization.metric_encoder import SymbolCoin
 from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.params import RapporParams
 from tests.client.enumeration import (
@@ -28,6 +30,12 @@ def test_coins_fall_exactly_as_declared() -> None:
         assert exact_chances(mechanism) is mechanism
 
 
-def test_symbols_fall_exactly_as_declared() -> None:
-    params = RapporParams(4, 1, 4, TwoRoundMechanism.symbols(4, 2.0, 1.0), "symbol")
+@pytest.mark.parametrize("g", [2, 3, 4, 8, 200])
+def test_symbols_fall_exactly_as_declared(g: int) -> None:
+    params = RapporParams(g, 1, 4, TwoRoundMechanism.symbols(g, 2.0, 1.0), "symbol")
     assert exact_symbol_chances(params) == ""
+
+
+def test_chances_must_add_up() -> None:
+    with pytest.raises(ValueError, match="is not 65536"):
+        SymbolCoin(50_000, 10_000, 4)

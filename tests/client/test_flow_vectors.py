@@ -10,20 +10,26 @@ import hashlib
 import json
 import math
 import tomllib
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from client_sdk.location.dwell_time import moment_of
+from client_sdk.location.recorder import visits_of
+from client_sdk.randomization.metric_encoder import MetricEncoder
 from rappor_core.errors import MetricsFileError, RapporError
-from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.compiled import compiled, read_compiled
 from rappor_core.metrics.file import parse_metrics
+from rappor_core.metrics.flow import flow_symbol
+from rappor_core.metrics.metrics_file import MetricsFile
 from tests.client.test_place_vectors import plain_derive, plain_draw
 from tests.core.test_protocol_by_the_text import mmh3_positions
-from tests.vectors.make_flows_v1 import make
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "flows.json").read_text())
+FILE = parse_metrics(VECTORS["metrics"]["metrics.toml"])
+HEXAGONS = parse_metrics(VECTORS["h3"]["metrics"]["metrics.toml"])
 TABLES = tomllib.loads(VECTORS["metrics"]["metrics.toml"])["metrics"]
 SIDES = {row["metric"]: row for row in VECTORS["sides"]}
 ASKED = ["home"] * 2 + ["work"] * 2 + ["distance"] + ["zones"] * 2 + ["pair"] * 3
@@ -31,8 +37,31 @@ EPOCH = date(1970, 1, 1).toordinal()
 ACCEPTED = 7  # days, and one more, since UTC may be behind
 
 
-def test_the_vectors_are_what_is_written_now() -> None:
-    assert json.loads(json.dumps(make())) == VECTORS
+@pytest.mark.parametrize(("file", "rows"), [(FILE, VECTORS), (HEXAGONS, VECTORS["h3"])])
+def test_the_vectors_are_what_the_core_says(file: MetricsFile, rows: dict[str, Any]) -> None:
+    """Also of hexagons, which the second implementation leaves out."""
+    assert json.loads(json.dumps(compiled(file))) == rows["metrics"]["document"]
+    for name, row in rows["metrics"].get("expected", {}).items():
+        metric = file.metrics[name]
+        assert (metric.params_id, metric.lifetime_epsilon) == (
+            row["params_id"], row["lifetime_epsilon"],
+        )  # fmt: skip
+        assert json.loads(json.dumps(metric.meaning)) == row["meaning"]
+    for row in rows["sides"]:
+        flow = file.metrics[row["metric"]].details
+        assert [list(flow.cells), list(flow.zones), list(flow.zone_of)] == [
+            row["cells"], row["zones"], row["zone_of"],
+        ]  # fmt: skip
+        assert {q: flow.num_classes(q) for q in row["classes"]} == row["classes"]
+    for row in rows["pairs"]:
+        flow = (metric := file.metrics[row["metric"]]).details
+        o, d = ([*flow.cells, "other", "no_data"].index(x) for x in row["value"].split(">"))
+        assert flow.pair_text(o, d) == row["value"]
+        assert {q: flow.class_of(q, o, d) for q in row["classes"]} == row["classes"]
+        metres = None if max(o, d) >= len(flow.cells) else flow.meters(o, d)
+        assert metres == row["metres"]
+        bits = [metric.value_bits(row["value"], c) for c in range(len(row["symbols"]))]
+        assert bits == [1 << one for one in row["symbols"]]
 
 
 def test_params_ids_digest_the_details() -> None:
@@ -209,7 +238,9 @@ def test_classes_and_symbols_of_pairs() -> None:
 
 def test_symbols_of_classes_in_any_cohort() -> None:
     for row in VECTORS["hashed"]:
-        assert symbol("commute", row["question"], row["class"], row["cohort"]) == row["symbol"]
+        asked = row["question"], row["class"], row["cohort"]
+        assert symbol("commute", *asked) == row["symbol"]
+        assert flow_symbol(FILE.metrics["commute"].params, *asked) == row["symbol"]
 
 
 def number_of(table: dict[str, Any], day: int) -> int:
@@ -299,7 +330,27 @@ def test_lives(row: dict[str, Any]) -> None:
     device = PlainDevice(row["metric"], row["secret"])
     for text, *point in row["steps"]:
         device.step(text, point)
-    assert device.reports == row["reports"]
+    assert device.reports == row["reports"] == lived(row)
+
+
+def lived(row: dict[str, Any]) -> list[list[Any]]:
+    """What the SDK sends, before any coin; the app is closed and opened between any two steps."""
+    secret, saved, sent = bytes.fromhex(row["secret"]), None, list[list[Any]]()
+    device = MetricEncoder(FILE.metrics[row["metric"]], secret, bytes)
+    assert device.cohort == row["cohort"]
+
+    def send(_: str, value: str, day: int) -> None:
+        sent.append([value, day, device.value_bits(value).bit_length() - 1])
+
+    for text, *point in row["steps"]:
+        visits = visits_of(FILE.parts(row["metric"]), secret, send, saved)
+        moment = moment_of(datetime.fromisoformat(text))
+        if not point:
+            visits.look(moment)
+        elif visits.refuses(moment, moment) is None:
+            visits.fix(*point, moment)
+        saved = visits.to_json()
+    return sent
 
 
 def test_the_turns_of_devices_that_only_look() -> None:
@@ -311,6 +362,13 @@ def test_the_turns_of_devices_that_only_look() -> None:
         assert [number_of(table, day) for day in row["days"]] == turns[:most]
         for day in row["days"]:
             assert number_of(table, day + 1) == number_of(table, day) + 1  # its last day
+        days = list[int]()
+        visits = visits_of(
+            FILE.parts(name), bytes.fromhex(row["secret"]), lambda *sent, d=days: d.append(sent[2])
+        )
+        for day in range({"commute": 800, "daily": 30, "moved": 30, "everyday": 9}[name]):
+            visits.look(moment_of(datetime(2026, 11, 2, 12, tzinfo=UTC) + timedelta(day)))
+        assert days == row["days"]
 
 
 def test_one_ledger_entry_for_all_answers() -> None:
@@ -320,4 +378,6 @@ def test_one_ledger_entry_for_all_answers() -> None:
         zeros = bytes(-(-TABLES[name]["num_symbols"] // 8))
         fields = [name.encode(), params_id, zeros]
         derived = plain_derive(bytes.fromhex(row["secret"]), "ledger", fields, 16)
-        assert derived.hex() == row["digest"]
+        device = MetricEncoder(FILE.metrics[name], bytes.fromhex(row["secret"]), bytes)
+        found = {device.digest(1 << one) for one in range(device.metric.params.num_bits)}
+        assert found == {derived} == {bytes.fromhex(row["digest"])}

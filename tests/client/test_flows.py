@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -81,17 +80,6 @@ def life(device: Device, days: range) -> None:
         device.at(day, WORK, OFFICE)
 
 
-def test_one_answer_for_life_in_an_even_period() -> None:
-    file, answered = declared(spread="4"), Counter[int]()
-    for secret in secrets(400):
-        device = Device(file, secret)
-        life(device, range(9))
-        assert [value for value, _ in device.sent] == [PAIR]
-        answered[device.sent[0][1]] += 1
-    assert set(answered) == {0, 1, 2, 3}
-    assert all(60 < number < 140 for number in answered.values())  # 100, five standard errors
-
-
 def test_nothing_is_kept_of_an_undrawn_period() -> None:
     file = declared(spread="4")
     for secret in secrets():
@@ -104,62 +92,6 @@ def test_nothing_is_kept_of_an_undrawn_period() -> None:
             device.at(day + 1, 0)
             assert bool(asked) == (len(device.sent) > before)
             assert device.kept == []
-
-
-@pytest.mark.parametrize(
-    ("night", "work", "value"),
-    [
-        (HOME, OFFICE, PAIR),
-        (HOME, HOME, "1-0-0>1-0-0"),
-        (HOME, AWAY, "1-0-0>other"),
-        (AWAY, AWAY, "other>other"),
-        (None, OFFICE, "no_data>1-3-3"),
-        (None, None, "no_data>no_data"),
-    ],
-)
-def test_silence_and_other_places_are_answers(
-    night: tuple[float, float] | None, work: tuple[float, float] | None, value: str
-) -> None:
-    device = Device(declared(), next(secrets()))
-    device.at(0, 18)
-    if night:
-        device.at(0, NIGHT, night)
-    if work:
-        device.at(0, WORK, work)
-    device.at(1, 0)
-    assert device.sent == [(value, 0)]
-
-
-def test_the_answer_does_not_depend_on_use() -> None:
-    """Which period is answered for is the same with fixes, without, and with a few."""
-    file = declared(spread="5")
-    for secret in secrets():
-        days = []
-        for fixes in ((), (HOME,), (HOME, OFFICE)):
-            device = Device(file, secret)
-            for day in range(11):
-                device.at(day, 0)
-                for hour, place in zip((NIGHT, WORK), fixes, strict=False):
-                    device.at(day, hour, place)
-            days.append([day for _, day in device.sent])
-        assert days[0] == days[1] == days[2]
-        assert len(days[0]) == 1
-
-
-def test_a_window_has_one_answer_a_life_few() -> None:
-    file, shapes = declared(**YEARLY), set()
-    for secret in secrets():
-        device = Device(file, secret)
-        life(device, range(30))
-        days = [day for _, day in device.sent]
-        first = day_of(START) // 3
-        blocks = [(day_of(START) + day) // 3 - first for day in days]
-        assert len(days) == 2
-        assert len(set(blocks)) == 2
-        assert blocks in ([0, 1], [1, 2])  # the turn of the first block may be over already
-        shapes.add(tuple(day - 3 * block for day, block in zip(days, blocks, strict=True)))
-        assert device.kept == []
-    assert len(shapes) > 5  # redrawn in each
 
 
 def test_a_lag_keeps_the_first_cell_alone() -> None:
@@ -177,23 +109,6 @@ def test_a_lag_keeps_the_first_cell_alone() -> None:
     assert value == (PAIR if first in (2, 3) else "1-0-0>1-0-0")
     device.at(9, 12)
     assert device.kept == []
-
-
-def test_without_a_first_period_there_is_no_data() -> None:
-    device = Device(declared(**LAGGED), next(secrets()))
-    device.at(0, 12)
-    device.at(2, NIGHT, HOME)
-    device.at(3, 0)
-    assert device.sent == [("no_data>1-0-0", 2)]
-
-
-def test_a_clock_that_goes_back_answers_nothing_twice() -> None:
-    for secret in secrets():
-        device = Device(declared(spread="2"), secret)
-        for day in (5, 6, 7, 3, 4, 5, 6, 7, 8, 9):
-            device.at(day, NIGHT, HOME)
-            device.at(day, WORK, OFFICE)
-        assert len(device.sent) == 1
 
 
 def test_another_meaning_drops_places_and_keeps_the_answer() -> None:

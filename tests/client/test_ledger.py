@@ -114,30 +114,6 @@ def test_the_fallback_has_its_place_from_the_start(make_state: MakeState) -> Non
     assert len(state.entries("m")) == 2
 
 
-def test_a_restart_keeps_the_cap(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 2\nmax_reports_per_period = 9").metrics
-    state = make_state()
-    assert Recorder(metrics, state).record("m", "a", NOON) == "queued"
-    again = Recorder(metrics, state)
-    assert again.record("m", "b", NOON) == "queued_fallback"
-    assert again.record("m", "a", NOON) == "queued"
-
-
-def test_each_period_is_reported_whatever_the_clock(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 3\nmax_reports_per_period = 2").metrics
-    recorder = Recorder(metrics, make_state())
-
-    def record(now: float) -> str:
-        return recorder.record("m", "a", now)
-
-    assert [record(NOON) for _ in range(3)] == ["queued", "queued", "full"]
-    assert record(NOON + DAY) == "queued"
-    assert record(NOON) == "full"  # the clock was put back: that day is still full
-    assert record(NOON + DAY) == "queued"
-    assert record(NOON + DAY) == "full"
-    assert record(-5.0) == "queued"  # a clock before 1970
-
-
 def test_a_used_periodic_metric_sends_every_period(make_state: MakeState) -> None:
     """Seven days still take reports; an older gap stays one, and today is not over yet."""
     more = "max_memoized_values = 3\nno_data = 'none'"
@@ -255,13 +231,6 @@ def test_reports_of_silent_periods_have_noise() -> None:
     reports = [report.bits for report in state.take_reports()]
     bare = recorder.device("m").value_bits("none").to_bytes(8, "little")
     assert len({*reports, bare}) == 9
-
-
-def test_a_person_may_allow_less_than_one_report(make_state: MakeState) -> None:
-    metrics = declare(more="max_memoized_values = 2").metrics
-    level = PrivacyLevel(max_reports_per_period=0.5)
-    device = Recorder(metrics, make_state(), level=level)
-    assert [device.record("m", "a", NOON) for _ in range(3)] == ["full"] * 3
 
 
 def test_a_second_thread_never_sees_another_days_limits(

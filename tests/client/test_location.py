@@ -27,41 +27,6 @@ from tests.client.location_support import (
 from tests.places_support import fix
 
 
-def test_the_usual_cell_is_the_longest_stay() -> None:
-    visits, sent = visits_of(declared("memo", "max_gap_minutes = 120\n"))
-    for hour, point in ((7, (1.5, 1.5)), (9, (2.5, 2.5)), (12, (1.5, 1.5)), (14, (3.5, 3.5))):
-        visits.fix(*point, moment_of(START + timedelta(hours=hour)))
-    visits.fix(9.5, 9.5, moment_of(START + timedelta(days=1, hours=8)))
-    (cell,) = values(sent, "day")
-    level = int(sent[0][0].rpartition("/")[2])
-    assert cell == declared("memo").parts("density")[0].location.grid.place(1.5, 1.5, level)  # type: ignore[union-attr]
-    assert values(sent, "night") == ["other"]
-
-
-def test_a_fix_speaks_for_no_longer_than_declared() -> None:
-    visits, _ = visits_of(declared("memo", "max_gap_minutes = 10\n"))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
-    visits.fix(2.5, 2.5, moment_of(START + timedelta(hours=12)))
-    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
-    assert times == [601.0, 1.0]
-
-
-def test_a_period_reported_once_is_not_reported_again() -> None:
-    visits, sent = visits_of(declared("memo"))
-    for day in (0, 1, 0, 1, 2):
-        visits.roll(moment_of(START + timedelta(days=day, hours=8)))
-    first = (START.date() - date(1970, 1, 1)).days
-    assert Counter(day for _, _, day in sent) == {first: 2, first + 1: 2}
-
-
-def test_fixes_are_forgotten_when_their_period_closes() -> None:
-    visits, _ = visits_of(declared("memo"))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8)))
-    visits.roll(moment_of(START + timedelta(days=1, hours=12)))
-    saved = json.loads(visits.to_json())
-    assert saved["dwell"] == []
-
-
 def test_trips_are_pairs_of_cells() -> None:
     visits, sent = visits_of(declared("memo", "pairs = true\n"))
     for hour in (8, 9):
@@ -123,16 +88,6 @@ def test_cap_period_and_permanence_hold_for_any_fixes(
     assert len({report.cohort for report in phone.reports}) <= 1
     if mode == "symbols":
         assert all(int.from_bytes(r.bits, "little").bit_count() == 1 for r in phone.reports)
-
-
-def test_a_cell_in_two_slots_is_memoized_once() -> None:
-    phone = Phone(declared("memo"), 3)
-    for hour in (3, 12):
-        fix(phone.places, "density", 1.5, 1.5, START + timedelta(hours=hour))
-    phone.places.roll(START + timedelta(days=1))
-    phone.collect()
-    assert len(phone.reports) == 2
-    assert len(phone.state.entries("density")) == 2  # the cell, and `other`
 
 
 @pytest.mark.parametrize("mode", list(MODES))

@@ -9,20 +9,6 @@ from rappor_core.metrics.metric import Metric
 from tests.client.location_support import START, Phone, declared, values, visits_of
 
 APART = 'no_data = "no_data"\n'
-EVERY_PERIOD = ["memo", "symbols"]
-
-
-@pytest.mark.parametrize("mode", EVERY_PERIOD)
-def test_no_fix_is_no_data_outside_is_other(mode: str) -> None:
-    visits, sent = visits_of(declared(mode, APART))
-    visits.fix(50.0, 50.0, moment_of(START + timedelta(hours=8)))
-    visits.fix(1.5, 1.5, moment_of(START + timedelta(days=1, hours=8)))
-    visits.roll(moment_of(START + timedelta(days=4)))
-    first, second, *missed = values(sent, "day")
-    assert first == "other"
-    assert second.count("-") == 2
-    assert missed == ["no_data", "no_data"]
-    assert values(sent, "night") == ["no_data"] * 4
 
 
 def test_no_trip_is_no_data_entering_is_other() -> None:

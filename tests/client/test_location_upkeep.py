@@ -39,21 +39,10 @@ def test_nothing_of_a_fix_outlives_its_period() -> None:
     visits, sent = visits_of(declared("memo"))
     visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=23, minutes=50)))
     visits.roll(moment_of(START + timedelta(days=1, minutes=5)))
-    assert json.loads(visits.to_json())["last"] is None
+    saved = json.loads(visits.to_json())
+    assert (saved["dwell"], saved["last"]) == ([], None)
     visits.roll(moment_of(START + timedelta(days=2)))
     assert values(sent, "night")[1] == "other"
-
-
-def test_time_weighs_and_not_the_number_of_fixes() -> None:
-    """Half an hour of ten fixes a second against two hours of one in half an hour."""
-    visits, _ = visits_of(declared("memo"))
-    for minute in range(0, 121, 30):
-        visits.fix(1.5, 1.5, moment_of(START + timedelta(hours=8, minutes=minute)))
-    for tenth in range(18_000):
-        visits.fix(7.5, 7.5, moment_of(START + timedelta(hours=10, minutes=30, seconds=tenth / 10)))
-    visits.roll(moment_of(START + timedelta(hours=11)))
-    times = [time for _, _, time in json.loads(visits.to_json())["dwell"]]
-    assert times == pytest.approx([2.5 * 3600 + 1, 0.5 * 3600 + 1])
 
 
 @pytest.mark.parametrize("mode", ["memo", "symbols"])

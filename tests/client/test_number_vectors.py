@@ -13,12 +13,18 @@ from typing import Any
 
 import pytest
 
+from client_sdk.numbers import Collected, NumberRecorder
+from client_sdk.randomization.key_derivation import jitter_of as sdk_jitter_of
+from client_sdk.randomization.metric_encoder import MetricEncoder
+from client_sdk.recording.recorder import Recorder
+from client_sdk.storage.sqlite import MemoryState
 from rappor_core.errors import MetricsFileError, RapporError
-from rappor_core.metrics.compiled import read_compiled
+from rappor_core.metrics.compiled import compiled, read_compiled
 from rappor_core.metrics.file import parse_metrics
-from tests.vectors.make_numbers_v1 import make
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "numbers.json").read_text())
+METRICS = parse_metrics(VECTORS["metrics"]["metrics.toml"]).metrics
+DAY = 86_400.0
 DEFINITIONS = {
     row["definition"]["name"]: row["definition"]
     for row in VECTORS["metrics"]["document"]["metrics"]
@@ -91,22 +97,22 @@ IDS = {
 
 
 def test_the_vectors_are_current() -> None:
-    assert json.loads(json.dumps(make())) == VECTORS
+    file = parse_metrics(VECTORS["metrics"]["metrics.toml"])
+    assert json.loads(json.dumps(compiled(file))) == VECTORS["metrics"]["document"]
     text = json.dumps(VECTORS["metrics"]["document"])
-    assert read_compiled(text) == parse_metrics(VECTORS["metrics"]["metrics.toml"])
+    assert read_compiled(text) == file
     for bad in VECTORS["bad_metrics"]:
         with pytest.raises(MetricsFileError):
             parse_metrics(bad["metrics.toml"])
 
 
 def test_values_that_are_refused() -> None:
-    metrics = parse_metrics(VECTORS["metrics"]["metrics.toml"]).metrics
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     for row in VECTORS["refused"]:
         value = row["value"]
         value = special[value["special"]] if isinstance(value, dict) else value
         with pytest.raises(RapporError):
-            metrics[row["metric"]].value_bits(value, 0)
+            METRICS[row["metric"]].value_bits(value, 0)
 
 
 def test_questions_jitters_and_symbols_by_the_text() -> None:
@@ -114,10 +120,15 @@ def test_questions_jitters_and_symbols_by_the_text() -> None:
     for row in VECTORS["jitters"]:
         definition, secret = DEFINITIONS[row["metric"]], bytes.fromhex(row["secret"])
         assert jitter_of(secret, definition, row["params_id"]) == row["jitter"]
+        assert sdk_jitter_of(secret, row["metric"], row["params_id"]) == row["jitter"]
     assert len(VECTORS["symbols"]) > 300
     for row in VECTORS["symbols"]:
         definition = DEFINITIONS[row["metric"]]
         assert symbol(definition, row["cohort"], row["jitter"], row["value"]) == row["symbol"], row
+        metric = METRICS[row["metric"]]
+        number, g = metric.rules.number(metric, row["value"]), metric.params.num_bits
+        found = metric.details.symbol(number, row["cohort"], g, row["jitter"])
+        assert found == row["symbol"], row
 
 
 def test_periods_are_those_made_by_the_text() -> None:
@@ -126,6 +137,13 @@ def test_periods_are_those_made_by_the_text() -> None:
         number = made(definition["details"]["of_period"], row["numbers"])
         jitter = jitter_of(secret, definition, IDS[row["metric"]])
         assert symbol(definition, row["cohort"], jitter, number) == row["symbol"], row
+        device = MetricEncoder(METRICS[row["metric"]], secret, bytes)
+        collected = Collected(device, None)
+        collected.begin(20_500)
+        for one in row["numbers"]:
+            collected.take(one)
+        assert device.cohort == row["cohort"]
+        assert collected.bits() == 1 << row["symbol"], row
 
 
 class Device:
@@ -183,4 +201,25 @@ def test_lives_by_the_text(life: dict[str, Any]) -> None:
             for device in devices.values():
                 device.look(day)
     told = sorted(report for device in devices.values() for report in device.reports)
-    assert told == life["reports"]
+    assert told == life["reports"] == lived(life)
+
+
+def lived(life: dict[str, Any]) -> list[list[Any]]:
+    """What the SDK reports in a life, before any coin."""
+    recorder = Recorder(METRICS, state := MemoryState(bytes.fromhex(life["secret"])))
+    device, reports = NumberRecorder(METRICS, state, recorder), list[list[Any]]()
+    inner = recorder.record_bits
+
+    def noted(name: str, bits: int, day: int) -> Any:
+        outcome = inner(name, bits, day)
+        if outcome == "queued":
+            reports.append([name, day, bits.bit_length() - 1])
+        return outcome
+
+    recorder.record_bits = noted  # type: ignore[method-assign, assignment]
+    for name, day, *numbers in life["steps"]:
+        if numbers:
+            device.record(name, numbers[0], day * DAY)
+        else:
+            device.roll(day * DAY)
+    return sorted(reports)

@@ -79,43 +79,6 @@ def secrets(number: int) -> Iterator[bytes]:
     return (rng.randbytes(32) for _ in range(number))
 
 
-@pytest.mark.parametrize(
-    ("of", "numbers", "made"),
-    [
-        ("sum", (1, 1, 0.5), 2.5),
-        ("count", (7, 7, 7), 3),
-        ("mean", (1, 2, 6), 3.0),
-        ("median", (1, 9, 2), 2),
-        ("median", (1, 9, 2, 3), 3),  # the upper of the two in the middle
-        ("max", (1, 4, 2), 4),
-        ("last", (1, 4), 4),
-        ("sum", (), 0.0),
-    ],
-)
-def test_a_period_becomes_one_number(of: str, numbers: tuple[float, ...], made: float) -> None:
-    edges = "[1, 2, 3, 4, 5, 6, 8]"
-    for secret in secrets(12):  # cohorts with different cuts
-        device = Device(table("m", of, edges), secret)
-        device.numbers.roll(START)
-        for number in numbers:
-            assert device.numbers.record("m", number, START) is None
-        assert device.numbers.roll(START + DAY)
-        assert device.sent == [("m", device.answer("m", made), 20_500)]
-        assert not device.numbers.roll(START + DAY)
-
-
-def test_a_clock_that_goes_back_reports_nothing_twice() -> None:
-    device = Device(TEXT)
-    device.numbers.record("crashes", 4, START)
-    device.numbers.record("crashes", 4, START + DAY)  # closes the first day
-    assert len(device.sent) == 1
-    device.numbers.record("crashes", 1, START)  # back: the second day is forgotten
-    device.numbers.roll(START + DAY)  # the first day again: full
-    device.numbers.roll(START + 2 * DAY)
-    assert [day for name, _, day in device.sent if name == "crashes"] == [20_500, 20_501]
-    assert device.sent[-1][1] == device.answer("crashes", 0.0) or device.sent[-1][0] != "crashes"
-
-
 def test_a_life_of_distinct_numbers_charges_two_answers() -> None:
     """180 periods with a new number in each: two responses, no fallback, none left out."""
     for secret in secrets(5):
@@ -129,21 +92,6 @@ def test_a_life_of_distinct_numbers_charges_two_answers() -> None:
 
 
 ONCE = 'mode = "once"\nepsilon = 4.0\nspread = 5'
-
-
-def test_once_reports_one_period_of_the_spread() -> None:
-    days = set()
-    for secret in secrets(40):
-        device = Device(table("m", "last", "[1, 2, 3, 4]", "apart", ONCE), secret)
-        for day in range(20):
-            device.numbers.record("m", 2.5, START + day * DAY)
-        assert len(device.sent) == 1
-        _, answer, day = device.sent[0]
-        assert answer == device.answer("m", 2.5)
-        phase = int.from_bytes(derive(secret, b"phase", b"m", length=8), "big") * 5 >> 64
-        assert day % 5 == phase
-        days.add(day)
-    assert days == set(range(20_500, 20_505))
 
 
 def test_a_period_that_is_not_due_keeps_nothing() -> None:

@@ -104,27 +104,6 @@ def test_days_are_filled_after_a_clock_ahead(device: Device) -> None:
     assert recorder.fill_periods((START + 3) * DAY) == 2
 
 
-def test_28_a_month_is_weaker_than_daily(device: Device) -> None:
-    """The attack of issue 12: equal by the rate, and 28 reports came in one day."""
-    device.open(declared()).record("m", "a", START * DAY)
-    recorder = device.open(declared("month", 28))
-    assert recorder.record("m", "a", (START + 1) * DAY) == "closed"
-    assert device.open(declared("month", 1)).record("m", "a", (START + 40) * DAY) == "queued"
-
-
-@pytest.mark.parametrize(("first", "then"), [(u, v) for u in UNITS for v in UNITS if u != v])
-def test_a_new_unit_gives_no_second_report(device: Device, first: str, then: str) -> None:
-    """Whatever is allowed at all: within a period of the first unit there is one report."""
-    device.open(declared(first)).record("m", "a", START * DAY)
-    for day in (40, 41):  # of one week, in two months
-        device.open(declared(then)).record("m", "a", (START + day) * DAY)
-    for day in (0, 1, 50):
-        for unit in (then, first, then):
-            device.open(declared(unit)).record("m", "a", (START + day) * DAY)
-    periods = Counter(period_number(first, day) for day in device.days().elements())
-    assert set(periods.values()) == {1}
-
-
 VERSIONS = st.tuples(st.sampled_from(UNITS), st.sampled_from((1, 2, 6, 31)))
 
 

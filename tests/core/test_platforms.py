@@ -17,14 +17,14 @@ from collector.domain.metric_changes import _weaker
 from metric_design.review import check_metrics
 from rappor_cli.main import main
 from rappor_core.errors import MetricsFileError
-from rappor_core.metrics.compiled import compiled_text, read_compiled
+from rappor_core.metrics.compiled import compiled, compiled_text, read_compiled
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.kinds import KINDS as ALL_KINDS
 from tests.client.location_support import DECLARED, MEMO
 from tests.places_support import fix
-from tests.vectors.make_platforms_v1 import TEXT, make
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "v1" / "platforms.json").read_text())
+TEXT = VECTORS["metrics.toml"]
 FILE = parse_metrics(TEXT)
 BOTH, WEB_ONLY, APP_ONLY = (FILE.metrics[name] for name in ("page", "answer", "disk"))
 NOON = 12 * 3600.0
@@ -40,7 +40,16 @@ def changed(**keys: str | None) -> str:
 
 
 def test_the_vectors_are_current() -> None:
-    assert json.loads(json.dumps(make())) == VECTORS
+    """The compiled form, what each metric promises on a platform, and which client records it."""
+    assert json.loads(json.dumps(compiled(FILE))) == VECTORS["document"]
+    assert VECTORS["budget_needed"] == {on: FILE.lifetime_epsilon_on(on) for on in ("app", "web")}
+    assert VECTORS["promises"] == {
+        one.name: {
+            "lifetime_epsilon": {on: one.lifetime_epsilon_on(on) for on in one.platforms},
+            "recorded": {on: on in one.platforms for on in ("app", "web")},
+        }
+        for one in FILE.metrics.values()
+    }
 
 
 @pytest.mark.parametrize("row", VECTORS["bad"], ids=lambda row: row["name"])

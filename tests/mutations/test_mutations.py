@@ -107,7 +107,7 @@ PRIVACY = (
     ),
     Mutation(
         "symbol-lies-to-itself", "a lie is another symbol, each with the same chance",
-        "client_sdk/randomization/metric_encoder.py", "tests/client/test_symbols.py",
+        "client_sdk/randomization/metric_encoder.py", "tests/client/test_enumeration.py",
         "return 1 << (other + (other >= own))",
         "return 1 << (other + (other > own))",
     ),

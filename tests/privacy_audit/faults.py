@@ -89,7 +89,6 @@ max_memoized_values = 3
 fallback = "other"
 """
 APP_DEVICES = 8  # of each group, in the part `app`
-INSIDE = ("installations", "rounds")  # batteries of tests/client, which look into the SDK
 CLIENT = "client"  # a test of tests/client
 
 
@@ -98,7 +97,6 @@ PART_OF = {
     "answers": ("each report is the answer", "a report for each period", "answers of the kind"),
     "derivations": ("round has its", "another process", "derivations", "two metrics",
                     "of two values", "two sets", "values set the bits", "one cohort"),
-    "rounds": ("exactly the declared", "coins at thresholds"),
     "device": ("device: 7 reports", "a value or", "values past", "reports in a life"),
 }  # fmt: skip
 
@@ -108,7 +106,7 @@ class Fault(NamedTuple):
 
     name: unique.  file: below the root.  old, new: exact texts; `old` occurs in the file once.
     seen_by: a part of the name of a check that must fail, or the test of tests/client that must.
-    metrics: what is audited.  installations: whole ones, for what shows in them alone.
+    metrics: what is audited.
     """
 
     name: str
@@ -117,15 +115,12 @@ class Fault(NamedTuple):
     new: str
     seen_by: str
     metrics: str = METRICS
-    installations: int = 0
 
     @property
     def part(self) -> str:
-        """The part of the audit that has the check, a battery, or `CLIENT`."""
+        """The part of the audit that has the check, or `CLIENT`."""
         if self.seen_by.startswith("tests/"):
             return CLIENT
-        if self.installations:
-            return "installations"
         parts = (part for part, texts in PART_OF.items() if any(x in self.seen_by for x in texts))
         return next(parts, "encoder")
 
@@ -180,11 +175,11 @@ FAULTS = (
           "p* of each bit"),
     Fault("p-a-little-off", _ROUNDS, _SECOND,
           "coins = _coins(mechanism.p2, mechanism.q2 - (not symbol), num_bits, symbol)",
-          "exactly the declared coins"),
+          "tests/client/test_enumeration.py::test_epsilon_of_small_filters_is_the_declared_one"),
     Fault("last-digits-of-coins-lost", _COINS,
           "for place in range(zeros, PROBABILITY_BITS)",
           "for place in range(max(zeros, 8), PROBABILITY_BITS)",
-          "coins at thresholds"),
+          "tests/client/test_enumeration.py::test_coins_fall_exactly_as_declared"),
     Fault("bytes-used-twice", _ROUNDS, _FRESH,
           "half = self._randomness(self._num_bytes // 2)\n"
           "        return self._toss(permanent_bits, half[:8] + half[:8] + half[8:] + half[8:])",
@@ -229,12 +224,12 @@ FAULTS = (
           "devices draw independent noise"),
     Fault("one-secret-for-all-installations", _KEYS,
           "return randomness(SECRET_BYTES)", "return bytes(range(32))",
-          "installations: cohorts are uniform", installations=8),
+          "tests/client/test_conduct.py::test_a_secret_is_32_bytes_of_the_system"),
     Fault("batch-id-of-the-device", _QUEUE,
           "batch_id = self._randomness(BATCH_ID_BYTES)",
           "own = self._state.identity().secret or b''\n"
           "        batch_id = (own[:14] + reports[0].metric.encode())[:16]",
-          "every batch has an id of its own", installations=30),
+          "tests/client/test_conduct.py::test_a_machine_does_not_show"),
     Fault("fallback-bare", _RECORDER,
           _ENCODED,
           _ENCODED + " if encoder.metric.fallback is None or sent != "
@@ -267,7 +262,7 @@ FAULTS = (
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))",
           "outcome = self._recorder.record(name, value, float(day * SECONDS_A_DAY))\n"
           "        self._recorder.record(name, value, float((day - 9) * SECONDS_A_DAY))",
-          "tests/client/test_location.py::test_a_cell_in_two_slots_is_memoized_once"),
+          "tests/client/test_location.py::test_a_client_takes_fixes_and_leaks_none"),
     Fault("cut-drawn-again", _KEYS,
           'word = derive(secret, b"jitter", metric.encode(), bytes.fromhex(params_id), length=8)',
           "word = __import__('os').urandom(8)",
@@ -294,14 +289,14 @@ FAULTS = (
           "            if self._is_due(name, period):\n                self._send",
           "            if collected.kept and self._is_due(name, period):\n"
           "                self._send",
-          "tests/client/test_numbers.py::test_a_period_becomes_one_number"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
     Fault("one-answer-given-again", _RECORDER,
           "            line,\n            metric.max_reports,\n",
           "            line,\n            None,\n",
-          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
     Fault("one-answer-in-the-first-period", _NUMBERS,
           'return draw(self._secret, b"phase", metric.name, metric.details.spread)', "return 0",
-          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
     Fault("one-response-for-all-pairs", _ROUNDS,
           'keyed = self._prefix + bits.to_bytes(self._bits_bytes, "little")',
           "keyed = self._prefix + bytes(self._bits_bytes)",
@@ -340,11 +335,11 @@ FAULTS = (
           "odd strings"),
     Fault("secret-of-sixteen-bits", _KEYS,
           "return randomness(SECRET_BYTES)", "return randomness(2) * 16",
-          "secrets are random", installations=24),
+          "tests/client/test_conduct.py::test_a_secret_is_32_bytes_of_the_system"),
     Fault("padding-holds-the-machine", _BATCHES,
           "zeros = bytes(-size % pad_to if pad_to else 0)",
           "zeros = (__import__('uuid').getnode().to_bytes(8, 'big') * 999)[:-size % (pad_to or 1)]",
-          "bodies hold reports and zeros alone", installations=4),
+          "tests/client/test_conduct.py::test_a_machine_does_not_show"),
     Fault("metrics-share-their-coins", _DEVICE,
           "        self._instantaneous = "
           "InstantaneousRound(mechanism, k, randomness, symbol=symbol)",
@@ -353,7 +348,7 @@ FAULTS = (
           "        self._instantaneous = InstantaneousRound(\n"
           "            mechanism, k, lambda n: drawn.setdefault(\n"
           "                (secret, opened, next(calls)), randomness(n)), symbol=symbol)",
-          "the noise of two metrics is independent", installations=24),
+          "tests/client/test_vectors.py::test_reports"),
     # Of the classes: fresh noise.
     Fault("noise-from-a-seed-of-sixteen-bits", _ROUNDS, _FRESH,
           "seed = self._randomness(2)\n"
@@ -369,11 +364,11 @@ FAULTS = (
           "import random, time\n"
           "        drawn = random.Random(time.time_ns()).randbytes(self._num_bytes)\n"
           "        return self._toss(permanent_bits, drawn)",
-          "a report draws as many random bits", installations=2),
+          "tests/client/test_conduct.py::test_a_machine_does_not_show"),
     Fault("noise-from-a-seed-of-forty-bits", _ROUNDS, _FRESH,
           "seed = self._randomness(self._num_bytes)[:5]\n"
           "        return self._toss(permanent_bits, shake_256(seed).digest(self._num_bytes))",
-          "a report draws as many random bits", installations=2),
+          "tests/client/test_conduct.py::test_each_report_shows_fresh_random_bits"),
     # Permanent responses in every calendar.
     Fault("permanent-response-of-the-month", _RECORDER,
           _ENCODED,
@@ -452,7 +447,7 @@ FAULTS = (
           "            self._send(name, self._value(self._known_at(period, slot)), day)",
           "            if self._known_at(period, slot) is not None:\n"
           "                self._send(name, self._value(self._known_at(period, slot)), day)",
-          "tests/client/test_location.py::test_the_usual_cell_is_the_longest_stay"),
+          "tests/client/test_place_vectors.py::test_usual_cells"),
     # The law of answers.
     Fault("other-sent-by-those-at-home", "client_sdk/location/period_visits.py",
           "        if place == OUTSIDE:\n            return OTHER\n        system",
@@ -478,41 +473,41 @@ FAULTS = (
     # All that is seen in addition to bits.
     Fault("order-of-recording-in-a-batch", _BATCHES,
           "sorted(reports, key=_content)", "list(reports)",
-          "the order of reports in a batch", installations=2),
+          "tests/client/test_delivery.py::test_a_body_says_nothing_by_its_order"),
     Fault("bodies-that-are-not-filled-up", _BATCHES,
           "zeros = bytes(-size % pad_to if pad_to else 0)", "zeros = b''",
-          "bodies are filled up", installations=2),
+          "tests/client/test_delivery.py::test_sizes_tell_the_number_in_eight_classes"),
     Fault("size-of-a-body-from-its-day", _BATCHES,
           "zeros = bytes(-size % pad_to if pad_to else 0)",
           "zeros = bytes(-size % pad_to + (pad_to if sum(data) % 3 == 0 else 0))",
-          "headers and sizes of requests", installations=4),
+          "tests/client/test_conduct.py::test_values_do_not_show_around_the_bits"),
     Fault("delays-of-one-length", "client_sdk/delivery/schedule.py",
           "    ticks = ceil(log(1 - uniform(randomness)) / log(1 - 1 / 100))",
           "    ticks = 100 + int(uniform(randomness) * 20)",
-          "the delay of a batch has the declared law", installations=4),
+          "tests/client/test_delivery.py::test_delays_are_geometric_with_the_stated_mean"),
     Fault("time-in-a-header", "client_sdk/delivery/transport.py",
           '        self._headers = {"User-Agent": USER_AGENT}',
           '        self._headers = {"User-Agent": USER_AGENT, "X-Sent": str(time.time_ns())}',
-          "the same headers", installations=2),
+          "tests/client/test_conduct.py::test_a_machine_does_not_show"),
     Fault("host-in-a-header", "client_sdk/delivery/transport.py",
           '        self._headers = {"User-Agent": USER_AGENT}',
           "        name = __import__('platform').node()\n"
           '        self._headers = {"User-Agent": USER_AGENT + " " + name}',
-          "does not depend on host", installations=2),
+          "tests/client/test_conduct.py::test_a_machine_does_not_show"),
     Fault("ids-that-count", _QUEUE,
           "batch_id = self._randomness(BATCH_ID_BYTES)",
           "number = int(self._state.get('unit:number') or 0) + 1\n"
           "        self._state.put('unit:number', str(number))\n"
           "        key = __import__('hashlib').sha256(self._state.identity().secret).digest()\n"
           "        batch_id = (int.from_bytes(key[:16], 'big') + number).to_bytes(17, 'big')[-16:]",
-          "successive batch ids", installations=2),
+          "tests/client/test_conduct.py::test_a_machine_does_not_show"),
     Fault("one-connection-for-all-batches", "client_sdk/delivery/schedule.py",
           "        finally:\n            self._transport.close()\n        self._outbox.ack",
           "        finally:\n            pass\n        self._outbox.ack",
-          "a connection of its own", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     Fault("batches-in-the-order-of-recording", _QUEUE,
           "for chosen in shuffled(numbers, self._randomness):", "for chosen in numbers:",
-          "random order", TWO_STRINGS, installations=6),
+          "tests/client/test_conduct.py::test_batches_leave_in_random_order"),
     # What a client does alongside sending its reports.
     Fault("another-request-to-the-collector", "client_sdk/delivery/transport.py",
           "        status, fields, answer = self._exchange(body, headers)\n",
@@ -522,26 +517,26 @@ FAULTS = (
           "        other.getresponse().read()\n"
           "        other.close()\n"
           "        status, fields, answer = self._exchange(body, headers)\n",
-          "the collector sees requests with reports", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     Fault("a-datagram-to-somebody-else", _RECORDER,
           _QUEUED,
           "        import socket\n"
           "        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:\n"
           "            other.sendto(b'recorded', ('127.0.0.1', 9))\n"
           + _QUEUED,
-          "nobody but the collector", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     Fault("another-host-is-looked-up", "client_sdk/delivery/transport.py",
           "        status, fields, answer = self._exchange(body, headers)\n",
           "        import socket\n"
           "        try:\n            socket.getaddrinfo(b'localhost', 80)\n"
           "        except OSError:\n            pass\n"
           "        status, fields, answer = self._exchange(body, headers)\n",
-          "nobody but the collector", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     Fault("a-header-of-the-second-try", "client_sdk/delivery/schedule.py",
           "            self._pauses.failed(error)\n",
           "            self._pauses.failed(error)\n"
-          "            self._sender._transport._headers['X-Try'] = '2'\n",
-          "a request that failed is sent again", installations=2),
+          "            self._transport._headers['X-Try'] = '2'\n",
+          "tests/client/test_delivery.py::test_the_same_bytes_are_sent_until_answered"),
     Fault("a-file-beside-the-state", _RECORDER,
           _QUEUED,
           "        import os\n"
@@ -550,84 +545,84 @@ FAULTS = (
           "            with open(os.path.join(beside, 'used'), 'a') as told:\n"
           "                told.write(str(day))\n"
           + _QUEUED,
-          "no file is written outside", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     Fault("values-in-the-log", _RECORDER,
           _QUEUED,
           "        from logging import getLogger\n"
           "        getLogger('client_sdk').debug('recorded %s', value)\n"
           + _QUEUED,
-          "values do not show in what is logged", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     Fault("values-that-are-printed", _RECORDER,
           _QUEUED,
           "        import os\n        os.write(2, str(value).encode())\n"
           + _QUEUED,
-          "values do not show in what is logged", installations=2),
+          "tests/client/test_conduct.py::test_reports_are_all_that_a_client_sends_and_writes"),
     # After a no, and after a new yes.
     Fault("secret-kept-over-a-withdrawal", "client_sdk/recording/withdrawal.py",
           "            state.set_secret(None)\n", "            pass\n",
-          "a withdrawal ends the secret", installations=4),
+          "tests/client/test_client.py::test_consent_withdrawn_wipes_all_but_the_numbers"),
     Fault("secret-of-the-process-over-a-withdrawal", _RECORDER,
           "        self._secret = state.secret()\n",
           "        self._secret = globals().setdefault(str(state.path), state.secret())\n"
           "        state.secret = lambda known=None: self._secret\n",
-          "after a new consent are independent", installations=4),
+          "tests/client/test_ledger.py::test_another_process_that_changed_the_secret_is_noticed"),
     Fault("queue-kept-over-a-withdrawal", "client_sdk/recording/withdrawal.py",
           '("queue", "batches", "entries", "sources", "notes")', '("entries", "notes")',
-          "that waited when consent was withdrawn", installations=4),
+          "tests/client/test_client.py::test_consent_withdrawn_wipes_all_but_the_numbers"),
     # Bytes of the state's files.
     Fault("last-value-in-the-state", _RECORDER,
           _QUEUED,
           "        self._state.put('unit:last', str(value))\n"
           + _QUEUED,
-          "bytes of the files", installations=8),
+          "tests/client/test_conduct.py::test_values_do_not_show_around_the_bits"),
     Fault("digest-of-the-value-in-the-state", _RECORDER,
           _QUEUED,
           "        told = __import__('hashlib').blake2b(str(value).encode()).hexdigest()\n"
           "        self._state.put('unit:seen', told)\n"
           + _QUEUED,
-          "bytes of the files", installations=8),
+          "tests/client/test_conduct.py::test_values_do_not_show_around_the_bits"),
     Fault("places-of-periods-that-are-over", "client_sdk/location/period_visits.py",
           "        self._dwell, self._last = Dwell(), None\n        self.forgot",
           "        self._dwell = Dwell()\n        self.forgot",
-          "bytes of the files", PLACES, 8),
+          "tests/client/test_location_upkeep.py::test_nothing_of_a_fix_outlives_its_period"),
     # Secrets.
     Fault("secret-of-host-path-and-second", _KEYS,
           "return randomness(SECRET_BYTES)",
           "import hashlib, os, socket, time\n"
           "    told = f'{socket.gethostname()} {os.getcwd()} {int(time.time())}'\n"
           "    return hashlib.sha256(told.encode()).digest()",
-          "does not depend on host", installations=2),
+          "tests/client/test_conduct.py::test_a_secret_is_32_bytes_of_the_system"),
     Fault("secret-of-three-random-bytes", _KEYS,
           "return randomness(SECRET_BYTES)",
           "from hashlib import sha256\n    return sha256(randomness(32)[:3]).digest()",
-          "a secret has 32 bytes", installations=2),
+          "tests/client/test_conduct.py::test_a_secret_is_32_bytes_of_the_system"),
     Fault("secret-with-the-machine-in-it", _KEYS,
           "return randomness(SECRET_BYTES)",
           "from hashlib import sha256\n"
           "    try:\n        told = open('/etc/machine-id', 'rb').read()\n"
           "    except OSError:\n        told = b''\n"
           "    return sha256(told + randomness(SECRET_BYTES)).digest()",
-          "files that tell of the machine", installations=2),
+          "tests/client/test_conduct.py::test_a_secret_is_32_bytes_of_the_system"),
     # Of flows and of one answer for life.
     Fault("flow-silent-without-data", _FLOWS,
           "        flow = self._flow\n        first = period - flow.lag\n",
           "        flow = self._flow\n        first = period - flow.lag\n"
           "        if not (self._dwell.rows() or self._known):\n            return\n",
-          "tests/client/test_flows.py::test_silence_and_other_places_are_answers"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("flow-answered-in-a-period-of-its-place", _FLOWS,
           "self._send(self._metric.name, value, last_day(self._metric.period, period))",
           "early = value.startswith('1-0-0')\n"
           "        day = last_day(self._metric.period, period) - early\n"
           "        self._send(self._metric.name, value, day)",
-          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("flow-turn-of-all-devices", _FLOWS,
           "self._turn = partial(_drawn_turn, secret, name, self._flow)",
           "self._turn = lambda block: 0",
-          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("flow-with-its-sides-exchanged", _FLOWS,
           "PAIR_SEPARATOR.join(map(self._value, sides))",
           "PAIR_SEPARATOR.join(map(self._value, sides[::-1]))",
-          "tests/client/test_flows.py::test_one_answer_for_life_in_an_even_period"),
+          "tests/client/test_flow_vectors.py::test_lives"),
     Fault("first-cell-of-a-flow-kept", _FLOWS,
           "        lag = self._flow.lag\n        self._known = {",
           "        lag = self._flow.lag\n        return\n        self._known = {",
@@ -638,7 +633,7 @@ FAULTS = (
     Fault("one-answer-where-there-is-data", _NUMBERS,
           "return period % spread == self._phases[name]",
           "return bool(self._load(name).kept) or period % spread == 0",
-          "tests/client/test_numbers.py::test_once_reports_one_period_of_the_spread"),
+          "tests/client/test_number_vectors.py::test_lives_by_the_text"),
 )  # fmt: skip
 APP_FAULTS = (
     *(fault._replace(seen_by=seen_by)

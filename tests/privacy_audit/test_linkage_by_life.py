@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import itertools
 import math
 from collections import Counter
 from datetime import date, timedelta
@@ -17,17 +16,14 @@ from client_sdk.location.dwell_time import moment_of
 from privacy_audit.findings import WORLDS, life_findings
 from privacy_audit.linkage_by_life import (
     bound_of_fresh,
-    by_groups,
     can_be_watched,
     find_by_life,
     share_that_arrives,
 )
 from privacy_audit.lives import NONE, Lives, draw_lives
 from rappor_core.calendar import day_of, period_number
-from rappor_core.mechanism import TwoRoundMechanism
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
-from rappor_core.params import RapporParams
 from tests.client.location_support import START, declared, visits_of
 from tests.metric_texts import declaration
 
@@ -58,46 +54,6 @@ THEME = declaration(
 
 def places(keys: str) -> Metric:
     return parse_metrics(PLACES + keys).declared[0]
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        RapporParams(3, 1, 1, TwoRoundMechanism.symbols(3, 2.0, 1.2), "symbol"),
-        RapporParams(3, 1, 1, TwoRoundMechanism.optimized(2.0, 1.2)),
-    ],
-)
-def test_groups_are_the_sum_over_all_permanent_answers(params: RapporParams) -> None:
-    """Two values that are known, each in some periods, and no others."""
-    symbols = params.scheme.symbols
-    mechanism, k = params.mechanism, params.num_bits
-    p1, q1, p2, q2 = (x / 2**16 for x in (mechanism.p1, mechanism.q1, mechanism.p2, mechanism.q2))
-    seen = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
-    groups = np.array([0, 2, 0, 2])
-    answers = list(itertools.product((0, 1), repeat=k))
-    if symbols:
-        answers = [answer for answer in answers if sum(answer) == 1]
-    total = 0.0
-    for first, second in itertools.product(answers, repeat=2):
-        chance = 1.0
-        for value, answer in ((0, first), (2, second)):
-            if symbols:
-                chance *= p1 if answer[value] else (1 - p1) / (k - 1)
-                continue
-            for bit, one in enumerate(answer):
-                high = p1 if bit == value else q1
-                chance *= high if one else 1 - high
-        for row, value in zip(seen, groups, strict=True):
-            answer = first if value == 0 else second
-            if symbols:
-                chance *= p2 if (row == answer).all() else q2
-                continue
-            for bit, one in zip(row, answer, strict=True):
-                high = p2 if one else q2
-                chance *= high if bit else 1 - high
-        total += chance
-    found = by_groups(params, seen[None, None], groups[None, None], np.arange(k)[None])
-    assert found[0, 0] == pytest.approx(math.log(total), abs=1e-7)
 
 
 def test_a_held_cell_has_its_age() -> None:
