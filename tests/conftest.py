@@ -8,6 +8,7 @@ thread each: several test processes share the cores, and threads that wait for o
 import os
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 
 import pytest
 from hypothesis import settings
@@ -32,6 +33,19 @@ def _fast_databases() -> None:
         from tests.fast_databases import make_fast
 
         make_fast()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_results() -> None:
+    """What takes long and depends on its arguments alone is made once a process: the land around
+    a map (.2 s), and the certificates that clients of plain HTTP never look at (.03 s)."""
+    for module, name in (
+        ("decoder.output.basemap", "surroundings"),
+        ("decoder.output.map_picture", "surroundings"),
+        ("httpx._transports.default", "create_ssl_context"),
+    ):
+        if (loaded := sys.modules.get(module)) is not None:
+            setattr(loaded, name, lru_cache(maxsize=64)(getattr(loaded, name)))
 
 
 @pytest.fixture(autouse=True)

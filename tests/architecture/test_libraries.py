@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from rappor_core.own_packages import OWN_PACKAGES
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +60,7 @@ def named_by(path: Path) -> set[str]:
     return names
 
 
+@pytest.mark.long  # reads the sources of every part
 def test_each_part_names_only_what_its_extras_install() -> None:
     undeclared = {}
     for part, extras in EXTRAS.items():

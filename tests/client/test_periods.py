@@ -107,7 +107,7 @@ def test_days_are_filled_after_a_clock_ahead(device: Device) -> None:
 VERSIONS = st.tuples(st.sampled_from(UNITS), st.sampled_from((1, 2, 6, 31)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(VERSIONS, st.lists(st.tuples(VERSIONS, st.lists(st.integers(0, 70), max_size=6))))
 def test_no_life_has_more_reports_than_first_promised(
     first: tuple[str, int], life: list[tuple[tuple[str, int], list[int]]]

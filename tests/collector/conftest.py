@@ -139,9 +139,9 @@ def new_postgresql(databases: Databases) -> Iterator[Callable[[], str]]:
         databases.empty(name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, of either kind."""
+    """An empty database, of either kind; `make test` has PostgreSQL where `BOTH_DATABASES` says."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/collector.sqlite"
     make: Callable[[], str] = request.getfixturevalue("new_postgresql")

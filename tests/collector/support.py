@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import psycopg
+import pytest
 from sqlalchemy import text
 
 from collector.domain.batch_writer import Outcome, Receipt, ReportWriter
@@ -33,6 +34,8 @@ from tests.waiting import until
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOON.date()
+# in `make test`, too, where the two databases are asked with different statements or locks
+BOTH_DATABASES = pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
 @dataclass

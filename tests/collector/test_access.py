@@ -17,6 +17,7 @@ from collector.server import running_collector
 from collector.settings import load_settings
 from rappor_server.errors import SettingsError
 from tests.collector.support import (
+    BOTH_DATABASES,
     TODAY,
     Bench,
     Seconds,
@@ -118,6 +119,7 @@ def test_new_keys_work_and_revoked_ones_stop(locked: Server, seconds: Seconds) -
     assert "secret" not in json.dumps(listed)
 
 
+@BOTH_DATABASES
 def test_versions_live_side_by_side(bench: Bench) -> None:
     old, new = METRIC, make_metric(min_reports=1, num_cohorts=2)
     bench.collector.push_metrics([old], "test")

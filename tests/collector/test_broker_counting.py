@@ -20,7 +20,7 @@ from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.errors import RequestError, SettingsError, StorageError
 from tests.collector.broker import Broker, Line, make_line
-from tests.collector.support import Bench, make_bench, make_metric
+from tests.collector.support import BOTH_DATABASES, Bench, make_bench, make_metric
 
 METRIC = make_metric(min_reports=1)
 
@@ -61,6 +61,7 @@ def by_http(line: Line, body: bytes) -> Any:
     return line.bench.writer.write([read_submission(content)])[0]
 
 
+@BOTH_DATABASES
 def test_messages_are_counted_once_however_often_they_come(line: Line) -> None:
     """Each batch three times, in partitions drawn at random, as of a device that tries again."""
     found = bodies(line, 20)

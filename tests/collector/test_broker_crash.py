@@ -29,7 +29,7 @@ from tests.collector.support import Bench, make_bench, set_bits
 from tests.waiting import until
 
 KILLS = int(os.environ.get("RAPPOR_KILLS", "24"))
-FEW_KILLS = 8  # in the ordinary suite
+FEW_KILLS = 4  # in the ordinary suite
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from collector.domain.clock import GuardedClock, today, utc_now
 from collector.errors import NotServedError
 from rappor_core.calendar import day_of
 from tests.collector.support import (
+    BOTH_DATABASES,
     NOON,
     TODAY,
     Bench,
@@ -94,6 +95,7 @@ def test_days_close_as_far_as_time_elapsed(database_url: str) -> None:
     bench.database.close()
 
 
+@BOTH_DATABASES
 def test_a_later_process_starts_at_the_last_day_seen(database_url: str) -> None:
     clocks = TwoClocks()
     first = bench_with(clocks, database_url)

@@ -13,7 +13,7 @@ from collector.store.database import FOLD_LOCK
 from collector.store.registry import load_frontiers
 from rappor_core.calendar import day_of
 from rappor_server.errors import StorageError
-from tests.collector.support import TODAY, Bench, Clock, make_bench, make_metric
+from tests.collector.support import BOTH_DATABASES, TODAY, Bench, Clock, make_bench, make_metric
 
 METRICS = [make_metric(f"m{number}", min_reports=1) for number in range(3)]
 YESTERDAY = TODAY - timedelta(days=1)
@@ -35,6 +35,7 @@ def test_reports_are_counted_while_a_day_is_folded(new_postgresql: Callable[[], 
     other.database.close()
 
 
+@BOTH_DATABASES
 def test_days_are_folded_in_many_transactions(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +64,7 @@ def test_days_are_folded_in_many_transactions(
     assert bench.collector.read_aggregate("test", "m0").num_reports == 16
 
 
+@BOTH_DATABASES
 def test_a_broken_closing_resumes_at_next_look(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_closing_makes_no_writer_read_definitions_again(database_url: str) -> 
     other.database.close()
 
 
+@BOTH_DATABASES
 def test_one_statement_closes_all_metrics_a_day(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def test_without_history_nothing_is_told(bench: Bench) -> None:
     assert _growth(bench) == []
 
 
-@pytest.mark.parametrize("mean", [20, 1_000, 100_000])
+@pytest.mark.parametrize("mean", [20, 100_000])
 def test_steady_populations_give_no_false_alarm(mean: int) -> None:
     """Poisson days with a week's rhythm of 20 %; 10,000 days and no alarm."""
     rng = random.Random(mean)

@@ -21,12 +21,13 @@ from rappor_server.database import make_engine
 from rappor_server.errors import SchemaError, SettingsError, StorageError
 from rappor_server.schema import migrate, prepare
 from tests.collector import version_0_3_0
-from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_fsync
+from tests.collector.support import BOTH_DATABASES, TODAY, Bench, make_bench, make_metric, set_fsync
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
 METRIC = make_metric(min_reports=1)
 
 
+@BOTH_DATABASES
 def test_migrations_and_models_say_the_same(database_url: str) -> None:
     """From the first released schema; an empty database gets the models' tables at once."""
     database = CollectorDatabase(make_engine(database_url))
@@ -39,6 +40,7 @@ def test_migrations_and_models_say_the_same(database_url: str) -> None:
     database.close()
 
 
+@BOTH_DATABASES
 def test_older_and_newer_schemas_are_refused(bench: Bench) -> None:
     def set_revision(revision: str) -> None:
         with bench.database.change() as connection:
@@ -244,6 +246,7 @@ def test_servers_with_lossy_commits_are_refused(
     bench.database.close()
 
 
+@BOTH_DATABASES
 def test_many_workers_start_on_an_empty_database(database_url: str) -> None:
     def start(_: int) -> None:
         database = CollectorDatabase(make_engine(database_url))
@@ -257,6 +260,7 @@ def test_many_workers_start_on_an_empty_database(database_url: str) -> None:
 
 
 @pytest.mark.usefixtures("with_pg_programs")
+@BOTH_DATABASES
 def test_a_live_copy_is_whole_and_restorable(
     bench: Bench,
     database_url: str,

@@ -11,7 +11,15 @@ from collector.errors import BatchConflictError
 from collector.store.models import batches, counters, raw_reports
 from rappor_core.aggregate import Aggregate
 from rappor_core.wire.report import Report
-from tests.collector.support import TODAY, Bench, make_bench, make_metric, set_bits, submission
+from tests.collector.support import (
+    BOTH_DATABASES,
+    TODAY,
+    Bench,
+    make_bench,
+    make_metric,
+    set_bits,
+    submission,
+)
 
 METRIC = make_metric(min_reports=1)
 
@@ -39,6 +47,7 @@ def assert_counts(aggregate: Aggregate, reports: list[Report]) -> None:
     assert [list(row) for row in aggregate.bit_counts] == bits
 
 
+@BOTH_DATABASES
 def test_counts_are_the_sums_of_the_bits(bench: Bench) -> None:
     bench.collector.push_metrics([METRIC], "test")
     days = [TODAY - timedelta(days=back) for back in range(3)]
@@ -59,6 +68,7 @@ def test_a_group_holds_a_batch_and_its_forgery(bench: Bench) -> None:
     assert_counts(served(bench), reports)
 
 
+@BOTH_DATABASES
 def test_two_processes_on_one_database_count_once(bench: Bench, database_url: str) -> None:
     """Two writers, a shared set of batches that both send: each batch is counted once."""
     bench.collector.push_metrics([METRIC], "test")
@@ -81,6 +91,7 @@ def test_two_processes_on_one_database_count_once(bench: Bench, database_url: st
     assert_counts(served(bench), [report for chunk in reports for report in chunk])
 
 
+@BOTH_DATABASES
 def test_writers_by_turns_add_to_the_same_counters(bench: Bench, database_url: str) -> None:
     bench.collector.push_metrics([METRIC], "test")
     other = make_bench(database_url, bench.clock)
@@ -91,6 +102,7 @@ def test_writers_by_turns_add_to_the_same_counters(bench: Bench, database_url: s
     assert_counts(served(bench), reports)
 
 
+@BOTH_DATABASES
 def test_another_process_metric_is_known_next_batch(bench: Bench, database_url: str) -> None:
     assert bench.send(bench.sender.reports(METRIC, 1))[0].results[0].reason == "unknown_metric"  # type: ignore[union-attr]
     other = make_bench(database_url, bench.clock)

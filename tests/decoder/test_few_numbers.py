@@ -27,6 +27,7 @@ FEW = Population("few", "linear", 0, 100, 1, False, lambda rng, size: rng.random
 COUNTS = Population("counts", "linear", 0, 30, 1, True, lambda rng, size: rng.poisson(0.45, size))
 RUNS, LEAST = 250, 0.87
 LONG = pytest.mark.long
+MODES = "memo", "once"
 EIGHT = {"scale": "linear", "from": 0, "to": 100, "bins": 8}
 
 
@@ -45,8 +46,8 @@ def curves(
         yield curve
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("devices", [2, pytest.param(5, marks=LONG), 20])
+@pytest.mark.parametrize("share", [0.0, pytest.param(0.5, marks=LONG), 1.0])
+@pytest.mark.parametrize("devices", [2, *(pytest.param(n, marks=LONG) for n in (5, 20))])
 def test_a_mean_of_few_devices(devices: int, share: float) -> None:
     flags = []
     for curve in curves(np.full(2, share), devices, 4.0, ask="mean"):
@@ -59,7 +60,12 @@ def test_a_mean_of_few_devices(devices: int, share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 @pytest.mark.parametrize(
-    ("devices", "mode"), [(1, "once"), *product((5, 20, 60), ("memo", "once"))]
+    ("devices", "mode"),
+    [
+        (1, "once"),
+        (5, "memo"),
+        *(pytest.param(*one, marks=LONG) for one in [(5, "once"), *product((20, 60), MODES)]),
+    ],
 )
 def test_shares_with_data_and_medians_are_estimated(devices: int, mode: str, share: float) -> None:
     """40 % have no data; all others are below the edge, or all above."""
@@ -90,7 +96,7 @@ def test_shares_above_the_edges_are_the_curves() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.0, pytest.param(0.5, marks=LONG), 1.0])
 def test_equal_replicates_leave_a_width(share: float) -> None:
     """Of a pool of 7 periods: of 10 devices the cohorts agreed in 23 of 100 draws, with width 0."""
     flags = []
@@ -126,7 +132,9 @@ def test_no_change_of_few_devices_is_certain(share: float) -> None:
 
 @pytest.mark.parametrize("data", [pytest.param(1.0, marks=LONG), 0.7])
 @pytest.mark.parametrize("mode", ["memo", "once"])
-@pytest.mark.parametrize(("first", "last"), [(0.0, 1.0), (0.0, 0.2), (0.4, 0.6)])
+@pytest.mark.parametrize(
+    ("first", "last"), [(0.0, 1.0), (0.0, 0.2), pytest.param(0.4, 0.6, marks=LONG)]
+)
 def test_errors_of_means_are_as_checked(first: float, last: float, mode: str, data: float) -> None:
     """Drawn errors of 250 means, apart from no data: at most 1.15 times (3.3 of their errors).
 

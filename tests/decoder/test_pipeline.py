@@ -57,7 +57,7 @@ def test_finds_what_is_there(make_aggregate, candidates, values, shares, method,
 def test_the_same_input_gives_the_same_bits(make_aggregate, candidates, method, monkeypatch):
     tables = []
     monkeypatch.setattr(bit_tensor, "_WORTH_A_THREAD", 0)
-    for threads in (1, 2, 7):
+    for threads in (1, 7):
         monkeypatch.setattr("os.cpu_count", lambda threads=threads: threads)
         tables.append(decode(make_aggregate(), candidates, DecodeOptions(method=method)).candidates)
     for name in ("estimate", "std_error", "p_value", "shrunken", "local_fdr", "selected_low"):
@@ -303,7 +303,7 @@ def test_an_unconverged_fit_names_nothing(make_aggregate, values, monkeypatch):
 OF_THE_SUM = "more than all reports"
 
 
-@pytest.mark.parametrize("num_reports", [1_000, 3_000])
+@pytest.mark.parametrize("num_reports", [1_000, pytest.param(3_000, marks=pytest.mark.long)])
 def test_a_sum_above_1_by_chance_is_no_alarm(num_reports):
     """400 honest draws each; 2 per 1,000 or fewer are alarmed: 5 or more of 400 by chance 1e-3.
 

@@ -19,12 +19,12 @@ from decoder_service.shell.models import ResultRow
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings, load_settings
 from rappor_cli.main import main
+from rappor_server.database import alone_on_sqlite
 from rappor_server.errors import SchemaError, SettingsError
 from rappor_server.schema import prepare
 from tests.collector.support import make_bench
-from tests.decoder_service.support import ROOT, result_row, running, workers
+from tests.decoder_service.support import ROOT, result_row, running
 from tests.decoder_service.test_claims import fill, row
-from tests.waiting import until
 
 
 def test_keys_are_made_listed_and_revoked(
@@ -61,18 +61,13 @@ def test_a_worker_makes_no_database(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_sqlite_takes_one_worker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path}/d.sqlite"
-    with running(url, tick_seconds=0), workers(url, tmp_path) as (first,):
-        until((tmp_path / "d.sqlite.worker.lock").exists, 60)
+    with running(url, tick_seconds=0), alone_on_sqlite(url, "worker"):
         assert main(["decoder", "worker", "--database", url]) == 1
         (said,) = capsys.readouterr().err.splitlines()
         assert "another worker runs on" in said
         assert "PostgreSQL" in said
         assert main(["decoder", "serve", "--database", url, "--port", "0"]) == 1
         assert capsys.readouterr().err.splitlines()[-1] == said
-        first.kill()
-        first.wait()
-    with running(url, tick_seconds=0), workers(url, tmp_path) as (next_one,):  # after a death
-        until(lambda: next_one.poll() is None, 10)
 
 
 def test_a_lock_that_cannot_be_taken_is_no_other_worker(

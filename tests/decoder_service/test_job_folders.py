@@ -1,12 +1,11 @@
 """Folders of jobs: deleted with their worker's lock, never under a worker that lives."""
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import psutil
+import pytest
 from sqlalchemy import delete
 
 from decoder_service.jobs.specs import CountSource, JobSpec
@@ -15,21 +14,12 @@ from decoder_service.people.permissions import Role
 from decoder_service.shell.models import AggregateRow, aggregate_readers
 from decoder_service.shell.service import make_service
 from decoder_service.shell.settings import ServiceSettings
+from decoder_service.worker import running
 from decoder_service.worker.running import PREFIX, delete_left_folders, make_folder
 from decoder_service.worker.worker import Worker
 from rappor_server.logs import make_log
 from rappor_server.schema import prepare
 from tests.decoder_service.support import STRINGS
-
-MAKE = """
-import os, sys
-from pathlib import Path
-from decoder_service.worker.running import make_folder
-folder = make_folder(Path(sys.argv[1]), "f" * 16)
-(folder.path / "candidates.txt").write_text("secret")
-print(folder.path, flush=True)
-sys.stdin.read()
-"""
 
 
 def left(work: Path) -> list[Path]:
@@ -40,17 +30,13 @@ def test_folders_go_with_the_process_that_made_them(tmp_path: Path) -> None:
     """As in a container that starts again: the id of the dead worker is that of a live process."""
     own = tmp_path / f"{PREFIX}{os.getpid()}-{'a' * 16}-1"
     own.mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", MAKE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as worker:
-        assert worker.stdout is not None
-        made = Path(worker.stdout.readline().decode().strip())
-        assert made.stat().st_mode & 0o077 == 0
-        delete_left_folders(tmp_path)
-        assert left(tmp_path) == [made]  # of a worker that lives
-        worker.kill()
-        worker.wait()
-    assert (made / "candidates.txt").exists()
+    made = make_folder(tmp_path, "f" * 16)
+    (made.path / "candidates.txt").write_text("secret")
+    assert made.path.stat().st_mode & 0o077 == 0
+    delete_left_folders(tmp_path)
+    assert left(tmp_path) == [made.path]  # of a worker that lives
+    os.close(made.lock)  # as the kernel does at a death
+    assert (made.path / "candidates.txt").exists()
     delete_left_folders(tmp_path)
     assert left(tmp_path) == []
 
@@ -86,7 +72,10 @@ def test_a_link_of_a_stranger_is_left_alone(tmp_path: Path) -> None:
     assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_a_job_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_job_that_cannot_start_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "prepare", lambda _: None)  # no process is started
     settings = ServiceSettings(database=f"sqlite:///{tmp_path}/d.sqlite", work_folder=tmp_path)
     service = make_service(settings)
     prepare(service.database)

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from decoder_service.shell.errors import UnavailableError
-from decoder_service.worker.uploads import MAX_WAITING, SMALL_BYTES, Reader
+from decoder_service.worker import uploads
+from decoder_service.worker.uploads import SMALL_BYTES, Reader
 from rappor_server.errors import RequestError
 from tests.decoder_service.reading_functions import await_go, endless, many_lists, process_of
 from tests.decoder_service.support import Running, running
@@ -40,26 +41,28 @@ def read_until(folder: Path, reader: Reader, number: int, ends: list[object]) ->
         ends.append(str(error))
 
 
-def test_large_files_take_turns_and_give_way(tmp_path: Path) -> None:
+def test_large_files_take_turns_and_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A processor is left to the service, and threads to other requests, whoever uploads."""
+    monkeypatch.setattr(uploads, "MAX_WAITING", places := 3)
     ends, once = list[object](), max(1, (os.cpu_count() or 1) - 1)
     given = (tmp_path, Reader())
     threads = [
-        threading.Thread(target=read_until, args=(*given, number, ends))
-        for number in range(MAX_WAITING)
+        threading.Thread(target=read_until, args=(*given, number, ends)) for number in range(places)
     ]
     for thread in threads:
         thread.start()
     until(lambda: len(list(tmp_path.glob("nice-*"))) >= once, 120)
-    read_until(*given, MAX_WAITING, ends)
-    assert ends == [f"{MAX_WAITING} large files are read or wait to be read; send it again in a "
+    read_until(*given, places, ends)
+    assert ends == [f"{places} large files are read or wait to be read; send it again in a "
                     "minute"]  # fmt: skip
     started = list(tmp_path.glob("nice-*"))
     assert len(started) == once
     (tmp_path / "go").touch()
     for thread in threads:
         thread.join()
-    assert sorted(map(str, ends[1:])) == sorted(map(str, range(MAX_WAITING)))
+    assert sorted(map(str, ends[1:])) == sorted(map(str, range(places)))
     own = os.nice(0)
     assert {int(one.read_text()) for one in tmp_path.glob("nice-*")} == {min(19, own + 5)}
 

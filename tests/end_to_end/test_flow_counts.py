@@ -21,7 +21,7 @@ from tests.collector.support import TODAY, served_after_a_day
 from tests.flow_support import flow_text
 from tests.places_support import fix
 
-DEVICES = 3_000
+DEVICES = 1_500
 HOMES = [(0.5, 0.5), (0.5, 1.5), (3.5, 3.5)]
 SHARES = [0.5, 0.3, 0.2]
 WORK = (1.5, 0.5)

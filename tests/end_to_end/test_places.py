@@ -23,7 +23,7 @@ DECLARED = declaration(
     mode="memo", encoding="symbol", num_symbols=4, num_cohorts=8, epsilon_infinity=6.0,
     epsilon_one=5.0,
 )  # fmt: skip
-DEVICES = 600
+DEVICES = 300
 
 
 def test_fixes_become_a_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

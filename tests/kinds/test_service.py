@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,13 +25,12 @@ WITH_PLACES = {("location", "decode"), ("location", "compare"), ("flow", "decode
 
 
 @dataclass
-class Done:
-    """The service, ana's browser and key, and her results by kind and operation."""
+class Desk:
+    """The service, and ana's browser and key."""
 
     served: Running
     browser: httpx.Client
     ana: httpx.Client
-    results: dict[tuple[str, str], str]
 
 
 def spec_of(ana: httpx.Client, kind: str, operation: str) -> dict[str, Any]:
@@ -51,17 +51,14 @@ def spec_of(ana: httpx.Client, kind: str, operation: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
-    folder = tmp_path_factory.mktemp("kinds")
-    database = f"sqlite:///{folder}/d.sqlite"
-    with running(database, tick_seconds=0) as served, served.client("ana") as ana:
-        jobs = {case: submit(ana, spec_of(ana, *case)) for case in CASES}
-        assert do_jobs(served.service, folder) == len(CASES)
-        ended = {case: ana.get(f"/v1/jobs/{job}").json() for case, job in jobs.items()}
-        assert {one["state"] for one in ended.values()} == {"done"}, ended
-        results = {case: one["result_id"] for case, one in ended.items()}
-        with signed_in(served, "ana") as browser:
-            yield Done(served, browser, ana, results)
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    database = f"sqlite:///{tmp_path_factory.mktemp('kinds')}/d.sqlite"
+    with (
+        running(database, tick_seconds=0) as served,
+        served.client("ana") as ana,
+        signed_in(served, "ana") as browser,
+    ):
+        yield Desk(served, browser, ana)
 
 
 def page(browser: httpx.Client, path: str) -> str:
@@ -74,29 +71,29 @@ def page(browser: httpx.Client, path: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "operation"), CASES)
-def test_a_job_ends_on_its_page(kind: str, operation: Operation, done: Done) -> None:
-    result = done.results[kind, operation]
+def test_a_job_ends_on_its_page_and_tables(
+    kind: str, operation: Operation, desk: Desk, tmp_path: Path
+) -> None:
+    job = submit(desk.ana, spec_of(desk.ana, kind, operation))
+    assert do_jobs(desk.served.service, tmp_path) == 1
+    ended = desk.ana.get(f"/v1/jobs/{job}").json()
+    assert ended["state"] == "done", ended
+    result = ended["result_id"]
     metric = world_of(kind).file.declared[0].base_name
-    summary = done.ana.get(f"/v1/results/{result}").json()["summary"]
-    assert summary["headline"]
-    shown = page(done.browser, f"/results/{result}")
-    assert metric in shown
-    assert f"/results/{result}" in page(done.browser, "/results")
-    assert metric in page(done.browser, f"/metrics/{metric}")
+    assert desk.ana.get(f"/v1/results/{result}").json()["summary"]["headline"]
+    assert metric in page(desk.browser, f"/results/{result}")
+    assert f"/results/{result}" in page(desk.browser, "/results")
+    assert metric in page(desk.browser, f"/metrics/{metric}")
 
-
-@pytest.mark.parametrize(("kind", "operation"), CASES)
-def test_the_tables_are_there_in_their_formats(kind: str, operation: Operation, done: Done) -> None:
-    path = f"/v1/results/{done.results[kind, operation]}/data"
-    found = done.ana.get(f"{path}?format=json").json()
-    assert found["metric"] == world_of(kind).file.declared[0].base_name
-    rows = done.ana.get(f"{path}?format=csv").text.splitlines()
-    stored = parquet.read_table(BytesIO(done.ana.get(f"{path}?format=parquet").content))
+    data = f"/v1/results/{result}/data"
+    assert desk.ana.get(f"{data}?format=json").json()["metric"] == metric
+    rows = desk.ana.get(f"{data}?format=csv").text.splitlines()
+    stored = parquet.read_table(BytesIO(desk.ana.get(f"{data}?format=parquet").content))
     assert stored.num_rows == len(rows) - 1
-    places = done.ana.get(f"{path}?format=geojson").status_code
+    places = desk.ana.get(f"{data}?format=geojson").status_code
     assert places == (200 if (kind, operation) in WITH_PLACES else 404)
 
 
-def test_forms_know_every_kind(done: Done) -> None:
+def test_forms_know_every_kind(desk: Desk) -> None:
     for kind, _ in CASES:
-        assert kind in page(done.browser, f"/jobs/new?kind={kind}")
+        assert kind in page(desk.browser, f"/jobs/new?kind={kind}")

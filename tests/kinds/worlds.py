@@ -26,7 +26,7 @@ from simulations.populations.fleet import encode_fleet
 from tests.flow_support import flow_text
 from tests.metric_texts import declaration
 
-DEVICES = 3_000
+DEVICES = 1_500
 EVIL = "<script>alert(1)</script>"
 MEMO = {"epsilon_infinity": 6.0, "epsilon_one": 4.0, "max_memoized_values": 3}
 FLOORS = {"min_reports": 10, "min_reports_per_cohort": 1}

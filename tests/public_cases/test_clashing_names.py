@@ -82,7 +82,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+@pytest.mark.parametrize("way", [pytest.param("spawn", marks=pytest.mark.long), "forkserver"])
 def test_processes_of_a_command_find_them_too(tmp_path: Path, way: str) -> None:
     """frida-gadget #51, in the processes that a server starts."""
     write(tmp_path, {"decoder.py": "X = 1\n", "started.py": STARTED})
