@@ -1,7 +1,5 @@
 """Metrics and populations of strings for the tests of `discover`."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

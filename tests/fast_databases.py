@@ -1,7 +1,5 @@
 """SQLite databases that cost tests little: commits do not wait for the disk."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

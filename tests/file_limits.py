@@ -1,7 +1,5 @@
 """A bound on the size of files, which fails as a full disk does."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Metrics of flows for tests, as text: a square of cells in four zones."""
 
-from __future__ import annotations
-
 from rappor_core.metrics.file import parse_metrics
 from rappor_core.metrics.metric import Metric
 

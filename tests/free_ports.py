@@ -1,7 +1,5 @@
 """Ports for programs that take no free one by themselves and say which it is."""
 
-from __future__ import annotations
-
 import random
 import socket
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A server on a port of its own, for as long as a test needs it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ sum of all instantaneous answers to a bit in a period is a sum of two binomials.
 million devices costs as much as one of a thousand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta

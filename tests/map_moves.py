@@ -5,8 +5,6 @@ random. From the fourth week on a part of all may be in one district, or in one 
 alone (a festival), or go to the district one after the other (drift), or nothing happens.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

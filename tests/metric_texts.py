@@ -1,7 +1,5 @@
 """The text of a metric in `metrics.toml`, from its keys."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -5,8 +5,6 @@ shares between its cuts, which is exact. For several periods devices are simulat
 memoized answers.
 """
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

@@ -4,8 +4,6 @@ All are formulas, so that a run needs no data: durations, counts with many zeros
 weekly hours that heap at 40, and trips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

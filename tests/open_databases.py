@@ -4,8 +4,6 @@ Python itself tells it from 3.13 on, in whichever test runs then. Here every ver
 message names the test that opened it.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import warnings

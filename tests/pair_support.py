@@ -1,7 +1,5 @@
 """Pair metrics, and the counts of devices that hold a pair of values."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 

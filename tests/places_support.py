@@ -4,8 +4,6 @@ The whole device runs, but for files, threads and the network: fixes, dwell, per
 both rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta

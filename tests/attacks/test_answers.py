@@ -1,7 +1,5 @@
 """Small bodies that ask for huge answers."""
 
-from __future__ import annotations
-
 import gzip
 
 from rappor_core.wire.binary import encode_binary

@@ -3,8 +3,6 @@
 Each attack has its counterpart, in which the protection is taken away and the attack succeeds.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import threading

@@ -1,7 +1,5 @@
 """Reports of many days, sorted into devices by their bodies alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

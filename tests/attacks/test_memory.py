@@ -3,8 +3,6 @@
 Each test prints what it measured (`pytest -s`).
 """
 
-from __future__ import annotations
-
 import gzip
 import random
 from collections.abc import Iterator

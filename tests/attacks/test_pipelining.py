@@ -1,7 +1,5 @@
 """Many requests in one write: a keyless sender must cost little memory, and keep nobody waiting."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import suppress

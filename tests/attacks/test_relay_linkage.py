@@ -1,7 +1,5 @@
 """What a relay hides of devices, and what times of arrival tell behind it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

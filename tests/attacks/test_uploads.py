@@ -1,7 +1,5 @@
 """One sender with many slow uploads must not shut the others out."""
 
-from __future__ import annotations
-
 import random
 import time
 

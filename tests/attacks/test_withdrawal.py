@@ -1,7 +1,5 @@
 """Attacks on the withdrawal of consent: forks, files cut short, DO_NOT_TRACK."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Backups into a folder: each with its date, the latest kept, nothing else deleted."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 Never a number of the system, the name of an exception or words of the interpreter.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

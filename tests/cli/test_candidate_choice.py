@@ -1,7 +1,5 @@
 """A file of candidates that is not what its name says is refused."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Help: examples of groups run as they stand, options have one word, shells complete."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """`rappor ohttp-keys`: what an operator does over the life of a key."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from pathlib import Path

@@ -5,8 +5,6 @@ nothing; the attacks of the check on whole lives may find devices by when their 
 whatever the parameters.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

@@ -3,8 +3,6 @@
 What is recommended is checked by the command that the reader will use, `rappor metrics check`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`rappor quickstart`: own metrics, decoded under their own names."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What a command refuses before anything is decoded: other kinds, orders, levels and slots."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

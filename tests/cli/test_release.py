@@ -1,7 +1,5 @@
 """`rappor release` on what `rappor decode -o` and `rappor density -o` have written."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

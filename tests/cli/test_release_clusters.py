@@ -1,7 +1,5 @@
 """`rappor release co-cluster` and `anonymize` on Iris."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

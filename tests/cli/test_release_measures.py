@@ -1,7 +1,5 @@
 """`rappor release measure` and `series`."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

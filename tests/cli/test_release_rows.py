@@ -1,7 +1,5 @@
 """`rappor release synthesize` and `rappor release ledger`."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

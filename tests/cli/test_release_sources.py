@@ -1,7 +1,5 @@
 """What `rappor release build` says of a folder whose files were damaged, edited or mixed."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

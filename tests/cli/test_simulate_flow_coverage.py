@@ -1,7 +1,5 @@
 """`rappor simulate flow-coverage`: a made-up city or a declared metric, drawn and counted."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

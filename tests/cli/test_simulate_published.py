@@ -1,7 +1,5 @@
 """`rappor simulate`: the register, and the published experiments in small forms."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

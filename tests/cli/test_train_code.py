@@ -1,7 +1,5 @@
 """`rappor metrics train-code` prints a table that a metric file takes."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

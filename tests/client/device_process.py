@@ -6,8 +6,6 @@ WHAT: `record` (default), `flush` after each ten, `close` and open after each te
 closing once a line comes on stdin.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -5,8 +5,6 @@ a report, with a source that counts in place of the random one. All draws are go
 chances are fractions without error, and so is epsilon.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

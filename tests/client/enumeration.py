@@ -6,8 +6,6 @@ exact chance. Of a small filter, all draws of both rounds are gone through one b
 the exact distribution of series of reports, and so epsilon itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Exact laws of a small device's two rounds, by going through every draw of the bits that
 matter."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -5,8 +5,6 @@ PART: what MODULE imports; the fork happens while it waits for that.
 Exits with 0 where the child can use MODULE.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

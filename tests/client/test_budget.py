@@ -1,7 +1,5 @@
 """The budget that a device began with holds, whatever later versions of the app declare."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

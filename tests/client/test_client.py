@@ -1,7 +1,5 @@
 """The interface of an app: quiet in trouble, loud in development, honest in `inspect`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

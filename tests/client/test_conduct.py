@@ -4,8 +4,6 @@ Lives with the same randomness must show the same but for those bits; nothing el
 Python's audit events show it. Faults of it are planted by `test_planted_faults.py`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

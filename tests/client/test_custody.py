@@ -1,7 +1,5 @@
 """A lost secret is never redrawn in silence."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Whatever the files hold: nothing raises, and a withdrawal ends with no secret on the disk."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -3,8 +3,6 @@
 Real HTTP on loopback; 300 reports a scenario. What needs another process is in test_processes.py.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import random

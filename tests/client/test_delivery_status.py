@@ -1,7 +1,5 @@
 """`status` and `flush` say whether reports arrive, since when they do not, and why."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sqlite3

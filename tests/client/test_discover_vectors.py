@@ -1,7 +1,5 @@
 """Vectors of coded prefixes: against our code, and against a second one from docs/protocol.md."""
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The mechanism on the device: what is the same for life, and what is fresh."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 
 import pytest

@@ -4,8 +4,6 @@ Each test stops a device's exchange in one state, ends the sending, and then let
 on: real sockets on loopback, driven by the test itself.
 """
 
-from __future__ import annotations
-
 import fcntl
 import socket
 import ssl

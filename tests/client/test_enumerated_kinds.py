@@ -1,7 +1,5 @@
 """Numbers, pairs, flows and coded prefixes cost exactly what is declared."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Every output of every life in a small world: what the answers of a flow can tell, exactly."""
 
-from __future__ import annotations
-
 import math
 import random
 from datetime import timedelta

@@ -4,8 +4,6 @@ The second implementation is in plain Python, by the pages alone (docs/protocol.
 docs/porting.md), and keeps every fix.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Flows on a device: which period it answers for, with what, and what is left of it afterwards."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator

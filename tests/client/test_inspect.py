@@ -1,7 +1,5 @@
 """`python -m client_sdk inspect`: for the person whose device it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`record` says why it returned False: to the developer, in `last_refusal` and in `inspect`."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

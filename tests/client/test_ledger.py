@@ -1,7 +1,5 @@
 """What a device may tell is decided before anything is told. Both stores, the same answers."""
 
-from __future__ import annotations
-
 import math
 import threading
 import warnings

@@ -1,7 +1,5 @@
 """Any sequence of records, days, restarts and new versions keeps every bound."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import given, settings

@@ -3,8 +3,6 @@
 The second one knows the vectors' metrics only: strings, with a fallback and one value more.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib

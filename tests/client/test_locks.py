@@ -1,7 +1,5 @@
 """Another program holds the state: no call of the app waits for it, and a withdrawal ends well."""
 
-from __future__ import annotations
-
 import sqlite3
 import statistics
 import threading

@@ -3,8 +3,6 @@
 The second implementation is in plain Python, by part 13 of the page alone.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from hashlib import shake_256

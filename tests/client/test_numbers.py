@@ -1,7 +1,5 @@
 """Metrics of numbers on the device: periods, counters, refusals, kills, clocks, withdrawal."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

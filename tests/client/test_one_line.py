@@ -1,7 +1,5 @@
 """One client for a process: `one_line.init`, then `record`."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from pathlib import Path

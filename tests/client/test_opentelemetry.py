@@ -1,7 +1,5 @@
 """The bridge from OpenTelemetry: what is declared is recorded, and nothing else leaves."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

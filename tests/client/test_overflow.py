@@ -1,7 +1,5 @@
 """Processes side by side on a slow disk: what finds the state held is recorded a little later."""
 
-from __future__ import annotations
-
 import threading
 import time
 from functools import partial

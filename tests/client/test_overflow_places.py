@@ -1,7 +1,5 @@
 """Fixes and trips while another process holds the state: they wait in memory, in their order."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

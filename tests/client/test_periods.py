@@ -1,7 +1,5 @@
 """Limits by period: whatever the clock does, and whatever unit a later version declares."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections import Counter

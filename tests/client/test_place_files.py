@@ -1,7 +1,5 @@
 """The metrics of all vectors of places: their compiled form, and files that must be refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The vectors of places that declare `no_data`: against our code, and against the plain one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from datetime import datetime

@@ -3,8 +3,6 @@
 The plain one is told by the pages alone (docs/protocol.md, docs/porting.md), and keeps every fix.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tomllib

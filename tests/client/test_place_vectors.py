@@ -4,8 +4,6 @@ The second one below is written from docs/porting.md alone, with nothing of ours
 checked against the h3 library.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

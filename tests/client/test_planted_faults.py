@@ -1,7 +1,5 @@
 """Faults planted in the client that one of its own tests must see; the others are the audit's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Killed, forked and side by side: processes on one state directory."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random

@@ -1,7 +1,5 @@
 """The fixture `rappor`: what an app's tests say of what it would send."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

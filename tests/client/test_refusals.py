@@ -1,7 +1,5 @@
 """What makes a device let go of a batch: the collector's own word, and nobody else's."""
 
-from __future__ import annotations
-
 import json
 from hashlib import sha256
 from typing import Any

@@ -1,7 +1,5 @@
 """A client behind a relay, with a real collector: what each of them sees; nothing is lost."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What was kept of a period leaves every byte of the files when the period closes."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

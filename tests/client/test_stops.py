@@ -1,7 +1,5 @@
 """Metrics that the collector stops by its answer: a device records less, and says so."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One batch, one answer, over real HTTP on loopback."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from hashlib import sha256

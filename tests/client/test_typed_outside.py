@@ -1,7 +1,5 @@
 """`py.typed` from outside: type checkers find the annotations of an installed package."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

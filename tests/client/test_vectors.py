@@ -3,8 +3,6 @@
 The second one below is written from docs/porting.md alone, bit by bit, with nothing of ours.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from datetime import date

@@ -1,7 +1,5 @@
 """TLS and proxies, over real sockets on loopback. The key and certificate are for tests alone."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """What a device loads, and the wheel that holds it, installed without network."""
 
-from __future__ import annotations
-
 import resource
 import statistics
 import subprocess

@@ -1,7 +1,5 @@
 """A withdrawal ends with no secret on the disk, and no limit by period falls to a new secret."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """The bound for readers of published counts: its formula, exact divergences, refusals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kind `discover` in `metrics.toml`: what it needs, refuses, and what its id covers."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics of flows: what a file may declare, which question is asked, which symbol a pair has."""
 
-from __future__ import annotations
-
 import math
 import re
 

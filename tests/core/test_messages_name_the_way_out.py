@@ -1,7 +1,5 @@
 """What is printed and refused is read by people: short, and with the word that was meant."""
 
-from __future__ import annotations
-
 import pytest
 
 from client_sdk.errors import UnknownMetricError

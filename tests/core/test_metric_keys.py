@@ -1,7 +1,5 @@
 """Keys of `metrics.toml` are declared once: the page, the parser and the metric agree."""
 
-from __future__ import annotations
-
 import pytest
 
 from docs.tools.metric_keys import PAGE, page

@@ -1,7 +1,5 @@
 """Metrics of numbers: what a file may declare, which cuts there are, which symbol a number has."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise, product
 

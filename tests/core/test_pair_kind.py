@@ -1,7 +1,5 @@
 """The kind `pair`: its tables in metrics.toml, its values, and what a reviewer is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from rappor_core.errors import MetricsFileError, ValueRefusedError

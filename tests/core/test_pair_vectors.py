@@ -1,7 +1,5 @@
 """Pairs against vectors, and a second implementation of docs/protocol.md that reads only them."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from pathlib import Path

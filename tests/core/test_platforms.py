@@ -1,7 +1,5 @@
 """`platforms` and `lives`: where a metric may run, and what a browser's deleted storage costs."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import date

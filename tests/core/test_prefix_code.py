@@ -1,7 +1,5 @@
 """The code of strings: complete, prefix-free, the same for every implementation of the text."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

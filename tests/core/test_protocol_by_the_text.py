@@ -4,8 +4,6 @@ Nothing of ours is imported: hashlib, struct, base64, json and mmh3 only. What t
 could not be written here. Where others have published a value, it is in the test.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

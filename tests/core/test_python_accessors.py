@@ -1,7 +1,5 @@
 """Typed accessors for the Python client: what mypy takes and refuses, and that they record."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

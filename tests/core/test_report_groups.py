@@ -1,7 +1,5 @@
 """Reading batches by groups: the same reports as one by one, and no key twice goes unseen."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, timedelta
 

@@ -1,7 +1,5 @@
 """Epsilon of a whole sequence: enumerated, and against published figures."""
 
-from __future__ import annotations
-
 import math
 from datetime import date
 from itertools import product

@@ -1,7 +1,5 @@
 """Typed accessors for the TypeScript client: what the compiler takes, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

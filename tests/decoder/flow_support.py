@@ -1,7 +1,5 @@
 """A made-up city of 48 cells, and the noise of single cohorts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lists whose bits are far too alike for random hashing are noticed; honest lists are not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

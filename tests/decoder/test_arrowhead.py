@@ -1,7 +1,5 @@
 """Matrices of diagonal blocks with a border, against dense algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

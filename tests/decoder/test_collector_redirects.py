@@ -1,7 +1,5 @@
 """A key for a collector goes to that collector alone."""
 
-from __future__ import annotations
-
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 

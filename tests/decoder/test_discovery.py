@@ -1,7 +1,5 @@
 """Strings are found without a list, counted without bias, and nothing false is named too often."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is named wrongly: the tests of a search whose later levels depend on earlier answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

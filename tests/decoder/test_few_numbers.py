@@ -4,8 +4,6 @@ Seeds are fixed. Of 250 draws intervals of .95 hold in fewer than .87 with a cha
 Those of plain rates held in 0 to .9: of few reports a rate is often 0 or 1, without variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

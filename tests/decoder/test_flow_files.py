@@ -1,7 +1,5 @@
 """Flows from an aggregate to files, a page and a terminal: what each holds, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """The numerics of flows, checked a second way: dense algebra, differences, expectations."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Flows of a made-up city: what is told, how intervals hold, what is refused and warned of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counts that no values give are told, and honest ones hardly ever."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers in the decoder: shares from counts, quantiles, means and bounds, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Joint tables at the ends of what is asked: a right answer, or one sentence with the remedy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import nnls

@@ -1,7 +1,5 @@
 """The decoder of pairs against other ways to the same numbers."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What `rappor plan` predicts, against windows that are drawn and decoded by the real decoder."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

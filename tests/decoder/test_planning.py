@@ -1,7 +1,5 @@
 """The planner: solved numbers, impossible requests, the table, the page, risk in words."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The chart of a series: axes, windows, gaps, and names that do not cover each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The table that is drawn towards the product of its margins: plain formulas, and attacks."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tables: columns declared once, in every form that they are written in."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import date

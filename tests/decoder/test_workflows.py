@@ -1,7 +1,5 @@
 """Jobs without the command line: what they reveal, and what they refuse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Synthetic rows of decoded estimates: unbiased, and intervals over sets that hold the truth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A ledger in a file: a charge is on the disk before noise can be drawn."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

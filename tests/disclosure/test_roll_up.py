@@ -1,7 +1,5 @@
 """Rare values pooled along trees: partitions, errors of sums, false pools, trees."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

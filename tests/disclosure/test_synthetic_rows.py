@@ -1,7 +1,5 @@
 """Synthetic rows of a table in clear: what they cost is exactly what is charged."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from pathlib import Path

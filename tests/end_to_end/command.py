@@ -1,7 +1,5 @@
 """`rappor` in this process, with what it printed."""
 
-from __future__ import annotations
-
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from typing import NamedTuple

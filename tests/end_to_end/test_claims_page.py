@@ -1,7 +1,5 @@
 """docs/claims.md holds the names of tests: each of its pages, headings and tests exists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

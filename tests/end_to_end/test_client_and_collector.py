@@ -1,7 +1,5 @@
 """The real client against the real collector, over real HTTP: every report is counted once."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from pathlib import Path

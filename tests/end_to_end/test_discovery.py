@@ -1,7 +1,5 @@
 """Strings go from devices over the wire and the collector to the decoder, by the real parts."""
 
-from __future__ import annotations
-
 import os
 import random
 from pathlib import Path

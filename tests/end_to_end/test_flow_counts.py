@@ -1,7 +1,5 @@
 """Flows from fixes on devices over the collector to an aggregate of symbols by cohort."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import UTC, datetime, time, timedelta

@@ -1,7 +1,5 @@
 """The page of flows in a browser: every width, both themes, loads nothing, what is hidden."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit

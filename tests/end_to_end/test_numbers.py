@@ -1,7 +1,5 @@
 """Numbers from the device over HTTP and the collector to files, and two periods compared."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

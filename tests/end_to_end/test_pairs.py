@@ -1,7 +1,5 @@
 """A pair metric from a device's call to the files of its table."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """Pages of releases in a real browser: nothing scrolls sideways, and axe has nothing to say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

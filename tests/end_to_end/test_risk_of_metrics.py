@@ -1,7 +1,5 @@
 """What a device can tell of a person is one figure, on every page and command that shows it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The documentation as a site: strict, complete, and without anything loaded from elsewhere."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

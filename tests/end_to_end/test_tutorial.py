@@ -1,8 +1,6 @@
 """docs/tutorial.md to the letter: each command runs, and prints what the page says, but for
 numbers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Every folder of examples/ runs as it is. Those of the TypeScript client: client_js/test."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -8,8 +8,6 @@ On one machine, versions that only move code give the same bytes. Another machin
 order: `test_golden.py` compares to six significant digits.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import shutil

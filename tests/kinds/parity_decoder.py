@@ -1,7 +1,5 @@
 """The decoder of a made-up kind: the share of odd numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from decoder.kinds.interface import KindDecoder

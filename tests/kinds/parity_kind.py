@@ -1,7 +1,5 @@
 """A made-up kind, whose devices say whether a whole number is odd."""
 
-from __future__ import annotations
-
 from rappor_core.metrics.kinds import wrong_type
 from rappor_core.metrics.listed_kinds import Boolean
 from rappor_core.metrics.metric import Metric

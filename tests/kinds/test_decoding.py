@@ -1,7 +1,5 @@
 """Every kind and operation, from counts to the files of a result and to its page."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every kind on its way from a declaration to reports: meaning, encoding, wire, ledger, plan."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A new kind is two modules and a line in each table: from `metrics.toml` to the page of a job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every kind and operation through the service: a job, its result, its data and its page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO

@@ -4,8 +4,6 @@ The fleet runs the device's own encoder, so that every kind takes the same way: 
 counts of two periods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date

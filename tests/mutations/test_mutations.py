@@ -4,8 +4,6 @@ The tree is copied to a temporary directory; nothing is changed in place. One mu
 `python -m pytest -m long tests/mutations -k NAME`.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A copy of the tree in which a fault is planted, and the audit of the program in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Faults planted in the client, one at a time: `rappor audit` must find each of them."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 METRICS = """

@@ -4,8 +4,6 @@ An honest client fails an audit at `ALPHA` in 1e-7 of runs by the union bound. N
 products of rare bits make it 6e-6 for `late` and 1e-6 at most for the others, by saddlepoint tails.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

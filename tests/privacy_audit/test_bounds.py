@@ -1,7 +1,5 @@
 """Bounds of epsilon from guesses: right at the level that they state, and close."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

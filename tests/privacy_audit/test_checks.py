@@ -1,7 +1,5 @@
 """What a check of a size finds, and what it says where it can find nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

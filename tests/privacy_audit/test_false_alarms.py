@@ -1,7 +1,5 @@
 """Over many audits of an honest client, claims are called broken no more often than is said."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

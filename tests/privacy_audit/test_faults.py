@@ -4,8 +4,6 @@ In the ordinary suite an honest client fails an audit once in ten million runs; 
 where only faults are audited, the rate is the usual one, once in 100.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

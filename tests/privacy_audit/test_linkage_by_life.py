@@ -1,7 +1,5 @@
 """Whose reports these are, by what is known of lives: against enumeration and the bound."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import math

@@ -4,8 +4,6 @@ Small worlds of three cells, in which what is answered is looked up again: the l
 most `hold` periods old, or `other`.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

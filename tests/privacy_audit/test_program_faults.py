@@ -1,7 +1,5 @@
 """Faults planted in the built TypeScript client, found through `--command`."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import NamedTuple

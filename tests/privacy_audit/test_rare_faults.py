@@ -1,7 +1,5 @@
 """What shows in one report, or one body of many: the checks alone, at fixed seeds."""
 
-from __future__ import annotations
-
 import gzip
 from datetime import date
 

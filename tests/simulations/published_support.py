@@ -1,7 +1,5 @@
 """Small forms of the published experiments, for tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from simulations.experiments import homepages, longitudinal, poisoning, processes

@@ -1,7 +1,5 @@
 """Fleets that are drawn as counts have the law of fleets of devices, over periods too."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Five questions alongside other ways to learn flows, at equal epsilon; unbiased rivals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ Each comparison is a chi-square test of two samples at 1e-4: false alarms of the
 fixed seeds, below 1 in 1,000. A law that differs by one of the rules is rejected by the same test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import date
 

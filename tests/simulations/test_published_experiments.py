@@ -1,7 +1,5 @@
 """The experiments beyond the paper's first two: populations, formulas, small runs, pictures."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -5,8 +5,6 @@ and has a counterpart in which the protection is taken away and the attack must 
 attack that is merely weak cannot pass for a protection.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import date

@@ -1,7 +1,5 @@
 """Of strings found without a list: how often a wrong one is named, and whether intervals hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,6 @@ parameters. The area under the curve is that of telling devices that changed fro
 standard error with 6,000 of each is below 0.005, the tolerance 4.9 of them.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

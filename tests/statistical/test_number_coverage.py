@@ -6,8 +6,6 @@ test also fails for the neighbor, intervals that are 10 % too short or take ever
 device of its own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 False-alarm rates are of a fresh seed: each bound is at 4 standard errors, 1 in 16,000 one-sided.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What is no message: a clear error, whatever the bytes are, and no plain text in it."""
 
-from __future__ import annotations
-
 import os
 import random
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Every byte of the vectors of RFC 9458, 9180 and 9292, and of another implementation."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

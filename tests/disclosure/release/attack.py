@@ -6,8 +6,6 @@ iteration (1967) over programs that an interior point method solves. Nothing is 
 `disclosure.release.inference`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta

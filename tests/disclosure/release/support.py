@@ -1,7 +1,5 @@
 """Tables and policies for the tests of releases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What a policy shows: thresholds, rounding, sealed windows, complements, earlier releases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What is left of a table without its parts, and numbers of earlier releases."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any

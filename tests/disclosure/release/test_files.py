@@ -1,7 +1,5 @@
 """Files of a release: formats agree, verification finds every change, hostile texts do nothing."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

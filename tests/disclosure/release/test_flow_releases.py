@@ -1,7 +1,5 @@
 """Flows in releases: what is told is shown, and what is not cannot be inferred from its zones."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a reader can infer: against enumeration, in closed form, and by an attack on releases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal

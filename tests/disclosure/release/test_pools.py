@@ -1,7 +1,5 @@
 """Pooled rows alongside others: of earlier releases, and of the tables of one sum."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
