@@ -36,16 +36,12 @@ def _fast_databases() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _kept_results() -> None:
-    """What takes long and depends on its arguments alone is made once a process: the land around
-    a map (.2 s), and the certificates that clients of plain HTTP never look at (.03 s)."""
-    for module, name in (
-        ("decoder.output.basemap", "surroundings"),
-        ("decoder.output.map_picture", "surroundings"),
-        ("httpx._transports.default", "create_ssl_context"),
-    ):
-        if (loaded := sys.modules.get(module)) is not None:
-            setattr(loaded, name, lru_cache(maxsize=64)(getattr(loaded, name)))
+def _kept_certificates() -> None:
+    """Certificates are read once a process (.03 s): clients of plain HTTP never look at them."""
+    transports = sys.modules.get("httpx._transports.default")
+    if transports is not None:
+        cached = lru_cache(maxsize=64)(transports.create_ssl_context)
+        transports.create_ssl_context = cached  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)

@@ -73,12 +73,11 @@ def surroundings(view: View) -> dict[str, Any]:
         for line in _bundled()[name].near(least - by, most - by):
             line = line + by
             if name in _FILLED:
-                part: list[Sequence[float]] = line.tolist()
+                part = line
                 for axis, sign, edge in edges:
-                    if (sign * (line[:, axis] - edge)).min() < 0:
-                        part = one_side(part, axis, sign, edge)
+                    part = one_side(part, axis, sign, edge)
                 if len(part) > 2:
-                    found[name].append([[round(x, _PLACES), round(y, _PLACES)] for x, y in part])
+                    found[name].append(part.round(_PLACES).tolist())
             if name != "lakes":
                 low, high = np.minimum(line[1:], line[:-1]), np.maximum(line[1:], line[:-1])
                 inside = ((low <= most) & (high >= least)).all(axis=1)
@@ -155,20 +154,19 @@ def nearest_place(point: Point, within_km: float) -> tuple[float, str, float, fl
     return distance_km(point, (y, x)), known["names"][index], x, y
 
 
-def one_side(
-    ring: Sequence[Sequence[float]], axis: int, sign: int, edge: float
-) -> list[Sequence[float]]:
-    """Keep the part of a ring (x, y) on one side of an edge: of x (axis 0) or y (1), above it (sign
-    1) or below (-1). Sutherland and Hodgman 1974, "Reentrant polygon clipping"."""
-    kept: list[Sequence[float]] = []
-    for a, b in zip(ring, [*ring[1:], *ring[:1]], strict=True):
-        inside_a, inside_b = sign * (a[axis] - edge) >= 0, sign * (b[axis] - edge) >= 0
-        if inside_a:
-            kept.append(a)
-        if inside_a != inside_b:
-            at = (edge - a[axis]) / (b[axis] - a[axis])
-            kept.append([a[i] + at * (b[i] - a[i]) for i in (0, 1)])
-    return kept
+def one_side(ring: Floats, axis: int, sign: int, edge: float) -> Floats:
+    """Keep the part of a ring (corners, 2) on one side of an edge: of x (axis 0) or y (1), above it
+    (sign 1) or below (-1). Sutherland and Hodgman 1974, "Reentrant polygon clipping"."""
+    if not len(ring) or (sign * (ring[:, axis] - edge)).min() >= 0:
+        return ring
+    ends = np.roll(ring, -1, axis=0)
+    inside, inside_end = (sign * (one[:, axis] - edge) >= 0 for one in (ring, ends))
+    crosses = inside != inside_end
+    steps = np.where(crosses, ends[:, axis] - ring[:, axis], 1.0)
+    cuts = ring + ((edge - ring[:, axis]) / steps)[:, None] * (ends - ring)
+    kept = np.column_stack([inside, crosses]).ravel()
+    found: Floats = np.stack([ring, cuts], axis=1).reshape(-1, 2)[kept]
+    return found
 
 
 def distance_km(a: tuple[float, float], b: tuple[float, float]) -> float:

@@ -96,11 +96,10 @@ def geometry(outline: Sequence[Point]) -> dict[str, Any]:
     """
     parts = []
     for turn in (-360, 0, 360):
-        ring: list[Sequence[float]] = [(x + turn, y) for y, x in outline]
+        ring = np.array(outline)[:, ::-1] + np.array([turn, 0.0])
         ring = one_side(one_side(ring, 0, 1, -180.0), 0, -1, 180.0)
-        across = [x for x, _ in ring]
-        if ring and min(across) < max(across):
-            corners = [[round(x, DECIMALS), round(y, DECIMALS)] for x, y in ring]
+        if len(ring) and ring[:, 0].min() < ring[:, 0].max():
+            corners = [[round(x, DECIMALS), round(y, DECIMALS)] for x, y in ring.tolist()]
             parts.append([[*corners, corners[0]]])
     if len(parts) == 1:
         return {"type": "Polygon", "coordinates": parts[0]}
