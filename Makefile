@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
-# Test processes, one a core: each loads every module, which takes longer than the waits that more would fill.
-WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
+# Test processes, one more than cores: tests wait a lot.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # The versions that CI installs; CONSTRAINTS= (empty) takes the newest of every dependency.
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
