@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,8 @@ def _write_tables(release: Release, folder: Path) -> None:
     write_csv(folder / "release.csv", table.data, table.rows(), guarded=True)
     _write_text(folder / "datapackage.json", _json(datapackage(release)))
     _write_text(folder / "index.html", render_page(release))
-    table.write_parquet(folder / "release.parquet")
+    if find_spec("pyarrow") is not None:  # the extra `publication` does without
+        table.write_parquet(folder / "release.parquet")
     if any(table.shapes for table in release.tables):
         write_geojson(features(release), folder / "release.geojson")
 

@@ -16,8 +16,8 @@ _TEXT, _DAY, _INTEGER, _NUMBER = (
 _OF_TABLE_SCHEMA = {_TEXT: "string", _DAY: "date", _INTEGER: "integer", _NUMBER: "number"}
 
 
-def table_of(release: Release) -> Table:
-    """The table of release.csv and release.parquet; a column for each stratum of the policy."""
+def schema_of(release: Release) -> TableSchema:
+    """The columns of release.csv and release.parquet; one for each stratum of the policy."""
     step = release.policy.rounding
     columns = [
         Column("metric", _TEXT, "name of the metric"),
@@ -37,8 +37,12 @@ def table_of(release: Release) -> Table:
         Column("level", _NUMBER, "level of the interval, before rounding widened it"),
         Column("symbol", _TEXT, "empty, or why no number is shown"),
     ]  # fmt: skip
-    schema = TableSchema("release", f"Release of {release.issued}", tuple(columns))
-    return schema.of_rows(list(rows_of(release)))
+    return TableSchema("release", f"Release of {release.issued}", tuple(columns))
+
+
+def table_of(release: Release) -> Table:
+    """The table of release.csv and release.parquet."""
+    return schema_of(release).of_rows(list(rows_of(release)))
 
 
 def rows_of(release: Release) -> Iterator[tuple[Any, ...]]:
@@ -76,7 +80,7 @@ def dictionary(release: Release) -> list[dict[str, str]]:
     """The columns of release.csv as the fields of a Table Schema."""
     return [
         {"name": one.name, "type": _OF_TABLE_SCHEMA[one.type], "description": one.meaning}
-        for one in table_of(release).columns
+        for one in schema_of(release).columns
     ]
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import stat
+import sys
 from dataclasses import fields, replace
 from errno import ENOSPC
 from hashlib import sha256
@@ -82,6 +83,19 @@ def test_csv_parquet_and_json_say_the_same(folder: Path) -> None:
     assert shares == columns["estimate"].to_pylist() == [0.1] * 10 + [0.05, 0.5, None]
     assert rows[-1]["symbol"] == "u"
     assert "u" in package["symbols"]
+
+
+def test_without_pyarrow_there_is_no_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra `publication` does not install it."""
+    made = build_release([table({"a": 0.5})], policy(), ISSUED)
+    for name in [one for one in sys.modules if one.partition(".")[0] == "pyarrow"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("disclosure.release.files.find_spec", lambda _: None)
+    files = write_release(made, tmp_path / "out")
+    assert "release.csv" in files
+    assert "release.parquet" not in files
 
 
 def same_table(one: ReleasedTable, other: ReleasedTable) -> bool:
