@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rappor_core.metrics.metric import Metric
     from rappor_core.params import RapporParams
 
+DISTINGUISHABLE = 5.0  # nats: an observer who names the likelier of two lives errs once in 149
 PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 
 
@@ -52,12 +53,14 @@ class SequenceRisk(NamedTuple):
     def sentence(self) -> str:
         """The risk in one sentence, for the person who decides on a metric."""
         if not self.bounded:
+            far = self.epsilon >= DISTINGUISHABLE
+            nats = f"epsilon {self.epsilon:,.0f} or more" if far else f"{self.epsilon:.2f} or more"
+            differ = f"can be told apart ({nats})" if far else f"differ by epsilon {nats}"
             return (
-                "No bound covers the whole sequence of answers: memoized answers hide which "
-                "value, not when it changed or whether there was one. After "
-                f"{self.periods:,} {self.unit}s of linked reports, two people whose "
-                "answers changed at different times can be told apart "
-                f"(epsilon {self.epsilon:.0f} or more)."
+                "No bound covers the whole sequence of answers: memoized answers hide which value, "
+                "not when it changed or whether there was one. After "
+                f"{self.periods:,} {self.unit}s of linked reports, two people whose answers "
+                f"changed at different times {differ}."
             )
         said = (
             f"Epsilon {self.epsilon:.2f} covers the whole sequence of answers: which value, "

@@ -82,6 +82,9 @@ def test_a_year_of_memoized_places_has_no_bound() -> None:
     assert "After 45 weeks of linked reports" in risk.sentence
     assert "(epsilon 78 or more)" in risk.sentence
     assert "Nothing bounds how often" in risk_text(metric, 1_000)
+    few = sequence_risk(metric, 2)  # too little to tell two people apart
+    assert few.epsilon < 5
+    assert f"differ by epsilon {few.epsilon:.2f} or more." in few.sentence
 
 
 @pytest.mark.parametrize(
