@@ -36,8 +36,8 @@ def meant(given: object, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only where something is wrong
 
     name, words = str(given)[:_SHOWN_CHARACTERS], list(known)
-    near = [one for one in words if len(name) > 3 and one.startswith(name)]  # cut short
-    near = near or get_close_matches(name, words, 1)
+    cut_short = [one for one in sorted(words) if len(name) > 3 and one.startswith(name)]
+    near = sorted(cut_short, key=len) or get_close_matches(name, words, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

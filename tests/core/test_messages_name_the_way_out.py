@@ -16,6 +16,7 @@ SEEN = declaration("seen", "boolean", epsilon_infinity=2.0, epsilon_one=1.0, max
     [
         (SEEN.replace("[metrics.", "[metric."), "table [metric.seen]; did you mean 'metrics'?"),
         (SEEN.replace("owner", "ovner"), "key ovner = 'o@example.org'; did you mean 'owner'?"),
+        (SEEN + "max_rep = 3\n", "key max_rep = 3; did you mean 'max_reports'?"),
         (SEEN + "epsilon_inf = 3\n", "key epsilon_inf = 3; did you mean 'epsilon_infinity'?"),
         (f"xyzzy = 2\n{SEEN}", "unknown key xyzzy = 2; known are"),
     ],
