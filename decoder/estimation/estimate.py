@@ -90,12 +90,12 @@ class Estimate:
 
     @property
     def has_few_cohorts(self) -> bool:
-        """Whether so few cohorts were fitted that too few p-values may be near 1.
+        """Whether `cavity` fitted so few cohorts that too few p-values may be near 1.
 
         Those of weak candidates, which no fit without them gave, rarely are, and strings that share
         a heavy bit have theirs in common.
         """
-        return len(self.fitted) <= FEW_COHORTS
+        return self.method == "cavity" and len(self.fitted) <= FEW_COHORTS
 
     def _upper_tail(self, deviates: Floats) -> Floats:
         return p_values(deviates) if self.converged else np.ones(len(deviates))

@@ -205,3 +205,4 @@ def test_few_cohorts_count_wrong_strings_with_care(cohorts: int) -> None:
         by_bh = decide(p, estimate.local_fdr, "bh", 0.05, alone=alone).adjusted[:8]
         share = (33 - apart) / 20 if cohorts <= cavity.FEW_COHORTS else 1 / 4
         assert found.adjusted[:8] == pytest.approx(by_bh * share * 40 / (40 - apart))
+    assert not replace(estimate, method="direct").has_few_cohorts
