@@ -169,11 +169,15 @@ def sparse_frequencies(patterns: Patterns, rules: list[Combination], *, largest:
         if not all(left) or not len(missing):
             continue
         sizes = tuple(patterns.sizes[column] for column in missing.tolist())
-        if math.prod(sizes) > MAX_KEYS or monotonic() > end:
+        ways = math.prod(sizes)
+        if ways > MAX_KEYS or monotonic() > end:
+            too_many = (
+                f"{ways:,} in one row" if ways > MAX_KEYS else f"over {MAX_SECONDS:g} seconds"
+            )
             raise TableError(
-                f"too many ways to fill the missing values: {math.prod(sizes):,} in one row. Take "
-                "fewer columns or modalities at a time, or the method orthodox, which fills none "
-                "and never counts fewer rows"
+                f"too many ways to fill the missing values, {too_many}. Take fewer columns or "
+                "modalities at a time, or the method orthodox, which fills none and never counts "
+                "fewer rows"
             )
         agrees = (patterns.codes == code) | (patterns.codes == MISSING) | (code == MISSING)
         compatible = agrees.all(axis=1)
