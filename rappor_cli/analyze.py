@@ -241,9 +241,9 @@ def density(
     maps = MapOptions(method, tuple(slot or ()), region, points, base, areas,
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
+    behind = Tiles(tiles, tiles_credit) if tiles else None
     counts = _source(metric, aggregate, collector, database, first, last, split).read(print_note)
     question = Question(options=options, maps=maps)
-    behind = Tiles(tiles, tiles_credit) if tiles else None
     _decode("decode", [counts], metric, question, output, as_json, "density", behind)
     if not as_json:
         from privacy_audit.findings import trackability_text  # half a second of libraries
@@ -283,8 +283,8 @@ def flows(
     """
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)
     question = Question(options=options, flows=FlowOptions(min_km, top, base, prior))
-    source = _source(metric, aggregate, collector, database, first, last)
     behind = Tiles(tiles, tiles_credit) if tiles else None
+    source = _source(metric, aggregate, collector, database, first, last)
     _run(source, question, output, metric, each=each, as_json=as_json, command="flows",
          tiles=behind)  # fmt: skip
 

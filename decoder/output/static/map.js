@@ -153,7 +153,7 @@ function makePanel(slot, number) {
 }
 // Tiles lie over the packaged ground, which stays where their server does not answer.
 function addTiles(map, frame) {
-  const options = { attribution, maxNativeZoom: 19, maxZoom: 24 };
+  const options = { attribution, minZoom: -3, minNativeZoom: 0, maxNativeZoom: 19, maxZoom: 24 };
   const flavor = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   const layer = tiles.split(/[?#]/)[0].endsWith(".pmtiles") ? protomapsL.leafletLayer({ url: tiles, flavor, lang: "en", ...options })
     : L.tileLayer(tiles, options);
