@@ -70,7 +70,7 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
     )
     view, project, height = _projection(rings)
     around, base = surroundings(view), data["base"]
-    places = [*around["cities"], *((name, *at) for name, at in base["points"])]
+    points, cities = ((name, *at) for name, at in base["points"]), around["cities"]
     return {
         "width": WIDTH,
         "height": height,
@@ -99,7 +99,7 @@ def map_picture(data: Mapping[str, Any]) -> dict[str, Any]:
             project,
         ),
         "spots": [project(at) for at in data["points"]],
-        "names": list(_names(places, project, height)),
+        "names": list(_names(points, cities, project, height)),
         "ruler": _ruler(view),
         "legend": _legend(data),
     }
@@ -178,12 +178,19 @@ def _border(rings: Sequence[Sequence[Corner]], project: Project) -> str:
 
 
 def _names(
-    places: Sequence[tuple[str, float, float]], project: Project, height: int
+    points: Iterable[tuple[str, float, float]],
+    cities: Iterable[tuple[str, float, float]],
+    project: Project,
+    height: int,
 ) -> Iterable[dict[str, Any]]:
-    """Places within the picture; a name that would lie on another, or over the edge, is left
-    out."""
+    """Points within the picture, without a name that would lie on another or over the edge; then
+    the cities of most people that have room for theirs, one for 200 by 200 units."""
     taken: list[tuple[float, float, float, float]] = []
-    for name, *at in places:
+    room = max(4, WIDTH * height // 40_000)
+    for is_city, (name, *at) in [
+        *((False, one) for one in points),
+        *((True, one) for one in cities),
+    ]:
         x, y = project(at)
         if not (0 < x < WIDTH and 0 < y < height):
             continue
@@ -192,6 +199,9 @@ def _names(
             box[0] < right and left < box[2] and box[1] < low and high < box[3]
             for left, high, right, low in taken
         )
+        if is_city and not (free and room):
+            continue
+        room -= is_city
         if free:
             taken.append(box)
         yield {"x": round(x, 1), "y": round(y, 1), "name": name if free else ""}

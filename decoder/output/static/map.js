@@ -50,10 +50,10 @@ const boxes = rings.map(ring => L.latLngBounds(ring)), box = L.latLngBounds(ring
 const userAreas = base.areas.map(([name, parts]) => [name, parts.map(latLngs)]);
 const districts = (data.areas || []).map(parts => parts.map(latLngs));
 const districtNames = districts.length ? data.maps.find(map => map.areas).areas.map(row => row.name) : [];
-const labels = [
-  ...around.cities.map(([name, x, y]) => [name, [y, x], "city"]),
+const labels = [  // the first ones take the room
   ...base.points.map(([name, [x, y]]) => [name, [y, x], "station"]),
   ...districts.map((parts, i) => [districtNames[i], fromPlane(centerOf(parts[0])), "district-name"]),
+  ...around.cities.map(([name, x, y]) => [name, [y, x], "city"]),  // those of most people first
 ];
 function contains(ring, lat, lng) {
   let odd = false;
@@ -198,16 +198,19 @@ function textMarker(at, text, className) {
   const icon = L.divIcon({ className, html: make("span", text), iconSize: null });
   return L.marker(at, { icon, interactive: false, keyboard: false });
 }
-// A name that would lie on another is left out.
+// A name that would lie on another is left out, and cities beyond one for 200 by 200 pixels.
 function declutter(panel) {
   const { x: wide, y: high } = panel.map.getSize(), taken = [[0, high - 34, 170, high]];  // the ruler
+  let cities = Math.max(4, Math.round(wide * high / 40_000));
   panel.widths ??= panel.names.map(name => name.getElement().firstChild.offsetWidth);
   panel.names.forEach((name, i) => {
     const { x, y } = panel.map.latLngToContainerPoint(name.getLatLng()), { classList } = name.getElement();
     const toLeft = x + 7 + panel.widths[i] > wide, left = toLeft ? x - 7 - panel.widths[i] : x + 7;
     const [a, b, c, d] = [left - 2, y - 9, left + panel.widths[i] + 2, y + 9];
-    const free = x > 0 && y > 0 && x < wide && y < high && !taken.some(([p, q, r, s]) => a < r && p < c && b < s && q < d);
+    const isCity = classList.contains("city");
+    const free = (cities > 0 || !isCity) && x > 0 && y > 0 && x < wide && y < high && !taken.some(([p, q, r, s]) => a < r && p < c && b < s && q < d);
     if (free) taken.push([a, b, c, d]);
+    if (free && isCity) cities--;
     classList.toggle("crowded", !free);
     classList.toggle("to-left", toLeft);
   });
