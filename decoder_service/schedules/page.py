@@ -193,20 +193,25 @@ def new(visit: Visit, metric: str = "", operation: str = "", every: str = "") ->
 
 
 @pages.post("/schedules")
-@pages.post("/schedules/{schedule_id}/edit")
-def post_schedule(visit: Visit, form: Form, schedule_id: str = "") -> Response:
-    """Make or change a schedule; what is wrong is said above the form, which stays filled."""
-    schedules = visit.service.schedules
-    row = schedules.get(visit.person, schedule_id) if schedule_id else None
+def post_schedule(visit: Visit, form: Form) -> Response:
+    """Make a schedule; what is wrong is said above the form, which stays filled."""
     try:
-        if row is not None:
-            asked = parsed_in_labels(ScheduleChoices, _choices(form, row))
-            schedules.edit(visit.person, row.id, asked)
-        else:
-            given = {name: form.text(name) for name in ("metric", "every")}
-            given["operation"] = form.text("operation", "decode")
-            new_one = parsed_in_labels(NewSchedule, _choices(form) | given)
-            schedule_id = schedules.create(visit.person, new_one).id
+        given = {name: form.text(name) for name in ("metric", "every")}
+        given["operation"] = form.text("operation", "decode")
+        asked = parsed_in_labels(NewSchedule, _choices(form) | given)
+        row = visit.service.schedules.create(visit.person, asked)
+    except ServiceError as error:
+        return _form(visit, None, form, error)
+    return redirect(f"/schedules/{row.id}")
+
+
+@pages.post("/schedules/{schedule_id}/edit")
+def change(visit: Visit, schedule_id: str, form: Form) -> Response:
+    """Change a schedule."""
+    row = visit.service.schedules.get(visit.person, schedule_id)
+    try:
+        asked = parsed_in_labels(ScheduleChoices, _choices(form, row))
+        visit.service.schedules.edit(visit.person, schedule_id, asked)
     except ServiceError as error:
         return _form(visit, row, form, error)
     return redirect(f"/schedules/{schedule_id}")

@@ -102,6 +102,15 @@ def test_a_schedule_from_form_to_results(
     do_jobs(served.service, tmp_path)
 
 
+def test_making_a_schedule_changes_no_other(browser: httpx.Client) -> None:
+    path = make(browser, "first", stored_list(browser, "first words", ["a"]))
+    given = {"name": "second", "metric": "homepage", "every": "day", "numbers": "0:9"}
+    identity = path.rpartition("/")[2]
+    made = browser.post("/schedules", data=given, params={"schedule_id": identity})
+    assert (made.status_code, made.headers["location"] == path) == (303, False)
+    assert "first" in page(browser, path)
+
+
 def test_another_person_changes_nothing(served: Running, browser: httpx.Client) -> None:
     path = make(browser, "mine", stored_list(browser, "mine", ["a"]))
     forms = {
