@@ -1,5 +1,6 @@
 """Workers killed at any point, on both databases: each result is there once, nothing is stuck."""
 
+import multiprocessing
 import os
 import random
 import subprocess
@@ -14,13 +15,23 @@ import psutil
 import pytest
 from sqlalchemy import func, select
 
+from decoder_service.jobs.specs import JobSpec
+from decoder_service.people.access import COMMAND_LINE
+from decoder_service.people.permissions import Role
 from decoder_service.shell.models import LIVE, JobRow, ResultRow
+from decoder_service.shell.server import work
+from decoder_service.shell.service import make_service
+from decoder_service.worker import execution
+from decoder_service.worker.execution import Keyed, Proceed, Task, TaskFinished
+from rappor_server.schema import prepare
 from tests.decoder_service.support import (
+    STRINGS,
     Running,
     await_busy,
     await_state,
     decode_spec,
     running,
+    settings_of,
     submit,
 )
 from tests.decoder_service.worker_nursery import Nursery
@@ -139,6 +150,54 @@ def test_workers_killed_at_many_points(database_url: str, tmp_path: Path) -> Non
     before = time.monotonic()
     kills, done = kill_workers(database_url, tmp_path, KILLS, SECONDS)
     print(f"{kills} kills, {done} jobs done, {time.monotonic() - before:.0f} s")
+
+
+def test_the_next_worker_does_the_job_of_a_killed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are processes on SQLite; they fork their jobs themselves, which needs no imports."""
+
+    def execute(task: Task, _: Any, proceed: Proceed) -> TaskFinished:
+        assert proceed(Keyed("a" * 64, "b" * 64, "strings"))
+        if not (tmp_path / "go").exists():
+            (tmp_path / "held").touch()
+            time.sleep(60)
+        for name in ("out", "aggregates"):
+            (task.folder / name).mkdir()
+        return TaskFinished("string", "c" * 32, None, None, {})
+
+    settings = settings_of(f"sqlite:///{tmp_path}/d.sqlite", job_slots=1, lease_seconds=0.5,
+                           poll_seconds=0.05, work_folder=tmp_path)  # fmt: skip
+    service = make_service(settings)
+    service.database.close()  # after each transaction: no connection is open while it forks
+    prepare(service.database)
+    key = service.access.create_key(COMMAND_LINE, "ana", Role.ANALYST).text
+    ana, forking = service.access.person_of_key(key), multiprocessing.get_context("fork")
+    source = {"aggregates": [service.aggregates.upload(ana, STRINGS).sha256]}
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: forking)
+    monkeypatch.setattr(execution, "execute", execute)
+    spec = {"operation": "decode", "source": source, "candidates": {"numbers": [0, 50]}}
+    job = service.jobs.submit(ana, JobSpec.model_validate(spec)).id
+    killed, following = (forking.Process(target=work, args=(settings,)) for _ in range(2))
+    killed.start()
+    try:
+        until((tmp_path / "held").exists, 60, every=0.05)
+        (process,) = psutil.Process(killed.pid).children()
+    finally:
+        killed.kill()
+        killed.join()
+    process.wait(10)  # it ends with its worker
+    assert service.jobs.get(ana, job).state == "running"
+    (tmp_path / "go").touch()
+    following.start()
+    try:
+        until(lambda: service.jobs.get(ana, job).state not in LIVE, 60, every=0.05)
+    finally:
+        following.terminate()
+        following.join()
+    found = service.jobs.get(ana, job)
+    assert (found.state, found.attempt, following.exitcode) == ("done", 2, 0), found.reason
+    assert list(tmp_path.glob("rappor-job-*")) == []
 
 
 def test_a_worker_whose_web_died_while_it_started_ends() -> None:
