@@ -102,6 +102,18 @@ def test_days_are_filled_after_a_clock_ahead(device: Device) -> None:
     assert recorder.fill_periods((START + 3) * DAY) == 2
 
 
+@pytest.mark.parametrize("new", ["week", "month"])
+def test_days_that_are_used_up_stay_so_in_another_unit(device: Device, new: str) -> None:
+    """So many days that of the first only a run is kept; then a version with another period."""
+    recorder = device.open(declared())
+    for day in range(START, START + 120):
+        recorder.record("m", "a", day * DAY)
+    device.open(declared()).record("m", "a", (START + 120) * DAY)
+    assert device.rows() < KEPT_PERIODS + SPARE_PERIODS
+    assert device.open(declared(new)).record("m", "a", START * DAY) == "full"
+    assert device.open(declared()).record("m", "a", START * DAY) == "full"
+
+
 VERSIONS = st.tuples(st.sampled_from(UNITS), st.sampled_from((1, 2, 6, 31)))
 
 
