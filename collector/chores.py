@@ -74,10 +74,10 @@ async def keep_house(parts: AppComponents, log: Log) -> None:
             _notice_clock(parts, notices)
             _notice_sender(parts, notices)
             _notice_relay_keys(parts, notices)
-            is_time = monotonic() >= next_look
-            await run_in_threadpool(_notice_days, parts, notices, of_all=is_time)
-            if is_time:
+            await run_in_threadpool(_notice_expiry, parts, notices)
+            if monotonic() >= next_look:
                 next_look = monotonic() + _GROWTH_SECONDS
+                await run_in_threadpool(_notice_growth_and_damage, parts, notices)
         except StorageError as error:
             log.warning("housekeeping_failed", reason=str(error))
             continue
@@ -129,22 +129,22 @@ def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
         notices.log("relay_keys_not_read", reason, reason=reason)
 
 
-def _notice_days(parts: AppComponents, notices: Notices, *, of_all: bool) -> None:
-    """Log and count the days whose raw reports are deleted soon and were not moved.
-
-    of_all: also days with far more reports than usual, and metrics whose closed days are damaged.
-    """
-    now, registry = parts.collector.today, parts.collector.registry()
+def _notice_expiry(parts: AppComponents, notices: Notices) -> None:
+    """Log and count the days whose raw reports are deleted soon and were not moved."""
     with parts.collector.database.read() as connection:
-        expiring = find_expiring(connection, registry, now)
-        growing = find_growth(connection, registry) if of_all else []
-        damaged = find_damaged(connection, registry) if of_all else []
+        expiring = find_expiring(connection, parts.collector.registry(), parts.collector.today)
     parts.telemetry.raw_days_expiring.set(len(expiring))
     for entry, number in expiring:
         day, last = (str(date_of(n)) for n in (number, number + entry.metric.keep_raw_days))
         notices.log_of(entry, "raw_reports_expire", day, day=day, last_day=last)
-    if of_all:
-        parts.telemetry.days_growing.set(len(growing))
+
+
+def _notice_growth_and_damage(parts: AppComponents, notices: Notices) -> None:
+    """Log days with far more reports than usual, and metrics whose closed days are damaged."""
+    registry = parts.collector.registry()
+    with parts.collector.database.read() as connection:
+        growing, damaged = find_growth(connection, registry), find_damaged(connection, registry)
+    parts.telemetry.days_growing.set(len(growing))
     for entry, day, reports, usual in growing:
         notices.log_of(entry, "reports_grow", day, day=day, reports=reports, usual=usual)
     for entry, reason in damaged:
