@@ -31,7 +31,7 @@ from rappor_core.metrics.compiled import load_metrics
 from rappor_server.logs import Log, make_log, redirect_libraries
 from rappor_server.problems import PROBLEM_RESPONSES, SHARED_RULES, ProblemRule, Problems, problem
 from rappor_server.request_bounds import CheckedHeads
-from rappor_server.schema import check_connections, prepare
+from rappor_server.schema import prepare
 
 RULES = (
     ProblemRule(errors.BatchTooLargeError, 413, "batch-too-large"),
@@ -131,7 +131,6 @@ def prepare_database(settings: Settings, clock: Clock | None = None) -> list[str
     SettingsError, SchemaError, StorageError, MetricsFileError or MetricChangeError."""
     metrics = None if settings.metrics is None else load_metrics(settings.metrics)
     with closing(settings.open_database(1)) as database:
-        check_connections(database, settings.connections, settings.who_connects)
         prepare(database)
         if metrics is None:
             return []

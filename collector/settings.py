@@ -60,7 +60,6 @@ class Settings(ServerSettings):
     port: int = Field(default=8000, ge=0, le=65535)
     listen_fd: int | None = Field(default=None, ge=0)  # an inherited socket, instead of the two
     workers: int = Field(default=1, ge=1, le=64)
-    hosts: int = Field(default=1, ge=1, le=256)  # that run these workers on this database
 
     require_keys: bool = True
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
@@ -110,18 +109,6 @@ class Settings(ServerSettings):
         engine = make_engine(self.database, pool_size=connections, timeout=self.database_seconds)
         return CollectorDatabase(engine, max_seconds=max_seconds)
 
-    @property
-    def connections(self) -> int:
-        """Largest number of database connections of all workers of all hosts."""
-        return self.hosts * self.workers * (1 + self.database_connections)
-
-    @property
-    def who_connects(self) -> str:
-        """The subject and verb of messages about the number of connections."""
-        if self.hosts == 1:
-            return "the workers of this host take"
-        return f"{self.workers} workers on each of {self.hosts} hosts take"
-
     @field_validator("allowed_origins")
     @classmethod
     def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -156,12 +143,11 @@ class Settings(ServerSettings):
             )
         url = parse_url(self.database)
         refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        for name, many in (("workers", self.workers), ("hosts", self.hosts)):
-            if many > 1 and url.get_backend_name() == "sqlite":
-                raise ValueError(
-                    f"{name} = {many} on SQLite, which is for one collector process: name a "
-                    f"PostgreSQL database, or set {name} = 1"
-                )
+        if self.workers > 1 and url.get_backend_name() == "sqlite":
+            raise ValueError(
+                f"workers = {self.workers} on SQLite, which is for one collector process: name a "
+                "PostgreSQL database, or set workers = 1"
+            )
         return self
 
 

@@ -24,7 +24,6 @@ from rappor_server.backup import restore as put_back
 from rappor_server.database import Program, make_engine, parse_url
 from rappor_server.schema import migrate as run_migrations
 
-_CONTENTS_BYTES = 1 << 20
 _URLS = ["RAPPOR_DATABASE", "RAPPOR_DECODER_DATABASE"]
 _STEMS = {COLLECTOR.name: "rappor-collector", SERVICE.name: "rappor-decoder"}  # of backups' names
 DatabaseOption = Annotated[
@@ -46,7 +45,7 @@ def backup(
         typer.Option(min=1, help="In a folder: delete all but so many of the latest backups."),
     ] = None,
 ) -> None:
-    """Write a consistent copy of a database while it is in use."""
+    """Write a consistent copy of an SQLite database while it is in use."""
     url = database or _database_of_settings()
     program = owner_of(url)
     copy = partial(back_up, url, program=program)
@@ -54,8 +53,14 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `rappor backup` wrote.")],
     database: Annotated[str, typer.Option("--database", envvar=_URLS, help="A new one.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A file that `rappor backup` wrote; none for a PostgreSQL database that its own "
+            "tools have restored."
+        ),
+    ] = None,
     keep: Annotated[
         bool | None,
         typer.Option(
@@ -65,22 +70,28 @@ def restore(
         ),
     ] = None,
 ) -> None:
-    """Make the database from FILE. It must not exist yet, and nothing may be running on it.
+    """Make an SQLite database from FILE, or settle the open days of a restored PostgreSQL one.
+
+    The file of the database must not exist yet, and nothing may be running on the database.
 
     A collector's days that were not served at the time of the backup may have been served since,
     with reports that the backup lacks; two answers must not differ by those.
     """
-    program = _owner_of_file(file)
-    if keep is None and program is COLLECTOR and file.is_file():
+    if file is None and parse_url(database).get_backend_name() == "sqlite":
+        raise typer.BadParameter("name the file of a backup", param_hint="FILE")
+    program = owner_of(database) if file is None else _owner_of_file(file)
+    if keep is None and program is COLLECTOR and (file is None or file.is_file()):
         keep = _ask_for_open_days()
-    put_back(file, database, program)
+    if file is not None:
+        put_back(file, database, program)
+    restored = f"restored from {file or 'its own copy'}"
     if owner_of(database) is SERVICE:
-        print(f"restored from {file}")
+        print(restored)
         return
     with opened(database) as service:
         kept = service.settle_restore(COMMAND_LINE, keep_unserved=bool(keep))
     done = "kept" if keep else "discarded"
-    print(f"restored from {file}; {kept} reports of days not served yet were {done}")
+    print(f"{restored}; {kept} reports of days not served yet were {done}")
 
 
 def _ask_for_open_days() -> bool:
@@ -125,18 +136,13 @@ def owner_of(url: str) -> Program:
 
 
 def _owner_of_file(file: Path) -> Program:
-    """Return whose database a backup is; the collector for a file that is none."""
+    """Return whose database a backup is; the collector's for a file that is not a database."""
     tables = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-    if file.is_file():
-        with file.open("rb") as dump:
-            start = dump.read(_CONTENTS_BYTES)  # of a dump of PostgreSQL the contents come first
-        if start.startswith(b"PGDMP") and SERVICE.table.encode() in start:
-            return SERVICE
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as opened:
             (number,) = opened.execute(tables, (SERVICE.table,)).fetchone()
     except sqlite3.Error:
-        return COLLECTOR  # a dump of PostgreSQL, or what `restore` refuses by name
+        return COLLECTOR  # `restore` refuses it by name
     return SERVICE if number else COLLECTOR
 
 

@@ -65,9 +65,7 @@ _WAYS_OUT = {  # by SQLite's error code
 }
 
 # What a commit rests on; a session sees a change of the server's settings at its next statement.
-COMMIT_SETTINGS = "current_setting('fsync'), current_setting('synchronous_commit')"
-_ISOLATION = "read committed"  # a writer must see what was committed before it got its locks
-_POOLER = "pooler"  # in a URL's query: the way to PostgreSQL leads through a pooler
+COMMIT_SETTING = "current_setting('fsync')"
 _RECYCLE_SECONDS = 300  # after which a session is replaced, which may read from an old primary
 _SERVER_BOUNDS = {  # in which a server that is gone is found out: seconds, and milliseconds
     "keepalives_idle": 10,
@@ -91,14 +89,7 @@ def parse_url(database: str) -> URL:
         ) from None
     if url.get_backend_name() not in _DRIVERS:
         raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
-    url = url.set(drivername=_DRIVERS[url.get_backend_name()])
-    pooler = url.query.get(_POOLER)
-    if pooler is not None and (pooler != "transaction" or url.get_backend_name() == "sqlite"):
-        raise SettingsError(
-            f"database: {_POOLER} = {pooler!r}; PostgreSQL behind a pooler takes "
-            f"{_POOLER}=transaction, and SQLite has none"
-        )
-    return url
+    return url.set(drivername=_DRIVERS[url.get_backend_name()])
 
 
 @contextmanager
@@ -135,12 +126,6 @@ def alone_on_sqlite(database: str, process: str, more: str = "") -> Iterator[Non
                 "this file, on a disk of this machine"
             ) from error
         yield
-
-
-def is_pooled(url: URL) -> bool:
-    """Whether each transaction may run in another server session, as behind PgBouncer in
-    transaction mode."""
-    return _POOLER in url.query
 
 
 def make_engine(database: str, *, pool_size: int = 2, timeout: float = 5.0) -> Engine:
@@ -184,40 +169,29 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _postgresql(url: URL, pool_size: int, timeout: float) -> Engine:
-    """Sessions with settings of ours; behind a pooler each transaction brings them along."""
-    given: dict[str, Any] = {"connect_timeout": max(2, int(timeout)), **_SERVER_BOUNDS}
+    """Each transaction sets what it needs: behind a pooler any session may run it."""
     settings = {  # hold over what the server, the role and the database say
         "synchronous_commit": "on",
         "lock_timeout": str(int(timeout * 1000)),
         "idle_in_transaction_session_timeout": "60000",
     }
-    more: dict[str, Any] = {}
-    if is_pooled(url):
-        given |= {"prepare_threshold": None}  # a prepared statement would stay in one session
-        more = {"isolation_level": _ISOLATION.upper()}  # goes with BEGIN
-    else:
-        settings |= {"default_transaction_isolation": _ISOLATION.replace(" ", r"\ ")}
-        given |= {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
     engine = create_engine(
         url,
+        isolation_level="READ COMMITTED",  # a writer must see what was committed before its locks
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=timeout,
         pool_recycle=_RECYCLE_SECONDS,
-        connect_args=given,
-        **more,
+        connect_args={
+            "connect_timeout": max(2, int(timeout)),
+            "prepare_threshold": None,  # a prepared statement would stay in one session
+            **_SERVER_BOUNDS,
+        },
     )
-    if is_pooled(url):  # as SET LOCAL, in one statement that begins each transaction
-        calls = ", ".join(f"set_config('{name}', '{one}', true)" for name, one in settings.items())
-        event.listen(engine, "begin", lambda one: one.exec_driver_sql(f"SELECT {calls}"))
-        event.listen(engine, "do_connect", _forget_pooler)
+    calls = ", ".join(f"set_config('{name}', '{one}', true)" for name, one in settings.items())
+    event.listen(engine, "begin", lambda one: one.exec_driver_sql(f"SELECT {calls}"))
     event.listen(engine, "checkout", _refuse_hung_up)
     return engine
-
-
-def _forget_pooler(_dialect: object, _record: object, _args: object, given: dict[str, Any]) -> None:
-    """The word in the URL is ours; the driver does not know it."""
-    given.pop(_POOLER, None)
 
 
 def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
@@ -230,14 +204,13 @@ def _refuse_hung_up(connection: Any, _record: object, _proxy: object) -> None:
         raise DisconnectionError
 
 
-def refuse_unsafe_commits(fsync: str, synchronous_commit: str) -> None:
+def refuse_unsafe_commits(fsync: str) -> None:
     """Raises StorageError where a commit that returned need not be on PostgreSQL's disk."""
-    for setting, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit)):
-        if value == "off":
-            raise StorageError(
-                f"{setting} = off in PostgreSQL: what is acknowledged could be lost with the "
-                f"server; set {setting} = on and reload its configuration"
-            )
+    if fsync == "off":
+        raise StorageError(
+            "fsync = off in PostgreSQL: what is acknowledged could be lost with the server; set "
+            "fsync = on and reload its configuration"
+        )
 
 
 def check_commits(connection: Connection, lock: str = "") -> None:
@@ -247,8 +220,8 @@ def check_commits(connection: Connection, lock: str = "") -> None:
     lock: a call of one of its functions, waited for in the same round trip; SQLite has one writer.
     """
     if connection.dialect.name == "postgresql":
-        statement = text(f"SELECT {COMMIT_SETTINGS}" + (f", {lock}" if lock else ""))
-        refuse_unsafe_commits(*connection.execute(statement).one()[:2])
+        statement = text(f"SELECT {COMMIT_SETTING}" + (f", {lock}" if lock else ""))
+        refuse_unsafe_commits(connection.execute(statement).one()[0])
 
 
 def _hang_up(connection: Any) -> None:

@@ -13,19 +13,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect
 
-from rappor_server.database import Database, Program, check_commits, is_pooled
-from rappor_server.errors import SchemaError, SettingsError
-
-# Of -1 there is no limit; reserved_connections is of PostgreSQL 16 and newer.
-_LIMITS = """
-SELECT current_setting('max_connections')::int,
-  current_setting('superuser_reserved_connections')::int
-  + coalesce(current_setting('reserved_connections', true), '0')::int,
-  (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
-  (SELECT datconnlimit FROM pg_database WHERE datname = current_database())
-"""
+from rappor_server.database import Database, Program, check_commits
+from rappor_server.errors import SchemaError
 
 
 def prepare(database: Database) -> None:
@@ -37,35 +28,6 @@ def prepare(database: Database) -> None:
             _create(connection, database.program)
         else:
             check(current, database.program)
-
-
-def check_connections(
-    database: Database,
-    needed: int,
-    who: str = "the workers of this host take",
-    lower: str = "workers or database_connections",
-) -> None:
-    """Raises SettingsError where PostgreSQL cannot give this many connections at once.
-
-    Behind a pooler nothing is checked: it makes those who are too many wait.
-
-    who: takes them, with its verb.  lower: the settings that decide how many.
-    """
-    if not database.is_postgresql or is_pooled(database.engine.url):
-        return
-    with database.read() as connection:
-        most, reserved, of_role, of_database = map(int, connection.execute(text(_LIMITS)).one())
-    bounds = [
-        (most - reserved, f"max_connections = {most}, less {reserved} reserved", "max_connections"),
-        (of_role, "CONNECTION LIMIT of the role", "it"),
-        (of_database, "CONNECTION LIMIT of the database", "it"),
-    ]
-    given, why, raised = min(bound for bound in bounds if bound[0] >= 0)
-    if needed > given:
-        raise SettingsError(
-            f"{who} up to {needed} connections, and PostgreSQL gives {given} ({why}); raise "
-            f"{raised}, lower {lower}, or put a pooler between them (pooler=transaction)"
-        )
 
 
 def migrate(database: Database) -> tuple[str | None, str]:

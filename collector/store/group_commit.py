@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from collector.store.batches import BatchRow
 from collector.store.counters import NO_REPORTS, Cell, CohortSum
 from collector.store.database import COUNTERS_LOCK, GATE_LOCK
-from rappor_server.database import COMMIT_SETTINGS, refuse_unsafe_commits
+from rappor_server.database import COMMIT_SETTING, refuse_unsafe_commits
 
 _ROWS_AT_ONCE = 100  # SQLite: 999 parameters a statement in its older versions
 
@@ -76,7 +76,7 @@ class PostgresqlStatements:
     Writers take turns from the reading of the counters to the commit.
     """
 
-    _gate = f"SELECT {COMMIT_SETTINGS}, pg_advisory_xact_lock_shared(%b)"
+    _gate = f"SELECT {COMMIT_SETTING}, pg_advisory_xact_lock_shared(%b)"
     _turn = "SELECT pg_advisory_xact_lock(%b)"
     _cells = "%b::int[], %b::int[], %b::int[]"
     _read = f"{_READ} (SELECT * FROM unnest({_cells}))"  # noqa: S608
@@ -92,7 +92,7 @@ class PostgresqlStatements:
         commit to come would not last."""
         cursor = _driver(connection).cursor(binary=True)
         row = cursor.execute(self._gate, (GATE_LOCK,)).fetchone()
-        refuse_unsafe_commits(*row[:2])
+        refuse_unsafe_commits(row[0])
         return _opened(cursor.execute(f"{_OPEN} = ANY(%b)", (list(ids),)).fetchall())
 
     def save(

@@ -20,7 +20,7 @@ from decoder_service.worker.process_limits import check_platform, die_with_paren
 from decoder_service.worker.worker import Worker
 from rappor_server.database import alone_on_sqlite, make_engine
 from rappor_server.logs import Log, make_log
-from rappor_server.schema import check_connections, prepare
+from rappor_server.schema import prepare
 from rappor_server.serving import Server, announce, listening, running, server_config
 
 _STOP_SECONDS = 10.0
@@ -56,7 +56,7 @@ def work(settings: ServiceSettings) -> None:
 
 
 def _run_worker(settings: ServiceSettings) -> None:
-    database = _prepared(settings, _OF_WORKER)
+    database = _prepared(settings)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
@@ -93,22 +93,17 @@ def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
 def _prepare_to_serve(settings: ServiceSettings) -> None:
     if settings.job_slots:
         check_platform(f"job_slots = {settings.job_slots}, and no worker starts here (0: none)")
-    of_worker = _OF_WORKER if settings.job_slots else 0
-    _prepared(settings, settings.database_connections + of_worker).close()
+    _prepared(settings).close()
 
 
-def _prepared(settings: ServiceSettings, connections: int) -> ServiceDatabase:
+def _prepared(settings: ServiceSettings) -> ServiceDatabase:
     """Create the tables in an empty database, check any other.
-
-    connections: how many of PostgreSQL are taken at once.
 
     Raises SettingsError, SchemaError, StorageError.
     """
     engine = make_engine(settings.database, pool_size=_OF_WORKER, timeout=settings.database_seconds)
     database = ServiceDatabase(engine)
     try:
-        who = "the service and its worker take"
-        check_connections(database, connections, who, "database_connections")
         prepare(database)
     except BaseException:
         database.close()

@@ -15,11 +15,11 @@ from collector.domain.batch_writer import ReportWriter
 from collector.domain.report_validation import Day, ReportJudge
 from collector.domain.submission import Content, decode_batch_json, read_submission
 from collector.store.broker import leave, read_state
-from collector.store.database import back_up, restore
 from rappor_core.calendar import day_of
 from rappor_core.wire.report import JSON_CONTENT_TYPE
 from rappor_server.errors import RequestError, SettingsError, StorageError
 from tests.collector.broker import Broker, Line, make_line
+from tests.collector.database_copies import copy_database, put_copy_back
 from tests.collector.support import BOTH_DATABASES, Bench, make_bench, make_metric
 
 METRIC = make_metric(min_reports=1)
@@ -265,14 +265,14 @@ def test_a_restore_counts_all_again_or_nothing(
     line.put(*[line.message(body, 3) for body in old])
     line.count_all()
     copy = tmp_path / "copy"
-    back_up(line.settings.database, copy)
+    copy_database(line.settings.database, copy)
     line.put(*[line.message(body, 3) for body in new])
     line.count_all()
     line.bench.clock.pass_days(1)
     url = f"sqlite:///{tmp_path}/new.sqlite"
     if line.bench.database.is_postgresql:
         url = new_postgresql()
-    restore(copy, url)
+    put_copy_back(copy, url)
     bench = make_bench(url, line.bench.clock)
     bench.collector.settle_restore("test", keep_unserved=keep)
     again = Line(line.broker, bench, line.settings, line.rng)

@@ -9,7 +9,6 @@ from sqlalchemy import select
 
 from collector.domain.submission import Submission, decode_batch_json
 from collector.store.batches import hash_of_id, keyed_digest
-from collector.store.database import back_up
 from collector.store.models import (
     batches,
     metadata,
@@ -17,6 +16,7 @@ from collector.store.models import (
 from rappor_core.calendar import day_of
 from rappor_core.metrics.metric import Metric
 from rappor_server.logs import make_log
+from tests.collector.database_copies import copy_database
 from tests.collector.support import TODAY, Bench, Sender, ServerMaker, make_metric
 
 METRIC = make_metric(num_bits=128, min_reports=1)
@@ -114,7 +114,7 @@ def test_made_up_bodies_cannot_be_checked_in_backups(
     sent = [_as_routed(body) for body in bodies]
     bench.writer.write(sent)
     copy = tmp_path / "stolen.backup"
-    back_up(database_url, copy)
+    copy_database(database_url, copy)
     held = copy.read_bytes()
     with bench.database.read() as connection:
         rows = [tuple(map(bytes, row)) for row in

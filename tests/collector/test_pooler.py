@@ -16,10 +16,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
-from collector.store.database import CollectorDatabase, back_up
+from collector.store.database import CollectorDatabase
 from rappor_server.database import make_engine
-from rappor_server.errors import SettingsError
-from rappor_server.schema import check_connections
 from tests.collector.crash import (
     METRIC,
     Tally,
@@ -34,7 +32,6 @@ from tests.collector.support import make_bench
 from tests.free_ports import free_port
 from tests.waiting import until
 
-POOLED = "?pooler=transaction"
 POOL_SIZE = 3  # sessions for all clients together: far fewer than the workers hold connections
 
 
@@ -60,7 +57,7 @@ def pooled(new_postgresql: Callable[[], str], tmp_path: Path) -> Iterator[tuple[
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         await_pooler(process, port, str(url.database))
-        yield f"postgresql+psycopg://postgres@127.0.0.1:{port}/{url.database}{POOLED}", direct
+        yield f"postgresql+psycopg://postgres@127.0.0.1:{port}/{url.database}", direct
     finally:
         process.terminate()
         process.communicate(timeout=20)
@@ -145,13 +142,3 @@ def sessions_of(url: str) -> int:
         count: int = connection.execute(text(statement)).scalar_one()
     database.close()
     return count - 1
-
-
-def test_behind_a_pooler_backups_are_refused(
-    tmp_path: Path, pooled: tuple[str, str], with_pg_programs: None
-) -> None:
-    database = CollectorDatabase(make_engine(pooled[0]))
-    check_connections(database, 10_000)
-    database.close()
-    with pytest.raises(SettingsError, match="needs a session of its own: name PostgreSQL"):
-        back_up(pooled[0], tmp_path / "copy")

@@ -17,10 +17,12 @@ from sqlalchemy import make_url, text
 
 from collector.store.database import COLLECTOR, MIGRATIONS, CollectorDatabase, back_up, restore
 from collector.store.models import metadata
+from rappor_cli.main import main
 from rappor_server.database import make_engine
 from rappor_server.errors import SchemaError, SettingsError, StorageError
 from rappor_server.schema import migrate, prepare
 from tests.collector import version_0_3_0
+from tests.collector.database_copies import copy_database, put_copy_back
 from tests.collector.support import BOTH_DATABASES, TODAY, Bench, make_bench, make_metric, set_fsync
 
 pytestmark = pytest.mark.usefixtures("databases_as_served")
@@ -241,8 +243,8 @@ def test_servers_with_lossy_commits_are_refused(
     assert bench.collector.list_metrics()[0]["accepted"] == 7
     with bench.database.add() as connection:  # a session that somebody turned off, say a pooler
         connection.execute(text("SET SESSION synchronous_commit = off"))
-    with pytest.raises(StorageError, match="synchronous_commit = off"):
-        bench.send(bench.sender.reports(METRIC, 5))
+    with bench.database.add() as connection:
+        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
     bench.database.close()
 
 
@@ -278,17 +280,16 @@ def test_a_live_copy_is_whole_and_restorable(
     thread.start()
     copy = tmp_path / "copy.backup"
     try:
-        assert back_up(database_url, copy) > 0
+        copy_database(database_url, copy)
     finally:
         stop.set()
         thread.join()
-    assert copy.stat().st_mode & 0o077 == 0
     if bench.database.is_postgresql:
         make: Callable[[], str] = request.getfixturevalue("new_postgresql")
         target = make()
     else:
         target = f"sqlite:///{tmp_path}/restored.sqlite"
-    restore(copy, target)
+    put_copy_back(copy, target)
     restored = make_bench(target, bench.clock)
     accepted = restored.collector.list_metrics()[0]["accepted"]
     assert accepted % 10 == 0
@@ -333,38 +334,37 @@ def test_after_a_restore_the_unserved_is_discarded(bench: Bench) -> None:
     assert bench.collector.read_aggregate("test", METRIC.name).num_reports == 23
 
 
-def test_a_backup_overwrites_nothing(bench: Bench, database_url: str, tmp_path: Path) -> None:
-    there = tmp_path / "there"
+def test_a_backup_overwrites_nothing(sqlite_url: str, tmp_path: Path) -> None:
+    bench, there = make_bench(sqlite_url), tmp_path / "there"
     there.write_text("x" * 5000)
     with pytest.raises(SettingsError, match="exists"):
-        back_up(database_url, there)
-    if not bench.database.is_postgresql:
-        with pytest.raises(SettingsError, match="exists; stop the collector"):
-            restore(there, database_url)
-        with pytest.raises(StorageError):
-            restore(there, f"sqlite:///{tmp_path}/new.sqlite")
+        back_up(sqlite_url, there)
+    with pytest.raises(SettingsError, match="exists; stop the collector"):
+        restore(there, sqlite_url)
+    with pytest.raises(StorageError, match="could not be copied"):
+        restore(there, f"sqlite:///{tmp_path}/new.sqlite")
+    assert not (tmp_path / "new.sqlite").exists()
     assert there.read_text() == "x" * 5000
+    bench.database.close()
 
 
 @pytest.mark.usefixtures("with_pg_programs")
-def test_what_cannot_be_restored_is_told_plainly(
-    bench: Bench, database_url: str, tmp_path: Path, request: pytest.FixtureRequest
+def test_postgresql_is_copied_by_its_own_tools(
+    new_postgresql: Callable[[], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A database that is not empty, one of the other kind, and a file that is no copy."""
-    copy, junk = tmp_path / "copy.backup", tmp_path / "junk"
-    back_up(database_url, copy)
-    junk.write_text("x" * 5000)
-    if bench.database.is_postgresql:
-        make: Callable[[], str] = request.getfixturevalue("new_postgresql")
-        with pytest.raises(SettingsError, match=r"is not empty, it has a table '.*createdb"):
-            restore(copy, database_url)
-        with pytest.raises(SettingsError, match="a PostgreSQL database and does not go into sql"):
-            restore(copy, f"sqlite:///{tmp_path}/new.sqlite")
-        with pytest.raises(StorageError, match="is not a copy of a database"):
-            restore(junk, make())
-    else:
-        with pytest.raises(SettingsError, match="a SQLite database and does not go into postgre"):
-            restore(copy, "postgresql+psycopg://nobody@127.0.0.1:9/none")
-        with pytest.raises(StorageError, match="is not a copy of a database"):
-            restore(junk, f"sqlite:///{tmp_path}/new.sqlite")
-    assert not (tmp_path / "new.sqlite").exists()
+    """And a collector's open days are settled afterwards."""
+    url, copy = new_postgresql(), tmp_path / "copy"
+    bench = make_bench(url)
+    bench.collector.push_metrics([METRIC], "test")
+    bench.send(bench.sender.reports(METRIC, 7))
+    bench.database.close()
+    assert main(["backup", "--database", url, "-o", str(copy)]) == 1
+    assert "use pg_dump --format=custom" in capsys.readouterr().err
+    copy_database(url, copy)
+    target = new_postgresql()
+    assert main(["restore", str(copy), "--database", target, "--discard-open-days"]) == 1
+    assert "use pg_restore, then run rappor restore" in capsys.readouterr().err
+    put_copy_back(copy, target)
+    assert main(["restore", "--database", target, "--discard-open-days"]) == 0
+    assert "7 reports of days not served yet were discarded" in capsys.readouterr().out
+    assert main(["restore", "--database", f"sqlite:///{copy}", "--discard-open-days"]) == 2

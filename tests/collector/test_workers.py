@@ -11,14 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import text
-from sqlalchemy.engine import make_url
 
-from collector.app import prepare_database
-from collector.settings import load_settings
-from collector.store.database import CollectorDatabase
-from rappor_server.database import make_engine
-from rappor_server.errors import SettingsError
 from tests.collector.crash import (
     METRIC,
     Tally,
@@ -110,26 +103,6 @@ def test_killed_hosts_and_workers_count_each_once(
     assert tally.refused == 0
     assert tally.reports > 100
     tally.assert_counted(bench)
-
-
-def test_needed_connections_are_said_before_starting(
-    new_postgresql: Callable[[], str],
-) -> None:
-    """16 workers on 4 hosts fit PostgreSQL's default; 16 on each of them do not."""
-    url = new_postgresql()
-    prepare_database(load_settings(database=url, workers=4, hosts=4))
-    with pytest.raises(SettingsError, match="16 workers on each of 4 hosts take up to 192 conn"):
-        prepare_database(load_settings(database=url, workers=16, hosts=4))
-    assert load_settings(database=url, workers=16, hosts=5).connections == 240
-    with pytest.raises(SettingsError, match="hosts = 2 on SQLite"):
-        load_settings(hosts=2)
-    name = make_url(url).database
-    database = CollectorDatabase(make_engine(url))
-    with database.change() as connection:
-        connection.execute(text(f"ALTER DATABASE {name} CONNECTION LIMIT 5"))
-    with pytest.raises(SettingsError, match=r"gives 5 .CONNECTION LIMIT of the database.; raise"):
-        prepare_database(load_settings(database=url, workers=2))
-    database.close()
 
 
 def test_a_writer_rereads_what_another_wrote(

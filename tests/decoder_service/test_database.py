@@ -50,8 +50,8 @@ def test_servers_without_durable_commits_are_refused(
     assert {row.person.name for row in service.access.list_keys(COMMAND_LINE)} == {"ann", "cyd"}
     with service.database.reading() as db:  # a session that somebody turned off, say a pooler
         db.execute(text("SET SESSION synchronous_commit = off"))
-    with pytest.raises(StorageError, match="synchronous_commit = off"):
-        add_key(service, "dan")
+    with service.database.writing() as db:
+        assert db.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
     service.close()
 
 
