@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from collector.store.database import CollectorDatabase
 from rappor_server.database import make_engine, parse_url
-from rappor_server.logs import LEVELS
+from rappor_server.logs import LogLevel
 from rappor_server.settings import (
     ServerSettings,
     is_loopback,
     read_settings,
-    refuse_placeholder_password,
 )
 
 PREFIX = "RAPPOR_"
@@ -47,11 +46,11 @@ class Settings(ServerSettings):
     """Everything that an operator can choose. `load_settings` turns what is wrong into one line."""
 
     FILE_VARIABLE = f"{PREFIX}SETTINGS"
-    # read by the command line, and by this project's own long tests
-    OTHERS = tuple(f"{PREFIX}{name}" for name in ("SETTINGS", "KEY", "KILLS", "FUZZ"))
-    OTHER_PREFIXES = (f"{PREFIX}DECODER_", f"{PREFIX}TEST_")  # of other programs on this machine
+    # read by the command line, the decoder service, and this project's own tests
+    OTHERS = tuple(
+        PREFIX + name for name in ("SETTINGS", "KEY", "KILLS", "FUZZ", "DECODER_", "TEST_")
+    )
     HELP = "rappor serve --help"
-    CHOICES: ClassVar = {"log_level": ", ".join(LEVELS)}
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor.sqlite"
@@ -63,7 +62,6 @@ class Settings(ServerSettings):
 
     require_keys: bool = True
     open_anywhere: bool = False  # allow require_keys = false on more than loopback
-    allow_placeholder_password: bool = False
     protect_metrics: bool = False  # GET /metrics needs an admin key
 
     allowed_origins: tuple[str, ...] = ()  # of pages that may send reports (CORS)
@@ -94,7 +92,7 @@ class Settings(ServerSettings):
     database_seconds: float = Field(default=5.0, gt=0)  # to wait for a lock or a connection
     housekeeping_seconds: float = Field(default=60.0, gt=0)
     drain_seconds: int = Field(default=20, ge=1)
-    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+    log_level: LogLevel = "info"
 
     @property
     def clock_skew(self) -> timedelta:
@@ -141,9 +139,7 @@ class Settings(ServerSettings):
                 f"require_keys = false on host {self.host!r} would let anyone close days and read "
                 "aggregates; bind 127.0.0.1, use keys, or set open_anywhere = true"
             )
-        url = parse_url(self.database)
-        refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
-        if self.workers > 1 and url.get_backend_name() == "sqlite":
+        if self.workers > 1 and parse_url(self.database).get_backend_name() == "sqlite":
             raise ValueError(
                 f"workers = {self.workers} on SQLite, which is for one collector process: name a "
                 "PostgreSQL database, or set workers = 1"

@@ -29,7 +29,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from rappor_server.errors import ConflictError, DiskFullError, SettingsError, StorageError
-from rappor_server.readiness import TRIAL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +81,19 @@ def parse_url(database: str) -> URL:
     """Check a database URL. Raises SettingsError that shows it without its password."""
     try:
         url = make_url(database)
-    except ArgumentError:
+        return url.set(drivername=_DRIVERS[url.get_backend_name()])
+    except (ArgumentError, KeyError):
         raise SettingsError(
             f"database {database.partition('@')[0].partition('://')[0]!r}...: not a URL such as "
             "sqlite:///FILE.sqlite or postgresql+psycopg://user@host/name"
         ) from None
-    if url.get_backend_name() not in _DRIVERS:
-        raise SettingsError(f"database {url.drivername!r}: use sqlite or postgresql+psycopg")
-    return url.set(drivername=_DRIVERS[url.get_backend_name()])
 
 
 @contextmanager
-def alone_on_sqlite(database: str, process: str, more: str = "") -> Iterator[None]:
-    """Lock an SQLite database for the block: one process of a kind uses it. PostgreSQL takes
-    several.
-
-    Args:
-        database: Its URL.
-        process: The kind, as in "another collector".
-        more: A further way out, for the message.
-
-    Raises:
-        SettingsError: Another process has it, or it cannot be locked.
-    """
+def alone_on_sqlite(database: str, process: str) -> Iterator[None]:
+    """Lock an SQLite database for the block: one process of a kind, as in "another collector",
+    uses it; PostgreSQL takes several. Raises SettingsError where another one has it, or where it
+    cannot be locked."""
     url = parse_url(database)
     if url.get_backend_name() != "sqlite" or fcntl is None:
         yield
@@ -117,8 +106,8 @@ def alone_on_sqlite(database: str, process: str, more: str = "") -> Iterator[Non
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SettingsError(
-                f"another {process} runs on {url.database!r}: SQLite takes one; move to PostgreSQL "
-                f"for more{more}"
+                f"another {process} runs on {url.database!r}: SQLite takes one; use that one, or "
+                "move to PostgreSQL for more"
             ) from None
         except OSError as error:
             raise SettingsError(
@@ -247,10 +236,6 @@ class Database:
             event.listen(engine, "connect", lambda _, one: one.info.update(made=monotonic()))
             event.listen(engine, "checkout", self._refuse_dropped)
         self._is_closed = False
-        host = f" at {engine.url.host}" if engine.url.host else ""
-        name = engine.url.database  # None: that of the user
-        self._name = "of the user" + host if name is None else f"{name!r}{host}"
-        self.is_failing = False  # whether a write was refused since the last trial write
 
     def read(self) -> AbstractContextManager[Connection]:
         """A transaction that reads one consistent view of the tables."""
@@ -313,29 +298,27 @@ class Database:
             is_taken = isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError)
             if is_taken or state in _CONFLICTS:
                 raise ConflictError(f"another process was first: {reason}") from error
-            self.is_failing |= bool(options.get("writes"))
             is_full = code == sqlite3.SQLITE_FULL or state == _DISK_FULL
             kind = DiskFullError if is_full else StorageError
-            raise kind(f"the database {self._name} failed: {reason}") from error
+            raise kind(f"the database {self.engine.url} failed: {reason}") from error
         finally:
             if self._is_closed:
                 self.engine.pool.dispose()
 
     def try_to_write(self, table: Table, row: Mapping[str, Any], blob: str) -> None:
-        """Insert a row of TRIAL_BYTES and delete it in the same committed transaction. Raises
-        StorageError, as on a full disk.
+        """Insert a row as large as a batch or result may be, and delete it, in one committed
+        transaction. Raises StorageError, as on a full disk.
 
         Args:
             table: has a text or binary primary key, which the row names first.
             row: its values, but for the blob.
-            blob: the column of the random bytes.
+            blob: the column that gets a MiB of random bytes.
         """
         name, mark = next(iter(row.items()))
         with self._transaction(writes=True) as connection:
             check_commits(connection)
-            connection.execute(insert(table).values({**row, blob: os.urandom(TRIAL_BYTES)}))
+            connection.execute(insert(table).values({**row, blob: os.urandom(1 << 20)}))
             connection.execute(delete(table).where(table.c[name] == mark))
-        self.is_failing = False
 
     def close(self) -> None:
         """Close the database connections; those in a transaction of another thread when it ends."""

@@ -6,11 +6,11 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
 
-LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Log:
@@ -74,7 +74,7 @@ def redirect_libraries(log: Log) -> None:
 
 
 def make_log(
-    level: str, stream: TextIO | None = None, seconds: Callable[[], float] = monotonic
+    level: LogLevel, stream: TextIO | None = None, seconds: Callable[[], float] = monotonic
 ) -> Log:
     """Make a log that writes one JSON object a line; nothing global is configured.
 
@@ -87,6 +87,6 @@ def make_log(
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True),
             structlog.processors.JSONRenderer(sort_keys=True),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
     )
     return Log(logger, seconds)

@@ -22,16 +22,12 @@ _SECRET = {"key"}  # fields whose value is in no message
 
 
 def first_problem(
-    error: ValidationError | RequestValidationError,
-    choices: Mapping[str, str],
-    *,
-    unknown: str = "there is no such setting or field",
+    error: ValidationError | RequestValidationError, *, unknown: str = "there is no such field"
 ) -> tuple[str, str]:
     """Describe the first field that is wrong.
 
     Args:
         error: What pydantic raised.
-        choices: The values of fields that are bound by a pattern.
         unknown: The message for a name that does not exist.
 
     Returns:
@@ -47,8 +43,6 @@ def first_problem(
         return name, "send a JSON object as Content-Type: application/json"
     if kind == "missing":  # its input is all that was sent, which may hold a key
         return name, "it is missing"
-    if kind == "string_pattern_mismatch" and name in choices:
-        expected = f"it should be one of {choices[name]}"
     if name.rpartition(".")[2] in _SECRET:
         return name, expected
     return name, f"{shown(first['input'])}: {expected[0].lower()}{expected[1:]}"
@@ -56,7 +50,7 @@ def first_problem(
 
 def request_problem(error: ValidationError | RequestValidationError) -> str:
     """Describe what is wrong with a request, in ASCII."""
-    name, message = first_problem(error, {}, unknown="there is no such field")
+    name, message = first_problem(error)
     text = f"{name}: {message}" if name else message
     return text.encode("ascii", "backslashreplace").decode()
 

@@ -49,23 +49,18 @@ def migrate(database: Database) -> tuple[str | None, str]:
 
 def check(current: str | None, program: Program) -> None:
     """Raises SchemaError unless `current` is the head."""
-    head = _known(program)[0]
-    if current is None:
+    known = _known(program)
+    if current not in known:
         raise SchemaError(
-            f"the database has tables, and none of them is the {program.name}'s; name an empty "
-            "database"
+            f"the database has tables at schema {current or 'none'}, and this code knows the "
+            f"{program.name}'s up to {known[0]}: they are another program's or a newer version's; "
+            f"name an empty database or one of the {program.name}, or run the newer version"
         )
-    if current not in _known(program):
+    if current != known[0]:
         raise SchemaError(
-            f"the database is at schema {current}, which this code (the {program.name}'s "
-            f"schema {head}) does not know: it is another program's, or a newer version's; name a "
-            f"database of the {program.name}, or run the version of rappor-telemetry that made it"
-        )
-    if current != head:
-        raise SchemaError(
-            f"the {program.name}'s database is at schema {current}, this code needs {head}; make a "
-            f"backup, stop every process of the {program.name} on it, then run: rappor migrate "
-            "--database URL"
+            f"the {program.name}'s database is at schema {current}, this code needs {known[0]}; "
+            f"make a backup, stop every process of the {program.name} on it, then run: rappor "
+            "migrate --database URL"
         )
 
 

@@ -11,28 +11,22 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, TomlConfigSettingsSource
 from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
-from sqlalchemy.engine import URL
 
 from rappor_core.errors import toml_problem
 from rappor_server.errors import SettingsError
 from rappor_server.problems import first_problem
 
-_PLACEHOLDERS = {"changeme", "change-me", "password", "secret", "postgres", "rappor", "example"}
-
 
 class ServerSettings(BaseSettings):
     """Base of a server's settings.
 
-    FILE_VARIABLE: names a TOML file.  OTHERS: variables that start as settings do and are read
-    elsewhere.  OTHER_PREFIXES: of other programs.  HELP: who names the settings.  CHOICES: of
-    settings that are bound by a pattern, what may be given.
+    FILE_VARIABLE: names a TOML file.  OTHERS: how variables begin that start as settings do and are
+    read elsewhere.  HELP: what names the settings.
     """
 
     FILE_VARIABLE: ClassVar[str]
     OTHERS: ClassVar[tuple[str, ...]]
-    OTHER_PREFIXES: ClassVar[tuple[str, ...]] = ()
     HELP: ClassVar[str]
-    CHOICES: ClassVar[Mapping[str, str]]
 
     @classmethod
     def settings_customise_sources(  # type: ignore[override]
@@ -53,10 +47,10 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
     if file and not Path(file).is_file():
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
     prefix = kind.model_config["env_prefix"]
-    known = {prefix + name.upper() for name in kind.model_fields} | {*kind.OTHERS}
+    known = {prefix + name.upper() for name in kind.model_fields}
     for name in sorted(os.environ):  # one that starts as ours and is no setting is a mistake
         ours = name.upper()
-        if ours.startswith(prefix) and not (ours in known or ours.startswith(kind.OTHER_PREFIXES)):
+        if ours.startswith(prefix) and ours not in known and not ours.startswith(kind.OTHERS):
             near = difflib.get_close_matches(ours, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"{kind.HELP} names them"
             raise SettingsError(f"environment variable {name}: there is no such setting; {hint}")
@@ -67,19 +61,8 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: {toml_problem(error)}") from None
     except ValidationError as error:
-        name, message = first_problem(error, kind.CHOICES, unknown="there is no such setting")
+        name, message = first_problem(error, unknown="there is no such setting")
         raise SettingsError(f"setting {name}: {message}" if name else message) from None
-
-
-def refuse_placeholder_password(url: URL, *, allowed: bool) -> None:
-    """Raises ValueError for the password of an example, to a database on another machine."""
-    if (
-        url.password
-        and str(url.password).lower() in _PLACEHOLDERS
-        and not is_loopback(url.host or "localhost")
-        and not allowed
-    ):
-        raise ValueError("the database password is a placeholder; set a real one")
 
 
 def is_loopback(host: str) -> bool:

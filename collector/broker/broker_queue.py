@@ -79,7 +79,7 @@ class BrokerQueue:
         self._producer: Any = None
         self._lock = threading.Lock()
         self._backlog = Backlog(settings.max_queued_bytes)
-        self.is_failing = self._broken = False  # whether the last batch was not stored
+        self._broken = False  # whether the producer must be replaced
         self._done: list[_Waiting] = []
         self._library: Any = None
         self._thread = threading.Thread(target=self._run, name="broker-producer", daemon=True)
@@ -204,16 +204,18 @@ class BrokerQueue:
                 self._answer()
             except Exception as error:  # a defect of ours must not leave requests waiting for ever
                 self._log.crash(error)
-                self._broken = self.is_failing = True
+                self._broken = True
                 sleep(_POLL_SECONDS)
 
     def _answer(self) -> None:
         """Tell all requests that the broker has answered, at once."""
         done, self._done = self._done, []
         if done:
-            self.is_failing = isinstance(done[-1].error, StorageError)  # known before they ask
             deliver([(one.future, one.error) for one in done])
-            self._on_commit(perf_counter() - min(one.started for one in done), self.is_failing)
+            self._on_commit(
+                perf_counter() - min(one.started for one in done),
+                isinstance(done[-1].error, StorageError),
+            )
 
     def _replace_producer(self) -> None:
         """Begin again after an error from which the library does not recover.

@@ -55,7 +55,6 @@ class CommitQueue:
         self._on_crash = on_crash
         self._queue: deque[_Waiting] = deque()
         self._backlog = Backlog(max_queued_bytes)
-        self.is_failing = False  # whether the last group could not be written
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="report-writer", daemon=True)
 
@@ -130,8 +129,7 @@ class CommitQueue:
         except Exception as error:  # a defect of ours must not leave requests waiting for ever
             self._on_crash(error)
             answers = [StorageError("the writer failed; send again later")] * len(group)
-        self.is_failing = isinstance(answers[0], StorageError)
-        self._on_commit(perf_counter() - started, self.is_failing)
+        self._on_commit(perf_counter() - started, isinstance(answers[0], StorageError))
         return answers
 
 

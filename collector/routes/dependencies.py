@@ -26,7 +26,7 @@ from collector.domain.report_validation import ReportJudge
 from collector.errors import UnsupportedMediaError
 from collector.routes.limits import KeyLimit, SenderShares, network_of
 from collector.settings import Settings
-from collector.store.database import try_to_read, try_to_write
+from collector.store.database import check_writable
 from collector.telemetry import Telemetry
 from rappor_core.wire.report import BINARY_CONTENT_TYPE, JSON_CONTENT_TYPE, MAX_METRIC_BYTES
 from rappor_server.errors import BodyTooLargeError, NotFoundError, RequestError, SettingsError
@@ -81,7 +81,7 @@ class AppComponents:
         judge = ReportJudge(refuse_implausible=settings.refuse_implausible)
         if settings.broker is not None:
             front = BrokerQueue(settings, self.collector, judge, on_commit, log)
-            return front, Readiness(front.check, front.check, lambda: front.is_failing)
+            return front, Readiness(front.check)
         writer = ReportWriter(
             self.writing, judge, clock, settings.clock_skew, settings.max_batch_reports
         )
@@ -92,8 +92,7 @@ class AppComponents:
             on_commit=on_commit,
             on_crash=log.crash,
         )
-        read, write = (partial(act, self.writing) for act in (try_to_read, try_to_write))
-        return queue, Readiness(read, write, lambda: queue.is_failing or self.writing.is_failing)
+        return queue, Readiness(partial(check_writable, self.writing))
 
     def sender_of(self, scope: ASGIScope) -> str:
         """The name by which limits know the sender of a request: what a trusted proxy says, or the

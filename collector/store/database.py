@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 from collector.store.models import batches, metadata
 from collector.store.registry import state_version
 from rappor_server import backup, database
-from rappor_server.database import Program, check_commits
+from rappor_server.database import Program
 from rappor_server.errors import StorageError
 
 # Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
@@ -65,18 +65,12 @@ class CollectorDatabase(database.Database):
         )
 
 
-def try_to_read(database: CollectorDatabase) -> None:
-    """Read from the database. Raises StorageError where that fails, or its commits would not
-    last."""
+def check_writable(database: CollectorDatabase) -> None:
+    """Insert and delete a row as large as a large batch in a committed transaction. Raises
+    StorageError where that fails, as on a full disk, or where the database is not a collector's."""
     with database.read() as connection:
-        check_commits(connection)
         if state_version(connection) < 0:
             raise StorageError("the database holds no collector")
-
-
-def try_to_write(database: CollectorDatabase) -> None:
-    """Insert and delete a row as large as a large batch in a committed transaction. Raises
-    StorageError where that fails, as on a full disk."""
     mark = os.urandom(16)
     row = {"batch_hash": mark, "digest": mark, "num_reports": 0, "expires": -1}
     database.try_to_write(batches, row, "results")

@@ -153,9 +153,7 @@ def create_app(settings: ServiceSettings, *, clock: Clock = utc_now) -> FastAPI:
     )
     app.state.service = service
     app.state.uploads = asyncio.Semaphore(UPLOADS)
-    app.state.readiness = Readiness(
-        service.try_to_read, service.try_to_write, lambda: service.database.is_failing
-    )
+    app.state.readiness = Readiness(service.try_to_write)
     app.state.public_origin = origin_of(settings.public_url) if settings.public_url else None
     for feature in _FEATURES:
         for name in ("api", "admin", "pages"):

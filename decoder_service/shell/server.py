@@ -26,7 +26,6 @@ from rappor_server.serving import Server, announce, listening, running, server_c
 _STOP_SECONDS = 10.0
 _DRAIN_SECONDS = 20
 _OF_WORKER = 2  # its connections to PostgreSQL
-_MORE = ", or set job_slots: more for that worker, or 0 for a web server alone"
 
 
 def serve(settings: ServiceSettings) -> None:
@@ -51,7 +50,7 @@ def work(settings: ServiceSettings) -> None:
     check_platform("no worker starts here")
     check_is_there(settings.database)
     _warn_of_key(settings, make_log(settings.log_level))
-    with alone_on_sqlite(settings.database, "worker", _MORE):
+    with alone_on_sqlite(settings.database, "worker"):
         _run_worker(settings)
 
 
@@ -126,7 +125,7 @@ def _with_worker(settings: ServiceSettings) -> Iterator[None]:
         return
     stopping = threading.Event()
     keeper = threading.Thread(target=_keep_worker, args=(settings, stopping), name="keeper")
-    with alone_on_sqlite(settings.database, "worker", _MORE):
+    with alone_on_sqlite(settings.database, "worker"):
         keeper.start()
         try:
             yield

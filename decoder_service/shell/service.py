@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, text
+from sqlalchemy import delete
 
 from decoder_service.alarms.events import WindowEvents
 from decoder_service.alarms.rules import Alarms, check_url
@@ -53,11 +53,6 @@ class DecoderService(AuditedOperations):
         if not found:
             raise UnavailableError("no worker lives: jobs wait; start rappor decoder worker")
         return found
-
-    def try_to_read(self) -> None:
-        """Raises StorageError where the database cannot be read."""
-        with self.database.reading() as db:
-            db.execute(text("SELECT 1"))
 
     def try_to_write(self) -> None:
         """Write and delete a row as large as a result. Raises StorageError, as on a full disk."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, SecretStr, ValidationError, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -11,12 +11,11 @@ from pydantic_settings import SettingsConfigDict
 from decoder.output.tiles import Tiles
 from decoder_service.worker.process_limits import PARENT_VARIABLE, PREFIX
 from rappor_server.database import parse_url
-from rappor_server.logs import LEVELS
+from rappor_server.logs import LogLevel
 from rappor_server.settings import (
     ServerSettings,
     is_loopback,
     read_settings,
-    refuse_placeholder_password,
 )
 
 FILE_VARIABLE = f"{PREFIX}SETTINGS"
@@ -29,14 +28,12 @@ class ServiceSettings(ServerSettings):
     FILE_VARIABLE = FILE_VARIABLE
     OTHERS = (FILE_VARIABLE, PARENT_VARIABLE, KEY_VARIABLE)
     HELP = "docs/service.md"
-    CHOICES: ClassVar = {"log_level": ", ".join(LEVELS), "oidc_everyone": "viewer, analyst"}
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     database: str = "sqlite:///rappor-decoder.sqlite"
     host: str = "127.0.0.1"
     port: int = Field(default=8100, ge=0, le=65535)
     public_url: str | None = None  # as browsers see it, where a proxy is in front: https://...
-    allow_placeholder_password: bool = False
 
     collector: str | None = None  # its URL
     collector_key: SecretStr | None = None  # of scope aggregate
@@ -67,7 +64,7 @@ class ServiceSettings(ServerSettings):
     oidc_viewers: tuple[str, ...] = ()  # groups that have the role
     oidc_analysts: tuple[str, ...] = ()
     oidc_admins: tuple[str, ...] = ()
-    oidc_everyone: str = Field(default="", pattern="^(|viewer|analyst)$")  # in none of them
+    oidc_everyone: Literal["", "viewer", "analyst"] = ""  # in none of them
     user_header: str | None = None  # of a proxy: the person whom it signed in
     groups_header: str | None = None  # of the same proxy: their groups, separated by commas
     forwarded_allow_ips: tuple[IPvAnyNetwork, ...] = ()  # addresses of proxies to be believed
@@ -86,13 +83,12 @@ class ServiceSettings(ServerSettings):
 
     database_connections: int = Field(default=5, ge=2)
     database_seconds: float = Field(default=5.0, gt=0)
-    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+    log_level: LogLevel = "info"
 
     @model_validator(mode="after")
     def _safe_together(self) -> ServiceSettings:
         """Refuse what is dangerous unless it is asked for by name."""
-        url = parse_url(self.database)
-        refuse_placeholder_password(url, allowed=self.allow_placeholder_password)
+        parse_url(self.database)
         self.map_tiles  # noqa: B018 (raises for an address that no tiles come from)
         proxies = self.forwarded_allow_ips
         if self.user_header and (not proxies or any(one.prefixlen == 0 for one in proxies)):

@@ -248,7 +248,7 @@ def parsed(model: type[Known], given: dict[str, Any]) -> Known:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        name, message = first_problem(error, {})
+        name, message = first_problem(error)
         raise RequestError(f"{name}: {message}" if name else message) from None
 
 
