@@ -11,8 +11,6 @@ size, and their texts are shown without control characters.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import ssl
@@ -70,26 +68,18 @@ class Service:
         if address.scheme == "http" and address.host not in _LOOPBACK:
             raise RemoteError(f"service {self.url!r}: a key is sent over https only")
 
-    def upload_list(self, name: str, values: Iterable[str]) -> CandidateList:
-        """Store a list under a new name."""
-        content = "".join(f"{value}\n" for value in values).encode()
-        return _list_of(self.ask("POST", "/v1/lists", {"name": name}, content))
-
-    def upload_weights(
-        self, name: str, weights: Mapping[str, float], others: float | None = None
+    def upload_list(
+        self, name: str, lines: Iterable[str], kind: str = "candidates"
     ) -> CandidateList:
-        """Store weights of candidates under a new name, for `decode(weights=...)`.
+        """Store a list under a new name.
 
         Args:
             name: of the list.
-            weights: by value, decided before the counts were seen.
-            others: the weight of every other value; None if each candidate has a weight.
+            lines: values; of weights `value,weight` as CSV, an empty value for all others.
+            kind: candidates, weights, flows or areas.
         """
-        text = io.StringIO()
-        rows = [*weights.items(), *([] if others is None else [("", others)])]
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        query = {"name": name, "kind": "weights"}
-        return _list_of(self.ask("POST", "/v1/lists", query, text.getvalue().encode()))
+        content = "".join(f"{line}\n" for line in lines).encode()
+        return _list_of(self.ask("POST", "/v1/lists", {"name": name, "kind": kind}, content))
 
     def upload_aggregate(self, aggregate: Aggregate) -> str:
         """Store counts; return their digest, for `source = {"aggregates": [digest]}`."""
@@ -120,7 +110,7 @@ class Service:
             candidates: None for the metric's own values.
             first: first closed day; None for the first that is served.
             last: last closed day; None for the last that is served.
-            weights: of `upload_weights`.
+            weights: a list of kind weights.
             **options: of the job, such as alpha=0.01.
         """
         days = {"first": first, "last": last}

@@ -8,7 +8,6 @@ unique for the alarm.
 import io
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +22,10 @@ from decoder.results.warnings import odd_cohorts
 from decoder.typing import Flags, Floats
 from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.jobs.specs import canonical
-from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.results.rows import RESULT_FILES
 from decoder_service.schedules.rules import Schedules, add_values
 from decoder_service.schedules.windows import change_window, spec_of_schedule
-from decoder_service.shell.database import Operations, insert_once, save, shown
+from decoder_service.shell.database import Operations, save, shown
 from decoder_service.shell.models import (
     AlarmRow,
     EventRow,
@@ -35,7 +33,6 @@ from decoder_service.shell.models import (
     ScheduleRow,
     WindowRow,
     WindowState,
-    readings,
 )
 from rappor_server.errors import ConflictError
 
@@ -43,7 +40,6 @@ MAX_SHOWN = 20  # values of one event
 _CANDIDATES = "candidates.parquet"
 _NUMBERS = ("estimate", "std_error")
 USUAL_WINDOWS = 8  # whose median is what is expected
-FEW_REPORTS = 100.0  # of a day, below which its refusals tell nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,57 +120,24 @@ class WindowEvents(Operations):
         event = AlarmEvent("failed", f"the window could not be decoded: its job {why}")
         self._store(db, schedule, load_alarms(db, [schedule.id]), [event], window)
 
-    def check_refusals(self, collector: RemoteCollector) -> None:
-        """Ask how many reports of this day the collector refused, where an alarm wants to know,
-        and store that they are many. Raises RemoteError."""
-        by_id = {one.id: one for one in self.schedules.every_enabled()}
-        with self.database.reading() as db:
-            alarms = [(one, Rules.model_validate_json(one.rules).refused)
-                      for one in load_alarms(db, list(by_id))]  # fmt: skip
-        if not any(bound for _, bound in alarms):
-            return
-        accepted, refused = collector.counters()
-        day = self.clock().date().isoformat()
-        stored = select(readings.c.accepted, readings.c.refused).where(readings.c.day == day)
-        first = {"accepted": accepted, "refused": refused}
-        try:
-            with self.database.writing() as db:
-                insert_once(db, readings, {"day": day}, **first)
-                base = tuple(db.execute(stored).one())
-        except ConflictError:
-            return
-        if accepted < base[0] or refused < base[1]:  # the collector started again
-            base = (0.0, 0.0)
-        lost, total = refused - base[1], accepted - base[0] + refused - base[1]
-        if total < FEW_REPORTS:
-            return
-        text = f"of {total:,.0f} reports on {day}, {lost:,.0f} were refused by the collector"
-        for alarm, bound in alarms:
-            if bound is None or lost <= bound * total:
-                continue
-            with suppress(ConflictError), self.database.writing() as db:
-                event = AlarmEvent("refused", text)
-                self._store(db, by_id[alarm.schedule_id], [alarm], [event], None, day)
-
     def _store(
         self,
         db: Session,
         schedule: ScheduleRow,
         alarms: list[AlarmRow],
         events: list[AlarmEvent],
-        window: WindowRow | None,
-        day: str = "",
+        window: WindowRow,
     ) -> None:
         """Store the messages of alarms that want them, and have none of this cause already."""
         at = self.now()
-        place = day if window is None else f"{window.params_id}:{window.first_day}"
         for alarm in alarms:
             rules = Rules.model_validate_json(alarm.rules).model_dump()
             for event in events:
                 wanted = rules[event.rule]
                 if not wanted or event.bound not in (None, wanted):
                     continue
-                cause = f"{event.rule.replace('_', '-')}:{place}"
+                rule = event.rule.replace("_", "-")
+                cause = f"{rule}:{window.params_id}:{window.first_day}"
                 known = select(1).where(EventRow.alarm_id == alarm.id, EventRow.cause == cause)
                 if db.execute(known).first() is not None:
                     continue
@@ -187,9 +150,8 @@ class WindowEvents(Operations):
                     "text": event.text,
                     "alarm": alarm.name,
                     "schedule": shown(schedule, "id name metric"),
+                    "window": shown(window, "first_day last_day params_id result_id"),
                 }
-                if window is not None:
-                    body["window"] = shown(window, "first_day last_day params_id result_id")
                 if alarm.show_values:
                     body["values"] = list(event.values)
                 row = EventRow(

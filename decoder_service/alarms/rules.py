@@ -79,8 +79,7 @@ def compose(body: str, link: str) -> tuple[str, str]:
     schedule = event["schedule"]
     title = f"[rappor] {visible(schedule['name'])}: {event['rule'].replace('_', ' ')}"
     lines = [visible(event["text"]) + ".", "", f"Metric: {visible(schedule['metric'])}"]
-    if "window" in event:
-        lines.append(f"Window: {event['window']['first_day']} to {event['window']['last_day']}")
+    lines.append(f"Window: {event['window']['first_day']} to {event['window']['last_day']}")
     lines += [f"Value: {visible(value)}" for value in event.get("values", [])]
     lines += [f"Result: {link}"] if link else []
     return title, "\n".join([*lines, "", f"Event {event['event']}"])
@@ -119,15 +118,14 @@ class Rules(StrictModel):
 
     new_value: a value that no earlier window showed.  change: a share that moved by more than
     this since the window before.  fewer_reports: less than this share of the median of the windows
-    before.  cohort: a cohort that does not follow the model.  refused: of a day's reports more
-    than this share was refused by the collector.  failed: a window that could not be decoded.
+    before.  cohort: a cohort that does not follow the model.  failed: a window that could not be
+    decoded.
     """
 
     new_value: bool = False
     change: Share | None = None
     fewer_reports: Share | None = None
     cohort: bool = False
-    refused: Share | None = None
     failed: bool = True
 
 
@@ -229,7 +227,7 @@ class Alarms(AuditedOperations):
         """Send a message and store the outcome, unless another process did; whether it was sent."""
         values: dict[str, Any]
         target, pages = event.alarm.target, (self.settings.public_url or "").rstrip("/")
-        result = json.loads(event.body).get("window", {}).get("result_id")
+        result = json.loads(event.body)["window"]["result_id"]
         try:
             if target not in self.urls:
                 raise UnavailableError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
@@ -14,24 +14,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from decoder.kinds.interface import has_candidates, kinds_with
+from decoder.kinds.interface import kinds_with
 from decoder.kinds.over_time import chart_csv
 from decoder.kinds.result import RESULTS
-from decoder.output.charts import count_plot, sparkline
+from decoder.output.charts import sparkline
 from decoder.output.dictionary import DictionaryEntry, entries_of
 from decoder.output.palette import THEMES
 from decoder.output.series_view import (
     MAX_LINES,
-    ValuePanel,
     series_chart,
-    value_panel,
-    value_panels,
     values_by_share,
-    window_names,
-    window_reports,
     windows_between,
 )
-from decoder.tables.format import days
 from decoder_service.metrics.rules import MetricView
 from decoder_service.shell.database import matching
 from decoder_service.shell.models import ResultRow
@@ -192,7 +186,6 @@ def numbers(visit: Visit, name: str, asked: Asked) -> Response:
 
 api = APIRouter(prefix="/v1", tags=["metrics"], route_class=GuardedRoute)
 MAX_RESULTS = 1000
-MAX_VALUES = 12  # of a version
 _UNREAD = "not all of what is collected can be shown: {}"
 
 
@@ -222,7 +215,7 @@ def index(visit: Visit, q: str = "") -> Response:
 
 @pages.get("/metrics/{name}")
 def one(visit: Visit, name: str, asked: Asked) -> Response:
-    """The page of a metric: for each version its shares over time and its reports."""
+    """The page of a metric: its chart over time, and for each version its results."""
     service = visit.service
     found = service.metrics.all(visit.person)
     views = [view for view in found.metrics if view.name.partition("/")[0] == name]
@@ -232,7 +225,11 @@ def one(visit: Visit, name: str, asked: Asked) -> Response:
     if not views and not results:
         raise NotFoundError(f"there is no metric {name[:80]!a}, nor a result of one")
     versions = [
-        _version(visit, params_id, views, results)
+        {
+            "params_id": params_id,
+            "listed": [one.listed for one in views if one.params_id == params_id and one.listed],
+            "results": [row for row in results if row.params_id == params_id],
+        }
         for params_id in dict.fromkeys([*(v.params_id for v in views if v.results or v.listed),
                                         *(row.params_id for row in results)])
     ]  # fmt: skip
@@ -280,70 +277,6 @@ def _metric(
         "has_series": (kind or declared) in kinds_with("series"),
         "last": last and last | {"spark": sparkline(last["shares"])},
     }
-
-
-def _version(
-    visit: Visit,
-    params_id: str,
-    views: Sequence[MetricView],
-    results: Sequence[ResultRow],
-) -> dict[str, Any]:
-    """A version, for the templates: results of one params_id, never mixed with another's.
-
-    Its panels are of its newest series, or else of the decodings of single windows.  level: of the
-    intervals of the panels.  alpha: of their tests; None where they differ.
-    """
-    own = [row for row in results if row.params_id == params_id]
-    series = next((row for row in own if row.operation == "series"), None)
-    drawn: dict[str, Any]
-    if series is not None:
-        found = json.loads(visit.service.results.file(visit.person, series.id, RESULTS))
-        values = list(dict.fromkeys(row["string"] for row in found["rows"]))[:MAX_VALUES]
-        drawn = {"panels": value_panels(found, values), "names": window_names(found)}
-        drawn |= {"reports": window_reports(found), "level": found["level"]}
-    else:
-        windows = windows_of(own)
-        levels = {json.loads(row.manifest).get("spec", {}).get("options", {}).get("level")
-                  for row, _ in windows}  # fmt: skip
-        drawn = {
-            "panels": tuple(_panels_of_windows(windows)),
-            "names": [days(row.first_day, row.last_day) for row, _ in windows],
-            "reports": [int(summary["num_reports"]) for _, summary in windows],
-            "level": levels.pop() if len(levels) == 1 else None,
-        }
-    return drawn | {
-        "params_id": params_id,
-        "listed": [one.listed for one in views if one.params_id == params_id and one.listed],
-        "results": own,
-        "volume": count_plot(drawn["reports"]) if drawn["reports"] else None,
-        "source": "" if series is None else series.id,
-        "alpha": None if series is None else found["alpha"],
-    }
-
-
-def windows_of(results: Iterable[ResultRow]) -> list[tuple[ResultRow, dict[str, Any]]]:
-    """The newest decoding of each window, oldest window first, with its summary."""
-    newest: dict[tuple[str, str], ResultRow] = {}
-    for row in results:  # newest first
-        if (
-            row.operation == "decode"
-            and has_candidates(row.kind)
-            and row.first_day
-            and row.last_day
-        ):
-            newest.setdefault((row.first_day, row.last_day), row)
-    return [(row, json.loads(row.summary)) for _, row in sorted(newest.items())]
-
-
-def _panels_of_windows(windows: Sequence[tuple[ResultRow, dict[str, Any]]]) -> Iterable[ValuePanel]:
-    found: dict[str, list[tuple[float, float, float] | None]] = {}
-    for number, (_, summary) in enumerate(windows):
-        for row in summary["top"]:
-            known = found.setdefault(row["value"], [None] * len(windows))
-            known[number] = (row["share"], row["low"], row["high"])
-    ranked = sorted(found, key=lambda value: -max(one[0] for one in found[value] if one))
-    for value in ranked[:MAX_VALUES]:
-        yield value_panel(value, found[value])
 
 
 @pages.get("/dictionary")

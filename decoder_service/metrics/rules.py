@@ -1,7 +1,6 @@
 """The metrics that the collector declares, with the results that exist for each."""
 
 import json
-import re
 import reprlib
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from sqlalchemy import func, select
 
 from decoder.candidates.lists import own_names
 from decoder.errors import RemoteError
-from decoder.sources.collector_client import ask, ask_json, fetch_aggregate
+from decoder.sources.collector_client import ask_json, fetch_aggregate
 from decoder_service.people.permissions import Act, Person, require, visible_results
 from decoder_service.shell.database import ServiceDatabase
 from decoder_service.shell.models import ResultRow
@@ -35,7 +34,6 @@ _MAX_NAMED = 20  # metrics in a message
 _YEARS = range(1970, 9000)  # of days: what a month can be added to
 
 Ask = Callable[[], list[dict[str, Any]]]  # the collector's GET /v1/metrics
-_COUNT = re.compile(r"^rappor_reports_(accepted|refused)_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 
 
 def _check_day(text: str) -> str:
@@ -229,11 +227,3 @@ class RemoteCollector:
         return fetch_aggregate(
             self.url, metric, params_id=params_id, first=first, last=last, key=self.key
         )
-
-    def counters(self) -> tuple[float, float]:
-        """Numbers of reports accepted and refused since the collector started."""
-        text = ask(self.url, "/metrics", key=self.key).decode("utf-8", "replace")
-        sums = {"accepted": 0.0, "refused": 0.0}
-        for name, value in _COUNT.findall(text):
-            sums[name] += float(value)
-        return sums["accepted"], sums["refused"]

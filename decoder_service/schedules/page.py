@@ -38,10 +38,9 @@ RULES = {
     "change": "a share that moved by more than",
     "fewer_reports": "fewer reports than this share of the usual",
     "cohort": "a cohort that does not follow the model",
-    "refused": "more than this share of a day's reports refused",
     "failed": "a window that could not be decoded",
 }
-UNITS = {"change": "points", "fewer_reports": "%", "refused": "%"}
+UNITS = {"change": "points", "fewer_reports": "%"}
 FLAGS = ("new_value", "cohort", "failed")
 
 

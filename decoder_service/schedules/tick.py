@@ -108,11 +108,6 @@ class ScheduleRunner(Operations):
                 found.append((schedule, ScheduleStatus(ScheduleState.BLOCKED, why)))
             ticked.ended += self._end_windows(schedule)
         self.store_statuses(found)
-        if self.collector is not None:
-            try:
-                self.window_events.check_refusals(self.collector)
-            except RemoteError as error:
-                ticked.problems["refusals"] = str(error)
         return ticked
 
     def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:

@@ -428,14 +428,6 @@ schedule_values = Table(  # that a window of a schedule showed already: of each,
     Column("value_sha256", String(64), primary_key=True),
 )
 
-readings = Table(  # what the collector had counted when a day was first looked at
-    "readings",
-    Base.metadata,
-    Column("day", String(10), primary_key=True),
-    Column("accepted", Double, nullable=False),
-    Column("refused", Double, nullable=False),
-)
-
 
 class StatusRow(Base):
     """The state of a schedule when some process last checked it: ready, waiting or blocked."""

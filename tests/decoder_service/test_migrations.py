@@ -7,7 +7,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text, true
 
-from decoder_service.alarms.rules import load_alarms
+from decoder_service.alarms.rules import Rules, load_alarms
 from decoder_service.people.access import COMMAND_LINE
 from decoder_service.people.permissions import Role
 from decoder_service.schedules.page import _choices
@@ -54,7 +54,8 @@ OLD = (
     "INSERT INTO schedules (id, name, owner, metric, every, spec, enabled, created) VALUES"
     " ('s', 'daily', :person, 'page', 'day', :spec, :yes, 1)",
     "INSERT INTO alarms (id, schedule_id, name, target, rules, show_values, created)"
-    " VALUES ('a', 's', 'ops', 'https://hook.example/', '{}', :no, 1)",
+    " VALUES ('a', 's', 'ops', 'https://hook.example/', :rules, :no, 1)",
+    "CREATE TABLE readings (day VARCHAR(10) PRIMARY KEY)",
     "INSERT INTO alarm_events (id, alarm_id, cause, body, state, due, created, tries, reason)"
     " VALUES ('e', 'a', 'failed:p', '{}', 'sent', 1, 1, 1, '')",
     "INSERT INTO aggregates (sha256, metric, params_id, num_reports, content, created)"
@@ -76,7 +77,14 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
     prepare(service.database)
     key = service.access.create_key(COMMAND_LINE, "ann", Role.ANALYST).text
     person = service.access.person_of_key(key).id
-    values = {"person": person, "spec": json.dumps(SPEC), "yes": True, "no": False, "content": b"x"}
+    values = {
+        "person": person,
+        "spec": json.dumps(SPEC),
+        "yes": True,
+        "no": False,
+        "content": b"x",
+        "rules": json.dumps({"refused": 0.1, "cohort": True}),
+    }
     with service.database.writing() as db:
         for statement in OLD:
             db.execute(text(statement), values)
@@ -106,6 +114,7 @@ def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
         assert [options["correction"] for options in edited] == shown
         (alarm,) = load_alarms(db, ["s"])
         assert (alarm.name, alarm.target) == ("ops", "https://hook.example/")
+        assert Rules.model_validate_json(alarm.rules).cohort
         for table in ("results", "result_files", "jobs", "schedule_windows"):
             assert db.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
     database.close()

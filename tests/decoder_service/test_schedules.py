@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import func, select, update
 
 from decoder_service.jobs.specs import Choices
-from decoder_service.metrics.rules import RemoteCollector
 from decoder_service.schedules.rules import ScheduleChoices
 from decoder_service.schedules.windows import Every, period_end, period_start, spec_of_schedule
 from decoder_service.shell.models import AlarmRow, EventRow, JobRow, WindowRow
@@ -220,24 +219,6 @@ def test_undecodable_windows_are_tried_thrice_and_told(service: Running, tmp_pat
     assert {one["state"] for one in windows_of(service, schedule)} == {"failed"}
     assert count(service.service, EventRow) == 4
     assert do_jobs(service.service, tmp_path) == 0
-
-
-def test_refused_reports_of_a_day_are_told_once(
-    service: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    schedule = create(service)
-    rules = {"refused": 0.1}
-    hook = {"name": "ops", "target": "ops", "rules": rules}
-    with service.client("ana") as ana:
-        ana.post(f"/v1/schedules/{schedule}/alarms", json=hook)
-    ticker = service.service.ticker
-    assert ticker.collector is not None
-    assert ticker.collector.counters() == (0.0, 0.0)
-    counted = [(1000.0, 50.0), (2000.0, 100.0), (2100.0, 400.0), (2200.0, 900.0)]
-    monkeypatch.setattr(RemoteCollector, "counters", lambda _: counted.pop(0))
-    while counted:
-        ticker.window_events.check_refusals(ticker.collector)
-    assert count(service.service, EventRow) == 1
 
 
 def test_deleting_a_schedule_takes_its_alarms(service: Running, tmp_path: Path) -> None:

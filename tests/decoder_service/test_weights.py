@@ -199,7 +199,7 @@ def test_a_schedule_decodes_with_them(served: Running, tmp_path: Path) -> None:
 def test_from_python(served: Running, tmp_path: Path) -> None:
     ana = Service(served.url, served.keys["ana"])
     values = ana.upload_list("values of python", ["word-0", "word-1"])
-    weights = ana.upload_weights("weights of python", {"word-0": 30, "a,b": 2.5}, others=1)
+    weights = ana.upload_list("weights of python", ["word-0,30", '"a,b",2.5', ",1"], kind="weights")
     assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
     job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
     do_jobs(served.service, tmp_path)
