@@ -237,7 +237,7 @@ def density(
     if area_name != DEFAULT_AREA_NAME and not areas:
         raise typer.BadParameter("--area-name goes with --areas FILE")
     if split is not SplitName.WHOLE and aggregate:
-        raise typer.BadParameter("--by asks a collector; each file is a window of its own")
+        raise typer.BadParameter("--by asks a collector; each file is a separate window")
     maps = MapOptions(method, tuple(slot or ()), region, points, base, areas,
                       area_name, every_window)  # fmt: skip
     options = DecodeOptions(alpha=alpha, level=level, repeats=repeats)

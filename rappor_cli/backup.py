@@ -107,7 +107,7 @@ def _ask_for_open_days() -> bool:
 def migrate(database: DatabaseOption = None) -> None:
     """Bring a database to this version's schema, in one transaction. Make a backup first.
 
-    An empty database becomes a collector's; the decoder service makes the tables of its own.
+    An empty database becomes a collector's; the decoder service creates its tables when it starts.
     """
     url = database or _database_of_settings()
     program = owner_of(url)

@@ -90,7 +90,7 @@ def demo(
     _run(plan, today, output, randomness, console)
     console.print(f"\nWhat a device spends (nats): {plan.cost}", soft_wrap=True)
     if serve:
-        console.print("\nThe decoder service, on two weeks of reports at a collector of its own:")
+        console.print("\nThe decoder service, on two weeks of reports at a separate collector:")
         show_service(output, today, rng, randomness, console, port)
 
 
@@ -207,7 +207,7 @@ def quickstart(
     print(f"\ncounters: {output / _DATABASE}; pages and tables in {output}")
     print("more devices show more: --devices 100000; how many you need: rappor plan NAME")
     if not any(done):
-        raise DemoError("no metric could be decoded; the reasons stand above")
+        raise DemoError("no metric could be decoded; the reasons are above")
 
 
 def _reports(

@@ -327,7 +327,7 @@ def _await_jobs(service: DecoderService, person: Person, schedule: ScheduleRow, 
 
 
 def _is_followed(service: DecoderService, person: Person, schedule: ScheduleRow) -> bool:
-    """Whether the schedule has decoded each closed day and its alarm has told all of it, and
+    """Whether the schedule has decoded each closed day and its alarm was sent, and
     the series by day of two metrics are there."""
     series = service.results.all(person, ResultRow.operation == "series")
     windows = service.schedules.windows(person, schedule.id)

@@ -30,7 +30,7 @@ class ExperimentRun:
     rng: np.random.Generator
 
 
-Experiment = Callable[..., ExperimentOutcome]  # of a run, and of its own settings by name
+Experiment = Callable[..., ExperimentOutcome]  # takes a run and the experiment's settings
 
 
 def command_of(name: str, experiment: Experiment, small: Mapping[str, Any]) -> Callable[..., None]:

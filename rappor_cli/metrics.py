@@ -121,7 +121,7 @@ def compile_(
 ) -> None:
     """Write FILE as JSON that a device reads without a TOML parser, or as typed accessors."""
     if typescript and python:
-        raise typer.BadParameter("--typescript and --python are files of their own; give one")
+        raise typer.BadParameter("--typescript and --python are separate files; give one")
     written: dict[str, Callable[[MetricsFile], str]] = {
         COMPILED_ENDING: compiled_text,
         TYPESCRIPT_ENDING: typescript_text,

@@ -152,4 +152,4 @@ def _whole_numbers(file: Path, column: str, values: Sequence[str]) -> np.ndarray
     try:
         return np.array([int(value) for value in values], dtype=np.int64)
     except (ValueError, OverflowError):
-        raise TableError(f"{file}: column {column!r} holds what is no whole number") from None
+        raise TableError(f"{file}: column {column!r} must hold whole numbers") from None

@@ -88,7 +88,7 @@ def co_cluster_table(
         list[str] | None,
         typer.Option(
             "--range",
-            help="COLUMN=LEAST:GREATEST, declared: SYNTH draws numbers within its intervals.",
+            help="COLUMN=MIN:MAX, declared: SYNTH draws numbers within its intervals.",
         ),
     ] = None,
     sensitive: Annotated[
@@ -260,7 +260,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
     try:
         return name, (float(low), float(high if colon else ""))
     except ValueError:
-        raise typer.BadParameter(f"--range {text!r} is not COLUMN=LEAST:GREATEST") from None
+        raise typer.BadParameter(f"--range {text!r} is not COLUMN=MIN:MAX") from None
 
 
 def _published(

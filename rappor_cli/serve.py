@@ -20,7 +20,7 @@ def serve(
     workers: Annotated[int | None, typer.Option(help="Processes (PostgreSQL only).")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Without keys; on loopback only.")] = False,
 ) -> None:
-    """Run the collector until it is told to stop. Every setting can come as RAPPOR_<NAME>."""
+    """Run the collector until it is stopped. Every setting can come as RAPPOR_<NAME>."""
     settings = _settings(
         metrics=metrics, database=database, host=host, port=port, workers=workers,
         require_keys=False if open_ else None,
@@ -39,7 +39,7 @@ def consume(
         typer.Option("--leave", help="Likewise; then days close as if there were no broker."),
     ] = False,
 ) -> None:
-    """Count reports from the broker until told to stop. Settings are those of rappor serve."""
+    """Count reports from the broker until stopped. Settings are those of rappor serve."""
     from collector.broker.consumer import consume as count
 
     counted = count(

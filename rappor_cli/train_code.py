@@ -38,7 +38,7 @@ def train(
 ) -> None:
     """Train a code on a public LIST; print `code_table` for a metric of kind 'discover'.
 
-    The table tells of the list: never train it on what devices or customers hold.
+    The table reveals the list: never train it on what devices or customers hold.
     """
     values = _read(listed)
 
@@ -69,7 +69,7 @@ def _read(path: Path) -> list[bytes]:
         ):
             return list(dict.fromkeys(normalize(line.strip()) for line in file if line.strip()))
     except (OSError, EOFError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text, or damaged"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text, or it is damaged"
         raise ParameterError(f"{path}: cannot be read: {reason}") from error
 
 

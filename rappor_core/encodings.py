@@ -70,7 +70,7 @@ class Encoding:
         return _as_integer(self.index_positions(metric.params, index, cohort))
 
     def jittered_bits(self, metric: Metric, value: object, cohort: int, jitter: float) -> int:  # noqa: ARG002
-        """As `value_bits`, of a `jittered` kind. jitter: the device's constant in [0, 1)."""
+        """Like `value_bits`, for a `jittered` kind. jitter: the device's constant in [0, 1)."""
         return self.value_bits(metric, value, cohort)
 
     def index_positions(self, params: RapporParams, index: int, cohort: int) -> tuple[int, ...]:

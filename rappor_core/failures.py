@@ -1,4 +1,4 @@
-"""Failures of files, databases and memory in words for a person, without the interpreter's own.
+"""Failures of files, databases and memory explained to a person, without the interpreter's own.
 
 Readers put `failure_reason` behind the name of their file; the command line makes a whole sentence
 of what no reader has caught.
@@ -77,6 +77,6 @@ def failure_sentence(error: BaseException) -> str:
     if not isinstance(error, OSError):
         what = "the input" if isinstance(error, RecursionError | MemoryError) else "a file"
         return f"{what}: {failure_reason(error)}"
-    way_out = _BY_ERRNO.get(error.errno or 0)
+    hint = _BY_ERRNO.get(error.errno or 0)
     said = f"{files or 'the output'}: {failure_reason(error)}"
-    return f"{said}; {way_out}" if way_out else said
+    return f"{said}; {hint}" if hint else said

@@ -30,7 +30,7 @@ class _OwnPackages:
         path: Sequence[str] | None = None,  # noqa: ARG004 (the interface of finders)
         target: object = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
-        """Find one of our packages beside this one; None leaves it to the other finders."""
+        """Find one of our packages next to this one; None leaves it to the other finders."""
         return PathFinder.find_spec(name, [FOLDER]) if name in OWN_PACKAGES else None
 
 

@@ -40,14 +40,14 @@ class Risk(NamedTuple):
 
     @property
     def for_life(self) -> str:
-        """`worst` in words: "epsilon 6 for life", with the lives that it is over."""
+        """`worst` as text: "epsilon 6 for life", with the lives that it is over."""
         lives = f" over {self.lives:,} lives of a browser's storage" if self.lives else ""
         nats = f"{self.worst:.3g}" if self.worst < 1_000 else f"{self.worst:,.0f}"
         return f"epsilon {nats} for life{lives}"
 
     @property
     def sentence(self) -> str:
-        """The bounds in words, for someone whose answer was thought `PRIOR` likely before."""
+        """The bounds as text, for someone whose answer was thought `PRIOR` likely before."""
         once, ever = percent_up(believed(self.report)), percent_up(believed(self.life))
         lives = f", in a browser over {self.lives:,} lives of its storage" if self.lives else ""
         if self.web:
@@ -59,7 +59,7 @@ class Risk(NamedTuple):
 
 
 def rise_text(epsilon: float) -> str:
-    """How far a suspicion rises at most by what an epsilon (in nats) bounds, in words."""
+    """How far a suspicion rises at most under a bound of epsilon (in nats), as text."""
     return f"a suspicion of {100 * PRIOR:g} % rises to at most {belief_text(epsilon)}"
 
 

@@ -2,7 +2,7 @@
 
 A budget for life is the sum of what each memoized answer costs, and compares lives whose answers
 change at the same times. Here two lives may differ in everything. One fresh report at a time is
-bounded by their number all the same, where a device answers in every period by itself; a report
+bounded by their number all the same, where a device answers in every period automatically; a report
 that the app asks for shows when it did. Memoized answers are bounded by nothing, since the times of
 changes show in reports that repeat them. For those the exact figure of one pair of lives is given,
 a lower bound: one life always has the same value, the other has another one in some periods, and
@@ -29,9 +29,9 @@ PERIODS_A_YEAR = {"day": 365, "week": 52, "month": 12}
 class SequenceRisk(NamedTuple):
     """The epsilon between any two lives of a device, by all reports about one metric, in nats.
 
-    epsilon: the bound of a life; where there is none, what `periods` reports tell at least.
+    epsilon: the bound of a life; without one, what `periods` reports reveal at least.
     bounded: whether it is a bound.  periods: of the lower bound, else 0.  unit: of a period.
-    block: nats of each block of periods (`window`) with a bound of its own, else 0.
+    block: nats of each block of periods (`window`) with a separate bound, else 0.
     shown: what the times of reports tell of the app's use, where they depend on it; else "".
     """
 
@@ -85,7 +85,7 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
     """Compute the epsilon of all reports of a metric between any two lives.
 
     Args:
-        metric: of a location any slot and level; each slot's reports are a sequence of their own.
+        metric: of a location any slot and level; each slot's reports are a separate sequence.
         periods: for the lower bound of memoized answers; a year where None. 1 or more.
     """
     shown = _shown_use(metric)
@@ -101,7 +101,7 @@ def sequence_risk(metric: Metric, periods: int | None = None) -> SequenceRisk:
 
 
 def _shown_use(metric: Metric) -> str:
-    """What it shows that a report was sent; "" where a device answers in each period by itself."""
+    """What it shows that a report was sent; "" if devices answer in each period anyway."""
     if metric.rules.takes_fixes or metric.rules.collected:
         return ""
     if metric.no_data is not None and metric.max_reports_per_period == 1:
@@ -194,7 +194,7 @@ def _bits_apart(params: RapporParams, same: int, other: int) -> float:
 
 
 def _bit_apart(params: RapporParams, same: int, other: int, was: float, became: float) -> float:
-    """Of one bit with chances of a permanent 1 for both values; shown alike for each value."""
+    """Bounds of one bit with chances of a permanent 1 for both values, equal for each value."""
     *_, p2, q2 = params.mechanism.rates
     shown = ((math.log(q2), math.log(p2)), (math.log(1 - q2), math.log(1 - p2)))
     return max(

@@ -11,7 +11,7 @@ from secrets import token_hex
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an error.
 
-    A symbolic link is followed; what is no file, such as a pipe, is given as it is.
+    A symbolic link is followed; anything but a file, such as a pipe, is given as it is.
 
     Raises OSError, with the name of `path` where it has none, or that of the file alongside it.
     """

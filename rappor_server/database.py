@@ -54,7 +54,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-_WAYS_OUT = {  # by SQLite's error code
+_HINTS = {  # by SQLite's error code
     sqlite3.SQLITE_NOTADB: "name the file that rappor migrate made, or restore a backup",
     sqlite3.SQLITE_CORRUPT: "restore a backup",
     sqlite3.SQLITE_CANTOPEN: "check the path, and that it is a file that may be written",
@@ -291,8 +291,8 @@ class Database:
             reason = str(cause).strip().partition("\n")[0][:200]
             if isinstance(cause, PoolTimeoutError):
                 reason = "all its connections are in use"
-            if code in _WAYS_OUT:
-                reason = f"{reason}; {_WAYS_OUT[code]}"
+            if code in _HINTS:
+                reason = f"{reason}; {_HINTS[code]}"
             if state in _USELESS_STATES:
                 self._dropped = monotonic()
             is_taken = isinstance(cause, sqlite3.IntegrityError | psycopg.IntegrityError)

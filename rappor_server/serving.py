@@ -64,12 +64,12 @@ class Server(uvicorn.Server):
             self._captured_signals.clear()
 
 
-_WAYS_OUT = {
+_HINTS = {
     errno.EADDRINUSE: "another program listens there; stop it, or choose another port with --port "
     "(0 takes a free one)",
     errno.EACCES: "that port is for the administrator of this machine; choose one from 1024 on "
     "with --port (0 takes a free one)",
-    errno.EADDRNOTAVAIL: "that is no address of this machine; --host takes 127.0.0.1, or 0.0.0.0 "
+    errno.EADDRNOTAVAIL: "this machine has no such address; --host takes 127.0.0.1, or 0.0.0.0 "
     "for all of its addresses",
 }
 
@@ -85,9 +85,9 @@ def listening(host: str, port: int, fd: int | None = None) -> Iterator[socket.so
     except OSError as error:
         where = f"{host}:{port}" if fd is None else f"listen_fd = {fd}"
         code = errno.EADDRNOTAVAIL if isinstance(error, socket.gaierror) else error.errno
-        way_out = f": {_WAYS_OUT[code]}" if code in _WAYS_OUT else ""
+        hint = f": {_HINTS[code]}" if code in _HINTS else ""
         reason = error.strerror or error
-        raise SettingsError(f"cannot listen on {where}: {reason}{way_out}") from error
+        raise SettingsError(f"cannot listen on {where}: {reason}{hint}") from error
     with listener:
         yield listener
 

@@ -48,7 +48,7 @@ def read_settings(kind: type[AnySettings], chosen: Mapping[str, Any]) -> AnySett
         raise SettingsError(f"{kind.FILE_VARIABLE} = {file!r}: there is no such file")
     prefix = kind.model_config["env_prefix"]
     known = {prefix + name.upper() for name in kind.model_fields}
-    for name in sorted(os.environ):  # one that starts as ours and is no setting is a mistake
+    for name in sorted(os.environ):  # an unknown name with our prefix is a mistake
         ours = name.upper()
         if ours.startswith(prefix) and ours not in known and not ours.startswith(kind.OTHERS):
             near = difflib.get_close_matches(ours, known, 1)

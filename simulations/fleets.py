@@ -65,7 +65,7 @@ class Fleet:
     reports_each: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what is no fleet."""
+        """Refuse what cannot be a fleet."""
         for name, most in (
             ("devices", MAX_DEVICES), ("periods", MAX_PERIODS), ("reports_each", 1000)
         ):  # fmt: skip

@@ -45,12 +45,12 @@ class PrefixCode(Frozen):
 
     order: how many bytes before it choose the code of a byte.
     lower_case: A to Z are coded as a to z.
-    symbols: the bytes with code words of their own, increasing.
+    symbols: the bytes that have a code word, increasing.
     contexts: bytes before -> length of the code word of each symbol, of END and of ESCAPE. The
         longest end of the bytes before that is here is taken; the empty one always does. Two
-        zero bytes (as many as `order`) stand before the first.
+        zero bytes (as many as `order`) precede the first.
 
-    Raises ParameterError for a table that is no complete prefix code.
+    Raises ParameterError for an incomplete prefix code.
     """
 
     name: str
@@ -66,7 +66,7 @@ class PrefixCode(Frozen):
         for context, lengths in self.contexts.items():
             if len(context) > self.order or not _complete(lengths, size):
                 raise ParameterError(
-                    f"code table {self.name!r}: context {context!r} is no complete prefix code of "
+                    f"code table {self.name!r}: context {context!r}: an incomplete prefix code of "
                     f"{size} symbols after at most {self.order} bytes"
                 )
 
@@ -103,9 +103,9 @@ class PrefixCode(Frozen):
         return size + self._words(history)[-2][1]
 
     def decode(self, bits: int, num_bits: int) -> Decoded:
-        """The bytes that the first `num_bits` bits of a code stand for, and whether it ends there.
+        """The bytes that the first `num_bits` bits of a code encode, and whether it ends there.
 
-        Bits at the end that are no whole code word are left out.
+        Bits at the end that do not complete a code word are left out.
         """
         data, history, left = bytearray(), bytes(self.order), num_bits
         end = len(self.symbols)
@@ -158,7 +158,7 @@ class PrefixCode(Frozen):
         return tree
 
     def _context(self, history: bytes) -> bytes:
-        """The longest end of the bytes before that has a code of its own."""
+        """The longest end of the bytes before that has a code."""
         while history not in self.contexts:
             history = history[1:]
         return history

@@ -2,8 +2,8 @@
 
 The grid and its box are part of the metric's definition and never taken from data. A point outside
 the box is a value like any other, `OTHER`, which also represents whatever comes after a device has
-spent its cap, and for "no data" unless the metric declares `no_data`: reasons that no report tells
-apart.
+spent its cap, and for "no data" unless the metric declares `no_data`: reasons that no report
+tells apart.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Flow(Frozen):
 
     grid: of two levels: zones and cells; zones are the parents of cells.
     origin, destination: the slots of the pair, `from` and `to` in files.
-    bands_km: upper edges of the distance bands, rising; the own cell is a band of its own.
+    bands_km: upper edges of the distance bands, rising; the own cell is a separate band.
     mode: `once` (one answer for life) or `window` (one answer in each `window` periods).
     spread: of mode `once`: a device answers for one of so many periods, drawn from its secret.
     window: of mode `window`: it answers for one of so many periods, redrawn for each block.
@@ -222,7 +222,7 @@ class Flow(Frozen):
 
     def band(self, origin: int, destination: int) -> int:
         """The distance band of a pair: 0 its own cell; then by upper edges, which belong to the
-        band below; one beyond the last edge; the last band for a side that is no cell."""
+        band below; one beyond the last edge; the last band for a side without a cell."""
         num_cells, bands = len(self.cells), len(self.bands_km)
         if max(origin, destination) >= num_cells:
             return bands + 2

@@ -49,7 +49,7 @@ FLOW_KEYS = (
 class FlowKind(Kind):
     """The kind of metric whose value is a pair of usual cells, as text `origin>destination`.
 
-    `other` and `no_data` stand for a side, or alone for both.
+    `other` and `no_data` replace one side, or, alone, both.
     """
 
     name = "flow"
@@ -113,7 +113,7 @@ class FlowKind(Kind):
             )
             refuse_field(metric, "params", why)
         if params.num_cohorts % COHORT_STEP:
-            why = f"have num_cohorts = {params.num_cohorts}, which is no multiple of {COHORT_STEP}"
+            why = f"have num_cohorts = {params.num_cohorts}, not a multiple of {COHORT_STEP}"
             refuse_field(metric, "params", why)
 
     def num_values(self, metric: Metric) -> int | None:
@@ -121,7 +121,7 @@ class FlowKind(Kind):
         return int(metric.details.num_sides) ** 2
 
     def index(self, metric: Metric, value: object) -> int:
-        """The index of a pair, o * (K + 2) + d. Raises ValueRefusedError for text that is none."""
+        """The index of a pair, o * (K + 2) + d. Raises ValueRefusedError for other text."""
         first, found, second = self.text(metric, value).partition(PAIR_SEPARATOR)
         flow = metric.details
         sides = flow.side_index
@@ -129,7 +129,7 @@ class FlowKind(Kind):
         if (not found and first not in RESERVED) or any(name not in sides for name in pair):
             raise ValueRefusedError(
                 f"metric {metric.name!r} takes two cells as text 'origin>destination', 'other' or "
-                "'no_data'; the text is none of them"
+                "'no_data'; the text is neither"
             )
         return int(sides[pair[0]] * flow.num_sides + sides[pair[1]])
 

@@ -44,9 +44,9 @@ class Kind:
     """The rules of all metrics of one kind. Public, and without state.
 
     name: as in `metrics.toml`.  encodings: those that go with it, the usual one first.
-    keys: of `metrics.toml`, beside the common ones.  fixed_keys: those that follow from the kind.
+    keys: beyond the common ones of `metrics.toml`.  fixed_keys: those that follow from the kind.
     located: whether `location` belongs to it.  details: the type of `Metric.details`, if any.
-    reserved: names that are none of its values.
+    reserved: names that cannot be its values.
     collected: the device keeps what is recorded until the period is over, and reports it then;
         the period is part of the meaning.
     takes_fixes: what a device answers is made of the places where it was.
@@ -205,7 +205,7 @@ def wrong_type(metric: Metric, value: object, wanted: str) -> ValueRefusedError:
     """The error for a value of a wrong type; the message never holds the value."""
     hint = ""
     if isinstance(value, Set | list | tuple):
-        hint = "; record its elements as metrics of their own, each charged"
+        hint = "; record its elements as separate metrics, each charged"
     kind = type(value).__name__
     return ValueRefusedError(f"metric {metric.name!r} takes {wanted}, not a {kind}{hint}")
 

@@ -47,7 +47,7 @@ class String(Kind):
 
 
 class Category(Kind):
-    """The kind of metric whose value is one of `categories`, each with a bit of its own."""
+    """The kind of metric whose value is one of `categories`, one bit each."""
 
     name = "category"
     encodings = ("one_hot",)

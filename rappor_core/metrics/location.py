@@ -191,7 +191,7 @@ class Location(Frozen):
 
     @property
     def every(self) -> int:
-        """Of how many pairs (period, slot) a device answers one; 0: of all in its life."""
+        """How many pairs (period, slot) share one answer of a device; 0: all in its life."""
         if self.rules.max_reports:
             return 0
         return self.window * len(self.slots) or 1
@@ -272,7 +272,7 @@ _REQUIRED = set(Location.field_names) - {"turn", "hold"}
 
 
 def reserved_values(no_data: str | None) -> tuple[str, ...]:
-    """The values of a location that are no places, in the order in which they follow the cells.
+    """The values of a location that are not places, in the order in which they follow the cells.
 
     no_data: of its metric; without it `other` represents no data, too.
     """

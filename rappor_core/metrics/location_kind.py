@@ -142,13 +142,13 @@ class LocationKind(Kind):
         return (location.grid.library,) if location.grid.library else ()
 
     def num_values(self, metric: Metric) -> int | None:
-        """Number of cells and reserved values, where each has a bit of its own; else None."""
+        """Number of cells and reserved values, if each has its own bit; else None."""
         if metric.location is None or not metric.params.scheme.own_bits:
             return None
         return len(metric.location.domain_with(metric.no_data))
 
     def index(self, metric: Metric, value: object) -> int:
-        """The bit of a cell; the bit of `other` for anything that is no cell of the grid."""
+        """The bit of a cell; the bit of `other` for anything else."""
         name = self.text(metric, value)
         assert metric.location is not None  # noqa: S101 (`check_definition` has seen to it)
         domain = metric.location.domain_with(metric.no_data)

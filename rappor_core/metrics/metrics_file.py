@@ -12,7 +12,7 @@ from rappor_core.params import is_positive
 class MetricsFile(Frozen):
     """All metrics of an app, by name, and the device-wide budget.
 
-    metrics: a metric of kind `location` stands as its sub-metrics, `name/slot/level`.
+    metrics: a metric of kind `location` appears as its sub-metrics, `name/slot/level`.
     budget: nats for one device, over all metrics and for life; None = no bound declared.
     """
 

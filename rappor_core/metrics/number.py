@@ -104,7 +104,7 @@ class Number(Frozen):
     def questions(self) -> tuple[float, ...]:
         """The cuts, rising: NO_CUT for "any data?", then the edges; of strata their lower ends.
 
-        Of `ask = "mean"` the last edge is a cut of its own, without jitter.
+        With `ask = "mean"` the last edge is a separate cut, without jitter.
         """
         return (NO_CUT, *self.edges) if self.none == "apart" else self.edges
 

@@ -105,7 +105,7 @@ class NumberKind(Kind):
         stride, cohorts = self.cohort_step(metric), metric.params.num_cohorts
         if cohorts % stride:
             why = (
-                f"have num_cohorts = {cohorts}, which is no multiple of {stride}: as many for each "
+                f"have num_cohorts = {cohorts}, not a multiple of {stride}: as many for each "
                 f"of {len(number.asked)} questions; use {stride * max(2, round(cohorts / stride))}"
             )
             refuse_field(metric, "params", why)

@@ -209,7 +209,7 @@ class PairKind(Kind):
         return {"num_bits": bits, "num_hashes": 1, "num_cohorts": cohorts}
 
     def check(self, metric: Metric) -> None:
-        """Require two lists, and as many bits as pairs where each pair has a bit of its own."""
+        """Require two lists, and as many bits as pairs where each pair has its own bit."""
         params, pairs = metric.params, metric.details.num_pairs
         if params.scheme.own_bits and params.num_bits != pairs:
             refuse_field(metric, "params", f"do not have one bit for each of the {pairs} pairs")
@@ -278,7 +278,7 @@ class PairKind(Kind):
         return Pair.from_dict(definition["details"]).texts()
 
     def described(self, metric: Metric) -> tuple[str, tuple[str, ...]]:
-        """The two lists of values in words, and none of the answers one by one."""
+        """Sentences on the two lists of values, without the single answers."""
         pair = metric.details
         listed = [f"{len(labels)} values" if len(labels) > _MAX_LISTED else ", ".join(labels)
                   for labels in map(pair.labels, (0, 1))]  # fmt: skip

@@ -149,7 +149,7 @@ def _fields(section: bytes) -> Iterable[tuple[bytes, bytes]]:
         if number > MAX_FIELDS:
             raise EncapsulationError(f"a binary message with more than {MAX_FIELDS} fields")
         if not name or not _TCHAR.issuperset(name):
-            raise EncapsulationError("a binary message with a field name that is none")
+            raise EncapsulationError("a binary message with an invalid field name")
         if any(bad in value for bad in _BAD_IN_VALUES):
             raise EncapsulationError("a binary message with a line break in a field")
         yield name, value

@@ -34,7 +34,7 @@ from simulations.populations.draws import bits_set
 NUM_HASHES = 2
 RULES: tuple[Correction, ...] = ("bonferroni", "bh", "fdr", "fdr-eb")
 LEVEL, ALPHA = 0.95, 0.05
-HEAVIEST = 5  # listed values whose intervals are also counted by themselves
+HEAVIEST = 5  # listed values whose intervals are also counted separately
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class DemoMetric:
 class DemoPlan:
     """All data of the demo, prepared before it starts.
 
-    readings: sorted by client.  cost: what the caps cost a device, in words.
+    readings: sorted by client.  cost: a sentence on what the caps cost a device.
     """
 
     toml: str
@@ -138,7 +138,7 @@ def _question(
 
 
 def _cost(file: MetricsFile) -> str:
-    """What the caps on memoized values cost a device, in words."""
+    """A sentence on what the caps on memoized values cost a device."""
     parts = [
         f"{metric.name}: {metric.max_memoized_values} memoized values of epsilon "
         f"{metric.params.epsilon_infinity:.2f} each, {metric.lifetime_epsilon:.1f} for life "

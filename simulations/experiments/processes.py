@@ -41,7 +41,7 @@ TAIL, ABSENT = 240, 250  # names behind the ten, from .75 % down; names that nob
 PARAMS = RapporParams.rappor(
     num_bits=128, num_hashes=2, num_cohorts=8, prob_f=0.5, prob_p=0.5, prob_q=0.75
 )
-HANDLINGS = ("each a device of its own", "nothing declared", "bound declared", "known")
+HANDLINGS = ("each a separate device", "nothing declared", "bound declared", "known")
 _FLAT = 50  # of the tail's weights 1 / (i + _FLAT)
 
 

@@ -95,7 +95,7 @@ def encode_fleet(
 ) -> Iterator[Report]:
     """Encode one report for each reading. Readings of a client must follow one another.
 
-    Each client has a secret of its own, so that its permanent responses repeat.
+    Each client has its own secret, so that its permanent responses repeat.
     """
     for _, own in groupby(readings, key=lambda reading: reading.client):
         encoder = Encoder(metrics, randomness(SECRET_BYTES), randomness)

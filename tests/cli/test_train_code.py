@@ -34,8 +34,8 @@ def test_what_is_no_list_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "names.gz").write_bytes(b"no gzip")
     for name, message in (
         ("empty.txt", "the list has none"),
-        ("latin.txt", "no UTF-8 text"),
-        ("names.gz", "no UTF-8 text, or damaged"),
+        ("latin.txt", "not UTF-8 text"),
+        ("names.gz", "not UTF-8 text, or it is damaged"),
         ("none.txt", "No such file"),
     ):
         assert main(["metrics", "train-code", str(tmp_path / name)]) == 1

@@ -86,7 +86,7 @@ def test_tables_are_read_strictly() -> None:
     assert len(CODE.digest) == 64
     lengths = document["contexts"][""]
     wrong = {
-        "no complete prefix code": {"contexts": {"": "1" + lengths[1:]}},
+        "an incomplete prefix code": {"contexts": {"": "1" + lengths[1:]}},
         "no code for|a code for the empty": {"contexts": {"61": lengths}},
         "different symbols": {"symbols": document["symbols"][:2] * 2},
         "no symbol A to Z": {"symbols": CODE.symbols.replace(b"a", b"A").hex()},

@@ -48,11 +48,11 @@ def test_processes_are_decoded_under_every_belief(monkeypatch: pytest.MonkeyPatc
     rows = {row.handling: row for row in found}
     assert list(rows) == list(processes.HANDLINGS)
     assert rows["known"].used == pytest.approx(rows["known"].rho)
-    assert rows["each a device of its own"].used == 1
+    assert rows["each a separate device"].used == 1
     assert 1 < rows["bound declared"].used <= 19
     for row in found:  # real errors within a factor of 2: 20 of them, each about normal
         assert 0.5 < row.stated / row.real < 2
-    assert rows["known"].stated > rows["each a device of its own"].stated * 0.95
+    assert rows["known"].stated > rows["each a separate device"].stated * 0.95
 
 
 def test_fourteen_thousand_users_are_under_one_error() -> None:

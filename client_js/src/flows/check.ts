@@ -31,7 +31,7 @@ export const checkFlow = (definition: Definition, h3: H3 | undefined): KindRules
   if (fallback !== OTHER || noData !== NO_DATA || cap !== 1) refuse(name, "fallback, no_data or max_memoized_values is not that of a flow");
   if (hasPermanentRound(params) || params.num_bits > 64) refuse(name, "params have a permanent round, or more than 64 symbols");
   if (details.bands_km.length + 3 > params.num_bits) refuse(name, "params have fewer symbols than distance bands");
-  if (params.num_cohorts % 10) refuse(name, "num_cohorts is no multiple of 10");
+  if (params.num_cohorts % 10) refuse(name, "num_cohorts is not a multiple of 10");
   return { encodings: ["flow_symbol"], takesNoData: true, numValues: Infinity };
 };
 

@@ -39,7 +39,7 @@ export const checkNumber = (definition: Definition): KindRules => {
   if (memo !== hasPermanentRound(params)) refuse(name, "params do not go with the mode: only 'memo' has a permanent response");
   if (memo ? symbols !== 2 : ever !== 1) refuse(name, "mode 'memo' needs two symbols, mode 'once' max_reports = 1");
   if (symbols - 1 > questionsOf(details).length) refuse(name, "params have more symbols than the questions have answers");
-  if (cohorts % strideOf(details, symbols)) refuse(name, "num_cohorts is no multiple of the sets of cuts");
+  if (cohorts % strideOf(details, symbols)) refuse(name, "num_cohorts is not a multiple of the sets of cuts");
   return { encodings: ["ordered"], takesNoData: false, numValues: symbols };
 };
 
