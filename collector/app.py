@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector import errors
-from collector.chores import do_chores, keep_house
+from collector.chores import do_chores, run_maintenance
 from collector.domain.clock import Clock, GuardedClock
 from collector.domain.operations import COMMAND_LINE, Collector
 from collector.routes import admin, reports
@@ -151,7 +151,7 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(_start, parts)
-        chores = asyncio.create_task(keep_house(parts, log))
+        chores = asyncio.create_task(run_maintenance(parts, log))
         log.info("started", database=parts.collector.database.engine.dialect.name)
         try:
             yield

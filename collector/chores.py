@@ -16,7 +16,7 @@ from rappor_core.calendar import date_of
 from rappor_server.errors import StorageError
 from rappor_server.logs import Log
 
-_MOST = 0.5  # of all reports: a share of one sender that is logged
+_MAX_SHARE = 0.5  # of all reports: a share of one sender that is logged
 _GROWTH_SECONDS = 600.0  # between looks at the numbers of all days
 
 
@@ -62,7 +62,7 @@ class Notices:
             self._logged.discard((event,))
 
 
-async def keep_house(parts: AppComponents, log: Log) -> None:
+async def run_maintenance(parts: AppComponents, log: Log) -> None:
     """Close the days whose time is over, and look for what an operator should know."""
     notices, next_look = Notices(log), 0.0
     _notice_clock(parts, notices)
@@ -94,7 +94,7 @@ def _notice_clock(parts: AppComponents, notices: Notices) -> None:
         parts.collector.is_clock_suspect,
         "clock_suspect",
         closing_by=date_of(today(parts.collector.clock)).isoformat(),
-        way_out="correct the system's clock; if it is right: rappor clock --confirm",
+        hint="correct the system's clock; if it is right: rappor clock --confirm",
     )
 
 
@@ -103,10 +103,10 @@ def _notice_sender(parts: AppComponents, notices: Notices) -> None:
     share = parts.shares.largest()
     parts.telemetry.largest_sender.set(share)
     notices.log_while(
-        share > _MOST,
+        share > _MAX_SHARE,
         "one_sender_takes_most",
         share=round(share, 2),
-        way_out="bound it at the reverse proxy; if it is the proxy, set sender_header",
+        hint="bound it at the reverse proxy; if it is the proxy, set sender_header",
     )
 
 
@@ -122,8 +122,8 @@ def _notice_relay_keys(parts: AppComponents, notices: Notices) -> None:
     newest = max((row.created for row in valid), default=now)
     age = (now - newest).days
     if age > parts.settings.ohttp_max_age_days:
-        way_out = "rappor ohttp-keys create, and ship it"
-        notices.log("relay_key_is_old", str(newest), days=age, way_out=way_out)
+        hint = "rappor ohttp-keys create, and ship it"
+        notices.log("relay_key_is_old", str(newest), days=age, hint=hint)
     if parts.relay_keys.trouble:
         reason = parts.relay_keys.trouble
         notices.log("relay_keys_not_read", reason, reason=reason)

@@ -41,8 +41,8 @@ def serve(settings: Settings) -> None:
     log = make_log(settings.log_level)
     retired = prepare_database(settings)  # what is wrong is said before a port is taken
     if retired:
-        way_out = "rappor metrics push FILE --revive collects them again"
-        log.warning("metrics_stay_retired", metrics=", ".join(retired), way_out=way_out)
+        hint = "rappor metrics push FILE --revive collects them again"
+        log.warning("metrics_stay_retired", metrics=", ".join(retired), hint=hint)
     with served_alone(settings.database), _listening(settings) as listener:
         if settings.workers > 1:  # several processes on one port, started again when one dies
             announce(listener, log)
@@ -71,7 +71,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
 def app_of_worker() -> FastAPI:
     """Build the app of one of several worker processes, from environment variables."""
     _end_with_supervisor()
-    forget_dead_workers()  # this one may stand in for one that was killed
+    forget_dead_workers()  # this one may replace one that was killed
     return _lasting(create_app(load_settings()))
 
 

@@ -77,7 +77,7 @@ class Settings(ServerSettings):
     max_group_reports: int = Field(default=50_000, ge=1)  # in one commit
     max_requests_per_key: float = Field(default=0, ge=0)  # a second; 0 = no limit
     max_reports_per_key: float = Field(default=10_000, ge=0)
-    sender_header: str | None = None  # by which a trusted proxy tells senders apart, by a hash
+    sender_header: str | None = None  # a trusted proxy's hash of the sender
     retry_after_seconds: int = Field(default=5, ge=1)
 
     broker: str | None = None  # HOST:PORT,... of Kafka, which stores batches until they are counted

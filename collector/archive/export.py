@@ -59,7 +59,7 @@ def export(source: RawBlocks, store: Store, today: date) -> Iterator[Outcome]:
     """Move every block that is whole and in time; yield what became of each.
 
     A block is left where it is when rows of it are missing (they were kept only from some day on,
-    or are out of time): sums of a part of it, beside the collector's of all, would tell the rest.
+    or are out of time): sums of a part of it, with the collector's of all, would reveal the rest.
 
     Raises OSError of the archive's disk.
     """

@@ -230,9 +230,7 @@ def verify_part(store: Store, entry: ArchivedPart) -> None:
     """Read a part whole and compare its digest and its sums with its entry. Raises
     ArchiveDamagedError."""
     if _digest_of_file(store, entry.file)[0] != entry.file_digest:
-        raise ArchiveDamagedError(
-            f"{entry.file}: its bytes are not those of which the manifest tells"
-        )
+        raise ArchiveDamagedError(f"{entry.file}: its bytes do not match the manifest")
     check_digest(entry, count_groups(store, entry.file, entry.params))
 
 
@@ -240,7 +238,7 @@ def check_digest(entry: ArchivedPart, counts: PartCounts) -> None:
     """Refuse sums that are not those of the part. Raises ArchiveDamagedError."""
     if counts.digest != entry.counts_digest:
         raise ArchiveDamagedError(
-            f"{entry.file}: its reports do not give the sums of which the manifest tells; "
+            f"{entry.file}: its reports do not give the sums in the manifest; "
             "restore the file, or delete it and its entry"
         )
 

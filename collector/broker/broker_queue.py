@@ -30,7 +30,7 @@ from rappor_server.logs import Log
 
 REGISTRY_SECONDS = 1.0  # between two looks at the metrics and closed days
 _POLL_SECONDS = 0.05
-_CHECK_SECONDS = 2.0  # for the broker to answer who asks whether reports are taken
+_CHECK_SECONDS = 2.0  # for the broker to answer a probe of readiness
 _DAY_MS = 86_400_000
 _LARGE_BATCH = 1_000  # reports; judged on another thread, so that small ones need not wait
 
@@ -127,7 +127,7 @@ class BrokerQueue:
             try:
                 self._registry = self._collector.registry()
             except StorageError:
-                continue  # logged by who keeps house
+                continue  # logged by the maintenance
             except Exception as error:  # as of a definition that this code cannot read
                 self._log.crash(error)
 

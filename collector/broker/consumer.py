@@ -51,7 +51,7 @@ class Watermark:
     """Records in the database that all messages of the days before today are counted.
 
     The rule: `GRACE` after midnight the ends of all partitions are read. A front gives no message
-    the day before any more, so all that it gave stand before these ends. Once the positions of all
+    the day before any more, so all its positions are before these ends. Once the positions of all
     partitions have passed them, days may be closed that only messages of earlier days could add to.
     What was said by a clock that was days ahead is taken back, so that the rule holds again.
     """
@@ -144,7 +144,7 @@ class Consumer:
 
         Raises:
             SettingsError: the topic is not the one that was counted before.
-            StorageError: it was to end by itself, and no partition was assigned to it for a minute
+            StorageError: it was to read all and end, and it got no partition for a minute
                 in which nobody else counted either.
         """
         self._client.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
@@ -181,7 +181,7 @@ class Consumer:
         return False
 
     def _look_idle(self, *, ends: bool) -> None:
-        """Tell when no partition is assigned for long; raise where the run is to end by itself."""
+        """Log that no partition is assigned for long; raise if the run should read all and end."""
         if self._partitions:
             self._busy_at = monotonic()
         if monotonic() - self._busy_at < _IDLE_SECONDS:

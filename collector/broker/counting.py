@@ -170,7 +170,7 @@ class MessageCounter:
         moves = [Move(partition, starts[partition], end) for partition, end in ends.items()]
         counted = CountedMessages()
 
-        def beside(connection: Connection, outcomes: Sequence[Outcome]) -> None:
+        def store_positions(connection: Connection, outcomes: Sequence[Outcome]) -> None:
             nonlocal counted
             counted, skipped = _summed(group, outcomes)
             note_skipped(connection, self._topic, skipped)
@@ -179,10 +179,10 @@ class MessageCounter:
 
         read = [message.submission for _, message in group if isinstance(message, Message)]
         if read:
-            self._writer.write(read, beside)
+            self._writer.write(read, store_positions)
         else:
             with self._database.add() as connection:
-                beside(connection, [])
+                store_positions(connection, [])
         starts.update(ends)
         if counted.skipped:
             self._log.notice("messages_skipped", messages=counted.skipped)

@@ -55,14 +55,14 @@ def check_key(ring: KeyRing, authorization: str | None, allowed: Collection[Scop
     row = ring.get(match[2]) if match else None
     if match is None or row is None or not is_secret(match[3], row.secret_hash):
         raise AuthenticationError(
-            f"the key is unknown to this collector, or revoked; {_way_out(allowed)}"
+            f"the key is unknown to this collector, or revoked; {_hint(allowed)}"
         )
     if row.scope not in allowed:
-        raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}: {_way_out(allowed)}")
+        raise ScopeError(f"the key has scope {row.scope}; this needs {scopes}: {_hint(allowed)}")
     return str(row.key_id)
 
 
-def _way_out(allowed: Collection[Scope]) -> str:
+def _hint(allowed: Collection[Scope]) -> str:
     """Who makes a key that would do, and how."""
     return f"an operator makes one with rappor keys create --scope {next(iter(allowed))}"
 
@@ -120,7 +120,7 @@ class KeyKeeper:
     """Checks keys in memory; a revoked key stops within `MAX_AGE` seconds in every process.
 
     `check` never touches the database; whoever calls it refreshes first where `is_stale` says so,
-    off the event loop. Once the database cannot be reached, the last keys known go on to hold.
+    off the event loop. Once the database cannot be reached, the last known keys stay valid.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class KeyKeeper:
 
     def refresh(self) -> None:
         """Read the keys. Raises StorageError only where none were ever read."""
-        self._loaded = self._seconds()  # first: others go on with the old keys meanwhile
+        self._loaded = self._seconds()  # first: others use the old keys meanwhile
         try:
             self._ring = self._load()
         except StorageError:

@@ -59,7 +59,7 @@ def read_aggregate(
 def list_metrics(connection: Connection, today: date) -> list[dict[str, Any]]:
     """List every version of every metric: state, totals, days served, waiting and growing.
 
-    `growing` holds the open days with far more reports than usual, as `find_growth` tells them.
+    `growing` holds the open days with far more reports than usual, as `find_growth` finds them.
     """
     registry = load_registry(connection)
     totals = accepted_totals(connection)

@@ -47,7 +47,7 @@ class Receipt:
 
 
 Outcome = Receipt | BatchConflictError | BatchTooLargeError
-Beside = Callable[[Connection, Sequence[Outcome]], None]
+AlsoInTransaction = Callable[[Connection, Sequence[Outcome]], None]
 
 
 class ReportWriter:
@@ -79,22 +79,22 @@ class ReportWriter:
         self._registry: Registry | None = None
 
     def write(
-        self, submissions: Sequence[Submission], beside: Beside | None = None
+        self, submissions: Sequence[Submission], also: AlsoInTransaction | None = None
     ) -> list[Outcome]:
         """Count the batches and return what to answer, in order, once it is on the disk.
 
-        beside: called at the end of the transaction; what it raises undoes all of it.
+        also: called at the end of the transaction; what it raises undoes all of it.
 
         Raises StorageError when nothing of it was counted, or when that cannot be known (the
         connection broke in the commit); the batch ids make it safe to send again either way.
         """
         for _ in range(_ATTEMPTS - 1):
             with suppress(ConflictError):
-                return self._write_once(submissions, beside)
-        return self._write_once(submissions, beside)
+                return self._write_once(submissions, also)
+        return self._write_once(submissions, also)
 
     def _write_once(
-        self, submissions: Sequence[Submission], beside: Beside | None
+        self, submissions: Sequence[Submission], also: AlsoInTransaction | None
     ) -> list[Outcome]:
         now = Day(today(self._clock), latest_day(self._clock, self._skew))
         keys = [_key(one) for one in submissions]
@@ -121,8 +121,8 @@ class ReportWriter:
             keep_raw(connection, tally.raw)
             sums = sum_cells(tally.additions)
             self._statements.save(connection, sums, sorted(fresh.values()))
-            if beside is not None:
-                beside(connection, outcomes)
+            if also is not None:
+                also(connection, outcomes)
         return outcomes
 
 

@@ -175,7 +175,7 @@ def _fold_some(connection: Connection, waiting: list[RegisteredSeries]) -> int:
         try:
             with connection.begin_nested():
                 fold_day(connection, entry.series_id, day, metric.min_reports, metric.cohort_floor)
-        except DamagedBlocksError:  # `find_damaged` tells of it, and no other series waits for it
+        except DamagedBlocksError:  # `find_damaged` reports it, and no other series waits for it
             waiting.pop()
             continue
         folded += 1

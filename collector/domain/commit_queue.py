@@ -28,7 +28,7 @@ class _Waiting:
 
 
 class CommitQueue:
-    """Hands batches to `write` in groups, on a thread of its own."""
+    """Hands batches to `write` in groups, on a separate thread."""
 
     keeps_bodies = False  # what is counted is the decoded batch
 
@@ -134,7 +134,7 @@ class CommitQueue:
 
 
 class Backlog:
-    """How many batches, reports and bytes wait. The caller must hold a lock of its own."""
+    """How many batches, reports and bytes wait. The caller must hold a lock."""
 
     def __init__(self, max_bytes: int) -> None:
         """max_bytes: that may wait; a larger batch waits alone."""

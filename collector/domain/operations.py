@@ -175,7 +175,7 @@ class Collector:
     def _read_window(
         self, read: Callable[..., Read], actor: str, act: str, name: str, window: ServedWindow
     ) -> Read:
-        """Read a window of closed days; what was read, or refused, is noted before it is told."""
+        """Read a window of closed days; the reading or refusal is audited before it is answered."""
         self.close_due()
         first, last = (day and str(day) for day in (window.get("first"), window.get("last")))
         noted = {"metric": name, "params_id": window.get("params_id"), "from": first, "to": last}

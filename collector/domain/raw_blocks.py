@@ -1,7 +1,7 @@
 """Raw reports: exported page by page, or read by sealed blocks and deleted once archived.
 
 A sealed block never changes, so it is what can be moved as a whole and once. Its reports are given
-by cohort, in the order of their random marks over all its days, so that what leaves tells no finer
+by cohort, in the order of their random marks over all its days, so that an export has no finer
 time than the block itself.
 """
 
@@ -116,7 +116,7 @@ class RawBlocks:
     def blocks(self) -> Iterator[RawBlock]:
         """Yield the sealed blocks with raw reports, oldest first within a series, each read when
         its turn comes. Raises NotFoundError for a name that is not known, and, after the last
-        block, DamagedBlocksError where there are more of them, and nothing tells whose."""
+        block, DamagedBlocksError where there are more of them, and their series are unknown."""
         with self._database.read() as connection:
             registry = load_registry(connection)
             if self._name is not None:
@@ -166,7 +166,7 @@ class RawBlocks:
             reason = f"{doubt.reason}; restore a backup"
         except StorageError as error:
             reason = str(error)
-        except (struct.error, TypeError, ValueError):  # of counters that are none
+        except (struct.error, TypeError, ValueError):  # of invalid counters
             reason = "its counters are damaged: restore a backup"
         return RawBlock(entry.metric, entry.series_id, days, 0, (), (), reason)
 

@@ -1,4 +1,4 @@
-"""The keys of devices behind a relay: a file of private keys, beside the database and never in it.
+"""The keys of devices behind a relay: a file of private keys, outside the database.
 
 A copy of the database therefore opens no recorded request. The file holds at most MAX_KEYS keys;
 of one that was retired it keeps the number alone, so that what was recorded for it stays closed.
@@ -108,7 +108,7 @@ def retire_relay_keys(file: Path, chosen: Callable[[RelayKey], bool], today: dat
 class RelayKeys:
     """The private keys of a file in this process's memory, read again when the file changes.
 
-    While it cannot be read, the last keys go on to hold. Used by one event loop.
+    While it cannot be read, the last keys stay valid. Used by one event loop.
     """
 
     def __init__(self, file: Path, *, seconds: Callable[[], float] = monotonic) -> None:

@@ -13,7 +13,7 @@ from rappor_server import backup, database
 from rappor_server.database import Program
 from rappor_server.errors import StorageError
 
-# Advisory locks of PostgreSQL, any fixed numbers of our own. The gate is held shared by whoever
+# Advisory locks of PostgreSQL, fixed numbers. The gate is held shared by whoever
 # adds reports and alone by whoever closes days or changes metrics. Writers take
 # turns at the counters.
 GATE_LOCK = 0x7261_7070_6F72
@@ -45,7 +45,7 @@ class CollectorDatabase(database.Database):
     def add(self) -> AbstractContextManager[Connection]:
         """A transaction that adds rows: many at once on PostgreSQL.
 
-        Who adds reports takes the gate in it first (`store.group_commit`), never to be beside
+        Adding reports takes the gate first (`store.group_commit`), so that it never overlaps
         `change`.
         """
         return self._transaction(writes=True)
@@ -57,7 +57,7 @@ class CollectorDatabase(database.Database):
     def fold(self) -> AbstractContextManager[Connection]:
         """A transaction that moves counters of closed days: one at a time, alongside who adds.
 
-        Nobody adds to a closed day, so the gate is held shared: reports go on being counted, where
+        Nobody adds to a closed day, so the gate is held shared: reports are still counted, where
         the database has more than one writer.
         """
         return self.locked(

@@ -98,7 +98,7 @@ class PostgresqlStatements:
     def save(
         self, connection: Connection, added: Mapping[Cell, CohortSum], batches: Sequence[BatchRow]
     ) -> None:
-        """As for SQLite."""
+        """Save as `SqliteStatements.save` does."""
         cursor = _driver(connection).cursor(binary=True)
         if batches:
             cursor.execute(self._remember, _columns(batches))

@@ -2,7 +2,7 @@
 
 No table has a column for an address, a header, a time of arrival or an order of arrival. In
 SQLite the tables are stored by their key (`WITHOUT ROWID`), so that not even the order of rows
-tells the order of reports.
+reveals the order of reports.
 """
 
 from sqlalchemy import (

@@ -114,7 +114,7 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Rules(StrictModel):
-    """What an alarm tells. None and False: nothing of it.
+    """The causes for which an alarm sends a message. None and False: not for this one.
 
     new_value: a value that no earlier window showed.  change: a share that moved by more than
     this since the window before.  fewer_reports: less than this share of the median of the windows

@@ -16,7 +16,7 @@ from decoder_service.shell.database import CLAIM_LOCK, changed, now, save
 from decoder_service.shell.models import HELD, JobRow, JobState, WorkerRow
 from rappor_server.database import check_commits
 
-_LEAST = 1e-6  # seconds from one start to the next
+_MIN_STEP = 1e-6  # seconds from one start to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def claim(db: Session, worker: str, token: str, lease: float) -> Hold | None:
         "worker": worker,
         "token": token,
         "lease": at + lease,
-        "started": max(at, latest + _LEAST),  # turns go by it, also where the clock was set back
+        "started": max(at, latest + _MIN_STEP),  # turns go by it, also where the clock was set back
     }
     queued = (JobRow.id == job_id) & (JobRow.state == JobState.QUEUED)
     if changed(db, update(JobRow).where(queued).values(values)) != 1:

@@ -41,7 +41,7 @@ _CHOICES = ("method", "correction", "alpha", "level", "repeats")
 
 
 def spec_of_form(operation: str, kind: KindDecoder, form: Posted) -> JobSpec:
-    """Make a job specification from a submitted form. Raises RequestError in words.
+    """Make a job specification from a submitted form. Raises RequestError.
 
     Args:
         operation: of the job.

@@ -72,7 +72,7 @@ class Jobs(Resources[JobRow]):
             return self.submit_in(db, person, spec)
 
     def submit_in(self, db: Session, person: Person, spec: JobSpec) -> JobRow:
-        """As `submit`, in a transaction that does more."""
+        """Queue a job like `submit`, in a transaction of the caller."""
         require(person, Act.ANALYZE)
         check_room(db, self.settings, person.id)
         resolved = self.resolve(db, person, spec)

@@ -139,7 +139,7 @@ class Choices(StrictModel):
     ] = ()
 
     def options(self) -> DecodeOptions:
-        """As the decoder takes them."""
+        """Return the decoder's options."""
         return DecodeOptions(**self.model_dump())
 
 

@@ -136,7 +136,7 @@ def _read(content: bytes, suffix: str, read: Callable[[Path], Read]) -> Read:
 class NewList(StrictModel):
     """The request for a list.
 
-    source: where it comes from, in words.  format: of a file of candidates: txt (a value a line)
+    source: where it comes from, as text.  format: of a file of candidates: txt (a value a line)
     or csv; others have one form.  column: of a table; of areas the property that names them.
     shared: whether other analysts see it.  kind: what it holds permanently.
     """
@@ -317,7 +317,7 @@ def save_aggregate(db: Session, row: AggregateRow, person: str) -> None:
 def delete_unused_aggregates(db: Session, before: float) -> int:
     """Delete aggregates from before a time that no result was made of and no live job names.
     Returns how many. On SQLite the transaction keeps others from queueing meanwhile; on PostgreSQL
-    a job that is queued at the same time ends with a reason in words."""
+    a job that is queued at the same time fails and says why."""
     unused = set(db.scalars(select(AggregateRow.sha256).where(AggregateRow.created < before)))
     if not unused:
         return 0

@@ -164,7 +164,7 @@ def _series_of(visit: Visit, name: str) -> ResultRow:
 
 @pages.get("/metrics/{name}/chart.svg")
 def picture(visit: Visit, name: str, asked: Asked) -> Response:
-    """The chart as a picture of its own, for light paper."""
+    """The chart as a separate picture, for light paper."""
     found = chart_of(visit, _series_of(visit, name), asked)
     if found is None:
         raise NotFoundError("nothing was found in the series, so that there is no chart")

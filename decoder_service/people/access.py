@@ -210,7 +210,7 @@ class Access(Operations):
     def keep_out(self, person: Person, person_id: str, out: bool) -> None:
         """Keep a person of the provider out and end their sessions, or let them in again.
 
-        Keys of theirs stay: they are revoked by themselves.  Raises RoleError, NotFoundError.
+        Their keys stay: revoke them separately.  Raises RoleError, NotFoundError.
         """
         require(person, Act.ADMINISTER)
         with self.database.writing() as db:

@@ -177,7 +177,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn what goes wrong between service and provider into errors in words."""
+        """Turn what goes wrong between service and provider into errors that say why."""
         try:
             yield
         except (AuthlibBaseError, JoseError) as error:
@@ -224,7 +224,7 @@ class ProviderRoles:
     default: Role | None
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:
-        """The person and role that claims stand for. Raises AuthenticationError, NoGroupError."""
+        """The person and role of the claims. Raises AuthenticationError, NoGroupError."""
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
             raise AuthenticationError("the identity provider names no subject")

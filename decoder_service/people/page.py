@@ -151,7 +151,7 @@ async def _refused(request: Request, issuer: str, error: ServiceError) -> Respon
 async def _entered(request: Request, issuer: str, claimed: Claimed, there: str) -> Response:
     """Make a session of a person whom a provider or proxy names.
 
-    The page that is sent goes on by itself: a redirect would belong to the provider's navigation,
+    The page redirects itself: an HTTP redirect would belong to the provider's navigation,
     with which a browser does not send the session's strict cookie.
     """
     access = service_of(request).access

@@ -29,7 +29,7 @@ from decoder_service.shell.models import (
 )
 from decoder_service.shell.settings import ServiceSettings
 
-SERVICE_ID = "0" * 16  # the person who owns what the service starts by itself
+SERVICE_ID = "0" * 16  # the owner of what the service starts automatically
 _WAY_OUT = "give up results that you do not need: on their pages, or by DELETE /v1/results/ID"
 
 

@@ -39,7 +39,7 @@ class Changes:
 
     policy: by key that differs, the old and the new value.  rows: of each change its kind
     (`change`), its `table`, its `cell` ("" for a whole table), and the numbers `before` and
-    `after` as text.  symbols: what each of those means that stand for a number there.
+    `after` as text.  symbols: the meaning of each symbol that replaces a number there.
     """
 
     policy: Mapping[str, tuple[Any, Any]]
@@ -77,7 +77,7 @@ class ReleasePublisher:
         """Build a release: apply a policy to tables.
 
         Args:
-            sources: results, in the order in which their tables are to stand.
+            sources: results, in the order of their tables.
             policy: text of a release.toml.
             issued: day by which windows are judged to be sealed.
             earlier: files of the releases that the numbers must be consistent with, oldest first.

@@ -108,7 +108,7 @@ class Schedules(Resources[ScheduleRow]):
         """Change a schedule; metric and length of a window stay.
 
         With other options or other lists all windows are decoded again; what was found with those
-        of before stays, beside. Raises as `create`, and NotFoundError.
+        of before stays, too. Raises as `create`, and NotFoundError.
         """
         require(person, Act.ANALYZE)
         with self.database.writing() as db:

@@ -53,7 +53,7 @@ TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
 FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
 _UNCHECKED = "no process has checked it yet; rappor decoder serve does every minute (tick_seconds)"
-_PAUSED = "a person paused it: no window is queued until it goes on"
+_PAUSED = "a person paused it: no window is queued until somebody resumes it"
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
     "or the owner signs in"
@@ -62,7 +62,7 @@ NO_OWNER = (
 
 @dataclass(slots=True)
 class TickResult:
-    """The effect of one check of all schedules. problems: why a schedule does not go on, without
+    """The effect of one check of all schedules. problems: why a schedule is blocked, without
     values."""
 
     queued: int = 0

@@ -45,7 +45,7 @@ class ScheduleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """The state of a schedule, with the reason and the remedy in words.
+    """The state of a schedule, with the reason and the remedy as text.
 
     since: when it began to be in this state.  checked: when a process last found so.  None where
     that is not known.

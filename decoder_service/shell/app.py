@@ -192,7 +192,7 @@ def _lifespan(
         await run_in_threadpool(prepare, service.database)
         seconds = service.settings.tick_seconds
         steps = [
-            _repeat(service.keep_house, "housekeeping_failed", _HOUSE_SECONDS, log),
+            _repeat(service.run_maintenance, "housekeeping_failed", _HOUSE_SECONDS, log),
             _repeat(service.metrics.refresh, "metrics_failed", REFRESH_SECONDS, log),
         ]
         if seconds:

@@ -32,7 +32,7 @@ from rappor_server.errors import ConflictError, NotFoundError, SettingsError
 
 Row = TypeVar("Row", bound=Identified)
 
-# Advisory locks of PostgreSQL, fixed numbers of our own ("decode").
+# Advisory locks of PostgreSQL, fixed numbers ("decode").
 MIGRATION_LOCK = 0x6465_636F_6465
 CLAIM_LOCK = MIGRATION_LOCK + 1
 _SQLITE_NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"

@@ -331,7 +331,7 @@ class JobRow(Identified):
     the job.
 
     spec: JSON.  stage, done, total: progress.  attempt: how often it was claimed.  worker, token,
-    lease: of who holds it.  reason: why it ended, in words.
+    lease: of who holds it.  reason: why it ended, as text.
     """
 
     __tablename__ = "jobs"

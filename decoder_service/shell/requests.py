@@ -95,7 +95,7 @@ Me = Annotated[Person, Depends(current_person)]
 def check_origin(request: Request, *, may_be_missing: bool = False) -> None:
     """Raises OriginError unless a request comes from a page of this service.
 
-    may_be_missing: programs that are no browsers send no `Origin`; of a request without a session,
+    may_be_missing: programs other than browsers send no `Origin`; of a request without a session,
     that is allowed.
     """
     origin = request.headers.get("origin")
@@ -125,7 +125,7 @@ def origin_of(url: str) -> str:
     except ValidationError:
         raise SettingsError(f"setting public_url: {url!r} is not the address of a host") from None
     if found.path not in (None, "/") or found.query or found.fragment or found.username:
-        raise SettingsError(f"setting public_url: {url!r} has a path; give a host of its own")
+        raise SettingsError(f"setting public_url: {url!r} has a path; give a separate host")
     return str(found).rstrip("/")
 
 

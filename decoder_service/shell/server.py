@@ -29,7 +29,7 @@ _OF_WORKER = 2  # its connections to PostgreSQL
 
 
 def serve(settings: ServiceSettings) -> None:
-    """Serve until a signal comes, with a worker beside unless job_slots = 0. Raises ServiceError
+    """Serve until a signal comes, with a worker unless job_slots = 0. Raises ServiceError
     when it does not start; the log says why."""
     log = make_log(settings.log_level)
     _prepare_to_serve(settings)  # what is wrong is said before a port is taken
@@ -82,11 +82,11 @@ def drain_at_hangup() -> None:
 def _warn_of_key(settings: ServiceSettings, log: Log) -> None:
     """Say that a collector is set and no key for it; one that runs with --open takes none."""
     if settings.collector is not None and settings.collector_key is None:
-        way_out = (
+        hint = (
             "set RAPPOR_DECODER_COLLECTOR_KEY to a key of scope aggregate, which "
             "rappor keys create --scope aggregate makes at the collector"
         )
-        log.warning("no_collector_key", collector=settings.collector, way_out=way_out)
+        log.warning("no_collector_key", collector=settings.collector, hint=hint)
 
 
 def _prepare_to_serve(settings: ServiceSettings) -> None:
@@ -119,7 +119,7 @@ def _work_beside(settings: ServiceSettings) -> None:
 
 @contextmanager
 def _with_worker(settings: ServiceSettings) -> Iterator[None]:
-    """A worker in a process of its own; one that dies is started again. Raises SettingsError."""
+    """A worker in a separate process; one that dies is started again. Raises SettingsError."""
     if not settings.job_slots:
         yield
         return

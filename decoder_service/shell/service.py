@@ -65,7 +65,7 @@ class DecoderService(AuditedOperations):
         self.alarms.send_due()
         return ticked
 
-    def keep_house(self) -> None:
+    def run_maintenance(self) -> None:
         """End or requeue jobs of dead workers, delete what is out of time. Raises StorageError."""
         at = self.now()
         with self.database.writing() as db:
@@ -103,7 +103,7 @@ def make_service(
 
     publisher: makes and signs releases; None: one that signs nothing.
 
-    Raises SettingsError for a database or an alarm's target that is none.
+    Raises SettingsError for a database or an alarm's target that cannot be used.
     """
     engine = make_engine(
         settings.database,

@@ -244,7 +244,7 @@ def unknown_page(request: Request) -> Response | None:
 
 
 def parsed(model: type[Known], given: dict[str, Any]) -> Known:
-    """Validate a form by one of the service's models. Raises RequestError in words."""
+    """Validate a form by one of the service's models. Raises RequestError."""
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -272,7 +272,7 @@ def add_form(
 
     def post(request: Request, service: Service, person: Me, form: Form) -> Response:
         if sure and not form.text("sure"):  # it cannot be taken back
-            raise RequestError(f"tick the box beside {sure}")
+            raise RequestError(f"tick the box next to {sure}")
         given: dict[str, Any] = {"service": service, "person": person, **request.path_params}
         texts: dict[str, Any] = {
             name: bool(form.text(name)) if hint is Flag else form.text(name)

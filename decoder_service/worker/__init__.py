@@ -1,1 +1,1 @@
-"""Workers: processes that take jobs from the database and run each in a process of its own."""
+"""Workers: processes that take jobs from the database and run each in a separate process."""

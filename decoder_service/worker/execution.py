@@ -1,4 +1,4 @@
-"""Doing a job in a process of its own: limits, counts, the decoder of the metric's kind, files.
+"""Doing a job in a separate process: limits, counts, the decoder of the metric's kind, files.
 
 Nothing in the files depends on the clock, the machine or the folder: decoded again by the same
 version they have the same bytes.
@@ -58,7 +58,7 @@ class Task:
 @dataclass(frozen=True)
 class Keyed:
     """The message that the counts are read, with the key of the result. The process waits for
-    `True` to go on."""
+    `True` to continue."""
 
     key: str
     input_digest: str
@@ -216,7 +216,7 @@ def run(task: Task, pipe: Connection, life: Connection) -> None:
 
 
 def _outcome(task: Task, pipe: Connection) -> TaskFinished | str | None:
-    """Do the job; the reason in words if it cannot be done."""
+    """Do the job; the reason if it cannot be done."""
     sent_stage, at = "", 0.0  # the stage that was sent last, and when
 
     def proceed(keyed: Keyed) -> bool:

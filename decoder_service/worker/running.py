@@ -75,7 +75,7 @@ class Running:
     answered: bool = False  # to `keyed`
     strikes: int = 0
     not_before: float = 0.0
-    end: list[End] = field(default_factory=list)  # one, when it has ended by itself
+    end: list[End] = field(default_factory=list)  # one, when it has sent its outcome
 
     def listen(self) -> None:
         """Take the messages that have come."""
@@ -165,7 +165,7 @@ def start(
 
 
 def why(error: Exception, log: Log) -> str:
-    """The reason why a job failed in its worker, in words without paths; a defect is logged."""
+    """The reason why a job failed in its worker, without paths; a defect is logged."""
     if isinstance(error, RapporError):
         return str(error)
     if isinstance(error, OSError):

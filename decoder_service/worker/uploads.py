@@ -1,4 +1,4 @@
-"""Read uploaded files; a large one in a process of its own, with bounds like those of jobs.
+"""Read uploaded files; a large one in a separate process, with bounds like those of jobs.
 
 Python reads JSON and CSV under its one lock, so that a large file would hold up everybody else. One
 processor is left to the service, and those that read give way to it.
@@ -54,7 +54,7 @@ class Reader:
     places: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(MAX_WAITING))
 
     def read(self, function: Callable[..., Read], content: bytes, *given: Any) -> Read:
-        """Call a function of a module on a file, in a process of its own if the file is large.
+        """Call a function of a module on a file, in a separate process if the file is large.
         Raises what it raises of the product's errors, RequestError of a file over the bounds, and
         UnavailableError where too many wait."""
         if len(content) <= SMALL_BYTES:
@@ -84,7 +84,7 @@ class Reader:
             )
         if done.returncode:
             raise ServiceError(f"the process that reads a file ended with {done.returncode}")
-        answer: Read | RapporError = pickle.loads(done.stdout)  # noqa: S301 (of our own process)
+        answer: Read | RapporError = pickle.loads(done.stdout)  # noqa: S301 (from a process that we started)
         if isinstance(answer, RapporError):
             raise answer
         return answer

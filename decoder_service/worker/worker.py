@@ -110,7 +110,7 @@ class Worker:
         self._next_chores = now + min(_CHORES_SECONDS, self._settings.lease_seconds / 4)
         with self._database.writing() as db:
             claims.see_worker(db, self._row, 10 * self._settings.lease_seconds)
-            for job in self._jobs:  # first: a lease of its own that is over is no dead worker's
+            for job in self._jobs:  # first: this worker is alive, even if a lease of its is over
                 if claims.renew(db, job.hold, self._settings.lease_seconds):
                     job.renewed = now
             claims.take_over(db)

@@ -130,7 +130,7 @@ def test_results_are_kept_as_long_as_is_said(database: ServiceDatabase) -> None:
             save_result(db, made, {"results.csv": b""})
     fill(database, [row(1, "a", state="done", ended=now, result_id="old")])
     base = make_service(settings)
-    replace(base, database=database).keep_house()
+    replace(base, database=database).run_maintenance()
     with database.reading() as db:
         found = {one for (one,) in db.execute(select(ResultRow.id))}
         count = db.execute(select(func.count()).select_from(ResultRow)).scalar_one()

@@ -141,7 +141,7 @@ def test_releases_are_kept_as_long_as_is_said(
         from datetime import timedelta
 
         house = make_service(settings_of(url, **options), clock=lambda: at + timedelta(days=days))
-        house.keep_house()
+        house.run_maintenance()
         house.delete_unneeded()
         house.close()
 

@@ -157,7 +157,7 @@ def test_days_are_closed_again_after_a_defect(
     parts = SimpleNamespace(settings=settings, collector=bench.collector, relay_keys=None)
 
     async def keep_for_a_while() -> None:
-        task = asyncio.create_task(chores.keep_house(parts, make_log("info", said)))  # type: ignore[arg-type]
+        task = asyncio.create_task(chores.run_maintenance(parts, make_log("info", said)))  # type: ignore[arg-type]
         while len(calls) < 3:
             await asyncio.sleep(0.001)
         task.cancel()
