@@ -1,6 +1,6 @@
 """Requests a second that a collector answers after the commit, alongside the plain way to do it.
 
-Every server runs alone in a process of its own on 127.0.0.1; one client process keeps connections
+Every server runs alone in a separate process on 127.0.0.1; one client process keeps connections
 busy with batches that were made before the clock started. Rivals:
 
 - plain: FastAPI, a pydantic model, SQLAlchemy, a row a report and a transaction a request;
@@ -14,7 +14,7 @@ import uvloop
 
 from benchmarks.collect_load import Load, drive, make_requests
 from benchmarks.collect_servers import databases, server
-from benchmarks.conftest import OURS, Beside
+from benchmarks.conftest import OURS, Comparison
 
 WARM_SECONDS, SECONDS, ROUNDS = 0.5, 3.0, 3
 ENOUGH = {1: 24_000, 100: 12_000}  # requests a second: more than any server answers here
@@ -29,7 +29,13 @@ CASES = [
 @pytest.mark.parametrize(("kind", "reports", "connections", "form"), CASES)
 @pytest.mark.parametrize("who", [OURS, PLAIN, BARE])
 def bench_collect(
-    beside: Beside, tmp_path: Path, kind: str, reports: int, connections: int, form: str, who: str
+    comparison: Comparison,
+    tmp_path: Path,
+    kind: str,
+    reports: int,
+    connections: int,
+    form: str,
+    who: str,
 ) -> None:
     """Requests a second, by the clock."""
     if who == BARE and form == "json":
@@ -48,6 +54,6 @@ def bench_collect(
 
     measured = f"requests a second, {kind}, {reports} a request, {connections} connections, {form}"
     target = {"target": 5.0 if reports == 100 else 3.0} if who == PLAIN else {}
-    beside.name(measured, who, more=True, **target)
+    comparison.name(measured, who, more=True, **target)
     with databases(kind) as make:
-        beside.values(rate, ROUNDS, "/s")
+        comparison.values(rate, ROUNDS, "/s")

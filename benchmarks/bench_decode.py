@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
-from benchmarks.conftest import OURS, Beside, child
+from benchmarks.conftest import OURS, Comparison, child
 from decoder.candidates.lists import bit_positions
 from decoder.estimation.lasso import fit_lasso, noise_penalty
 from decoder.model.counts import Observed, observe
@@ -48,7 +48,7 @@ def counts_of(params: RapporParams) -> Aggregate:
 
 
 @pytest.mark.parametrize(("cohorts", "family"), [(16, "mmh3"), (64, "mmh3"), (16, "md5")])
-def bench_job(beside: Beside, tmp_path: Path, cohorts: int, family: HashFamily) -> None:
+def bench_job(comparison: Comparison, tmp_path: Path, cohorts: int, family: HashFamily) -> None:
     """`rappor decode` as a user runs it: from a file of a million strings to results.csv."""
     counts, names = tmp_path / "counts.json", tmp_path / "candidates.txt"
     counts.write_text(counts_of(params_of(cohorts, family)).to_json())
@@ -61,15 +61,15 @@ def bench_job(beside: Beside, tmp_path: Path, cohorts: int, family: HashFamily) 
         peaks.append(used.peak)
         return used.processor
 
-    beside.name(f"rappor decode of {MILLION:,} candidates, k=128 m={cohorts}, {family}", OURS)
-    beside.values(job, 1, "s")
-    beside.name(f"rappor decode of {MILLION:,} candidates, k=128 m={cohorts}, {family}", OURS,
+    comparison.name(f"rappor decode of {MILLION:,} candidates, k=128 m={cohorts}, {family}", OURS)
+    comparison.values(job, 1, "s")
+    comparison.name(f"rappor decode of {MILLION:,} candidates, k=128 m={cohorts}, {family}", OURS,
                 note=f"{max(peaks):.2f} GiB at most")  # fmt: skip
 
 
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, SCALAR])
-def bench_hashing(beside: Beside, who: str) -> None:
+def bench_hashing(comparison: Comparison, who: str) -> None:
     """Index tensors, vectorized and one value at a time."""
     values = [text.encode() for text in strings(5_000)]
 
@@ -78,8 +78,8 @@ def bench_hashing(beside: Beside, who: str) -> None:
             for cohort in range(PARAMS.num_cohorts):
                 bloom_positions(value, cohort, PARAMS)
 
-    beside.name("hashing 5,000 candidates into 16 cohorts, mmh3", who)
-    beside.times((lambda: bit_positions(values, PARAMS)) if who == OURS else scalar, rounds=5)
+    comparison.name("hashing 5,000 candidates into 16 cohorts, mmh3", who)
+    comparison.times((lambda: bit_positions(values, PARAMS)) if who == OURS else scalar, rounds=5)
 
 
 class Uncenterd(RandomString):
@@ -119,13 +119,13 @@ class Problem(NamedTuple):
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("count", [100_000, MILLION])
 @pytest.mark.parametrize("who", [OURS, SKLEARN])
-def bench_lasso(beside: Beside, count: int, who: str) -> None:
+def bench_lasso(comparison: Comparison, count: int, who: str) -> None:
     """Ours and scikit-learn's, at the same penalty; both are the solution."""
     tensor = bit_positions([text.encode() for text in strings(count)], PARAMS)
     observed = observe(counts_of(PARAMS), tensor, 1.0)
     weights = 1 / np.einsum("jbb->jb", observed.noise_of(np.zeros(count)))
     penalty = noise_penalty(weights, observed.noise.random, count, 0.05)
     problem = Problem(observed, weights, penalty)
-    beside.name(f"LASSO, {count:,} candidates, k=128 m=16 h=2, from the index tensor", who)
+    comparison.name(f"LASSO, {count:,} candidates, k=128 m=16 h=2, from the index tensor", who)
     with threadpool_limits(1):
-        beside.times(problem.ours if who == OURS else problem.scikit_learn, rounds=3)
+        comparison.times(problem.ours if who == OURS else problem.scikit_learn, rounds=3)

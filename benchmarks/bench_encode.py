@@ -13,7 +13,7 @@ from time import process_time
 
 import pytest
 
-from benchmarks.conftest import OURS, Beside
+from benchmarks.conftest import OURS, Comparison
 from client_sdk.randomization.encoder import Encoder
 from client_sdk.randomization.key_derivation import system_randomness
 from client_sdk.randomization.metric_encoder import MetricEncoder
@@ -69,7 +69,7 @@ def per_bit(declared: Metric) -> Callable[[str], Report]:
 @pytest.mark.parametrize("who", [OURS, PER_BIT])
 @pytest.mark.parametrize("value", [NEW, SEEN])
 def bench_encode(
-    beside: Beside, noise: tuple[float, float, float], target: float, who: str, value: str
+    comparison: Comparison, noise: tuple[float, float, float], target: float, who: str, value: str
 ) -> None:
     """A report of 128 bits."""
     f, p, q = noise
@@ -84,8 +84,8 @@ def bench_encode(
         NEW: lambda: encoder.encode("homepage", str(next(numbers)), DAY),
         SEEN: lambda: encoder.encode("homepage", "example.org", DAY),
     }
-    beside.name(f"one report, {value}, k=128 h=2 f={f:g} p={p:g} q={q:g}", who, target=target)
+    comparison.name(f"one report, {value}, k=128 h=2 f={f:g} p={p:g} q={q:g}", who, target=target)
     if who == OURS:
-        beside.times(actions[value], rounds=15, iterations=3_000)
+        comparison.times(actions[value], rounds=15, iterations=3_000)
     else:
-        beside.times(lambda: slow("example.org"), rounds=15, iterations=60)
+        comparison.times(lambda: slow("example.org"), rounds=15, iterations=60)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.conftest import OURS, Beside
+from benchmarks.conftest import OURS, Comparison
 from benchmarks.flow_rivals import RIVALS, FlowDraw
 from decoder.flows.decoding import decode_flows
 from simulations.flows import city_matrix, city_metric, draw_flows, off
@@ -13,8 +13,8 @@ ROUNDS, EPSILON, SIDE = 2, 2.0, 5
 
 @pytest.mark.parametrize("devices", [20_000, 100_000, 1_000_000])
 @pytest.mark.parametrize("who", [OURS, *RIVALS])
-def bench_flows(beside: Beside, devices: int, who: str) -> None:
-    """Total variation to the true matrix: each round is a city and a draw of its own."""
+def bench_flows(comparison: Comparison, devices: int, who: str) -> None:
+    """Total variation to the true matrix: each round draws another city."""
 
     def distance(number: int) -> float:
         rng = np.random.default_rng([1, number])
@@ -25,5 +25,7 @@ def bench_flows(beside: Beside, devices: int, who: str) -> None:
             return off(decode_flows(counts).flow_share, draw.matrix)
         return off(RIVALS[who](draw), draw.matrix)
 
-    beside.name(f"flows of 100 cells, {EPSILON:g} nats, {devices:,} devices: total variation", who)
-    beside.values(distance, ROUNDS, "TV")
+    comparison.name(
+        f"flows of 100 cells, {EPSILON:g} nats, {devices:,} devices: total variation", who
+    )
+    comparison.values(distance, ROUNDS, "TV")

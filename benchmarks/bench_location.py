@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from benchmarks.conftest import OURS, Beside
+from benchmarks.conftest import OURS, Comparison
 from decoder.density.cells import Places, cell_laplacian
 from decoder.density.gaussian_field import fit_field
 from decoder.density.linear_system import read_aggregate
@@ -144,7 +144,7 @@ WAYS: dict[str, tuple[Callable[..., Maps], Callable[..., Maps]]] = {
      sorted((first, math.log(3), 2.0))],
 )  # fmt: skip
 @pytest.mark.parametrize("who", [OURS, "the best rival"])
-def bench_location(beside: Beside, level: int, way: str, epsilon: float, who: str) -> None:
+def bench_location(comparison: Comparison, level: int, way: str, epsilon: float, who: str) -> None:
     """Total variation of the best of ours and of the best rival, seed by seed."""
     if who != OURS and way.startswith("one report"):
         pytest.importorskip("multi_freq_ldpy")
@@ -160,6 +160,6 @@ def bench_location(beside: Beside, level: int, way: str, epsilon: float, who: st
         return off[best[-1]]
 
     measured = f"{len(shares) - 1:,} cells, {USERS:,} users, {way} {epsilon:.3f}: total variation"
-    beside.name(measured, who, target=GOAL)
-    beside.values(distance, SEEDS, "TV")
-    beside.name(measured, max(set(best), key=best.count) if who != OURS else OURS, note=best[0])
+    comparison.name(measured, who, target=GOAL)
+    comparison.values(distance, SEEDS, "TV")
+    comparison.name(measured, max(set(best), key=best.count) if who != OURS else OURS, note=best[0])

@@ -1,7 +1,7 @@
 """What embedding the client costs an app: import, open, record, a raw fix, size.
 
-Recording is measured beside the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and
-one commit), a fix beside a line appended to a file, imports in fresh processes beside those of
+Recording is compared with the same insert in plain SQLite (WAL, synchronous=NORMAL, one row and
+one commit), a fix with a line appended to a file, imports in fresh processes with those of
 OpenTelemetry and Sentry.
 """
 
@@ -17,7 +17,7 @@ from time import process_time
 
 import pytest
 
-from benchmarks.conftest import OURS, Beside, child
+from benchmarks.conftest import OURS, Comparison, child
 from client_sdk import Client, Delivery, parse_metrics
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +78,7 @@ def plain_sqlite(path: Path) -> Callable[[], object]:
 
 @pytest.mark.parametrize("limit", [100, 10_000])
 @pytest.mark.parametrize("who", [OURS, SQLITE])
-def bench_record(beside: Beside, tmp_path: Path, limit: int, who: str) -> None:
+def bench_record(comparison: Comparison, tmp_path: Path, limit: int, who: str) -> None:
     """One durable record; the clock moves to the next day when a period has all its reports."""
     numbers, clock = count(), [START]
     client = Client.open(
@@ -91,16 +91,16 @@ def bench_record(beside: Beside, tmp_path: Path, limit: int, who: str) -> None:
             clock[0] += 86_400
         client.record("homepage", "example.org")
 
-    beside.name(f"record, durable, {limit:,} a period", who)
+    comparison.name(f"record, durable, {limit:,} a period", who)
     action = record if who == OURS else plain_sqlite(tmp_path / "plain.sqlite")
-    beside.times(action, rounds=20_000)
-    beside.cuts(CUTS)
+    comparison.times(action, rounds=20_000)
+    comparison.cuts(CUTS)
     client.close()
 
 
 @pytest.mark.benchmark(timer=process_time)
 @pytest.mark.parametrize("who", [OURS, LINE])
-def bench_fix(beside: Beside, tmp_path: Path, who: str) -> None:
+def bench_fix(comparison: Comparison, tmp_path: Path, who: str) -> None:
     """A raw fix of a device, one every 30 seconds, into a state on disk."""
     draw, clock = Random(1), [START]
     places = [(40.5 + draw.random() * 0.45, -74.3 + draw.random() * 0.65) for _ in range(1_000)]
@@ -118,14 +118,14 @@ def bench_fix(beside: Beside, tmp_path: Path, who: str) -> None:
         def append() -> None:
             print(clock[0], *places[next(numbers) % 1_000], file=log, flush=True)
 
-        beside.name("a raw fix taken in", who)
-        beside.times(fix if who == OURS else append, rounds=10, iterations=20_000)
+        comparison.name("a raw fix taken in", who)
+        comparison.times(fix if who == OURS else append, rounds=10, iterations=20_000)
     client.close()
 
 
 @pytest.mark.parametrize("what", ["import client_sdk", "import and open"])
 @pytest.mark.parametrize("who", [OURS, *(f"import {name}" for name in RIVALS)])
-def bench_import(beside: Beside, tmp_path: Path, what: str, who: str) -> None:
+def bench_import(comparison: Comparison, tmp_path: Path, what: str, who: str) -> None:
     """Processor time of a fresh process over a bare interpreter with mmh3."""
     if who == "import sentry_sdk":
         pytest.importorskip("sentry_sdk")
@@ -142,14 +142,14 @@ def bench_import(beside: Beside, tmp_path: Path, what: str, who: str) -> None:
 
     program = ours if who == OURS else who
     spent(program)  # which compiles
-    beside.name(f"{what}, over an interpreter with mmh3", who)
-    beside.values(lambda _: max(spent(program) - spent("import mmh3"), 0.0), 15, "ms")
+    comparison.name(f"{what}, over an interpreter with mmh3", who)
+    comparison.values(lambda _: max(spent(program) - spent("import mmh3"), 0.0), 15, "ms")
 
 
-def bench_wheel(beside: Beside, tmp_path: Path) -> None:
+def bench_wheel(comparison: Comparison, tmp_path: Path) -> None:
     """Size of the device's wheel."""
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*build, "-w", tmp_path, ROOT / "packaging" / "client"], check=True)
     (wheel,) = tmp_path.glob("*.whl")
-    beside.name("rappor_telemetry_client, a wheel of plain sources", OURS)
-    beside.values(lambda _: wheel.stat().st_size / 1e3, 1, "kB")
+    comparison.name("rappor_telemetry_client, a wheel of plain sources", OURS)
+    comparison.values(lambda _: wheel.stat().st_size / 1e3, 1, "kB")

@@ -70,7 +70,7 @@ def make_frames(load: Load) -> list[tuple[bytes, bytes]]:
 
 
 def make_requests(load: Load, count: int) -> list[bytes]:
-    """Whole HTTP requests, each a batch with an id of its own."""
+    """Whole HTTP requests, each a batch with its own id."""
     frames, as_text = make_frames(load), load.form == "json"
     ids = (os.urandom(16) for _ in range(count))
     written_ids = (one.hex().encode() if as_text else one for one in ids)

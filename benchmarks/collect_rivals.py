@@ -45,7 +45,7 @@ class BatchModel(BaseModel):
 
 
 def plain(settings: Settings) -> FastAPI:
-    """As one would write it first: a model, a row a report, a transaction a request."""
+    """A first version: a model, a row a report, a transaction a request."""
     engine = make_engine(settings.database, pool_size=32)
     writing = engine.execution_options(writes=True)
     metadata = MetaData()

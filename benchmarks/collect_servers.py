@@ -1,4 +1,4 @@
-"""The servers and databases of bench_collect.py, each in a process or file of its own."""
+"""The servers and databases of bench_collect.py, each in a separate process or file."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a figure beside its named rival in one run, and commands measured."""
+"""What the benchmarks share: figures next to named rivals in one run, and commands measured."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ class Used(NamedTuple):
     peak: float
 
 
-class Beside:
+class Comparison:
     """Record one side of a comparison; the rival is another test of the same group."""
 
     def __init__(self, benchmark: BenchmarkFixture) -> None:
@@ -46,20 +46,20 @@ class Beside:
         self._benchmark.extra_info.update(values=found, unit=unit)
 
     def cuts(self, places: Mapping[str, float]) -> None:
-        """Record quantiles of the times of all rounds, each a row of its own."""
+        """Record quantiles of the times of all rounds, one row each."""
         data = self._benchmark.stats.stats.sorted_data
         found = {name: data[int(len(data) * place)] for name, place in places.items()}
         self._benchmark.extra_info.update(cuts=found)
 
 
 @pytest.fixture
-def beside(benchmark: BenchmarkFixture) -> Beside:
+def comparison(benchmark: BenchmarkFixture) -> Comparison:
     """One side of a comparison."""
-    return Beside(benchmark)
+    return Comparison(benchmark)
 
 
 def child(command: Sequence[Any], **options: Any) -> Used:
-    """Run a command in a process of its own. Raises CalledProcessError if it fails."""
+    """Run a command in a separate process. Raises CalledProcessError if it fails."""
     words = [*map(str, command)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, **options)
     _, status, usage = os.wait4(process.pid, 0)

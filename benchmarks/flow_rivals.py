@@ -1,6 +1,6 @@
 """Ways to learn a matrix of flows, each with the same epsilon for life, and how far each is off.
 
-Symbols of a hash of each device's own (optimized local hashing, Wang et al. 2017) stand for the
+Symbols of each device's own hash (optimized local hashing, Wang et al. 2017) represent the
 rivals' reports; the supports of different classes are drawn independently, each with its exact
 law.
 """
@@ -37,7 +37,7 @@ class FlowDraw:
 
     @property
     def epsilon(self) -> float:
-        """Of a device, for life, nats."""
+        """Epsilon of a device for its lifetime, in nats."""
         return self.metric.params.epsilon_one
 
 
@@ -87,7 +87,7 @@ def start_end_and_steps(draw: FlowDraw) -> Floats:
 
     Kinder than there, where epsilon is split over all steps of a trajectory: a device answers one
     question with all of it (start, end, or a step at random), and the mean number of steps is
-    known. Walks are straight lines of steps between cells; sides that are no cell have the true
+    known. Walks are straight lines of steps between cells; sides without a cell have the true
     flows.
     """
     flow, cells = draw.flow, len(draw.flow.cells)

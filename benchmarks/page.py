@@ -27,7 +27,7 @@ ABOUT = """\
 `make bench` writes this page; do not edit it. `make bench BENCH=encode` runs one part, and the
 others keep their rows.
 
-Each row is measured beside a named rival in the same run, if it has one. Figures are medians, with
+Each row is measured next to a named rival in the same run, if it has one. Figures are medians, with
 the least and the most in parentheses. "Times as good" is the ratio of the two medians, above 1
 where ours is faster, smaller or nearer. Times are of the processor, but for records and requests,
 which are by the clock. A target is the ratio that the project holds itself to. Compare ratios, not
@@ -68,9 +68,9 @@ class Row:
         if self.target is not None:
             missed = ratio is not None and ratio < self.target
             target = number_text(self.target) + ", missed" * missed
-        beside = f"{self.rival}: {figures_text(self.theirs, self.unit)}" if self.rival else ""
+        rival = f"{self.rival}: {figures_text(self.theirs, self.unit)}" if self.rival else ""
         own = figures_text(self.ours, self.unit)
-        return [self.measured, own, beside, "" if ratio is None else number_text(ratio),
+        return [self.measured, own, rival, "" if ratio is None else number_text(ratio),
                 target, self.note]  # fmt: skip
 
 

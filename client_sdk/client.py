@@ -1,4 +1,4 @@
-"""`Client`: what an app embeds. Record a value in one call; the rest happens by itself.
+"""`Client`: what an app embeds. Record a value in one call; the rest happens automatically.
 
 The main path is `record` -> `Session.record` -> `Recorder.record` -> `SqliteState.add_report`;
 a thread (`delivery.thread.SenderThread`) sends what is queued. Trouble with the state or the
@@ -73,7 +73,7 @@ class Client:
         randomness: Randomness = system_randomness,
         clock: Callable[[], float] = time.time,
     ) -> Client:
-        """Open the state in `state_dir`, a directory of its own, and start the sending thread.
+        """Open the state in `state_dir`, a separate directory, and start the sending thread.
 
         metrics: `metrics.toml` or its compiled `.json`.  collector: its address.  key: its key.
         consent: what the person answered; there is no default.  privacy_level: the person's
@@ -198,7 +198,7 @@ class Client:
         False, too, where the collector refused a report or one was dropped: `last_error`; and
         under `DO_NOT_TRACK`, where what waits is kept and not sent: `status`.
         timeout: seconds to wait at most. For the end of a session or a test; a service that
-        flushes after every record tells the collector when it was used.
+        flushes after every record reveals to the collector when it was used.
         """
         session = self._life.session or self._life.revive(at_once=True)
         if session is None:
@@ -219,13 +219,13 @@ class Client:
         True when that holds on the disk: with consent the state is open, without it is wiped.
         False: `status` says why, and whether it is tried again. Keep the answer of a withdrawal
         that returned False in the app, and open with it: where nothing can be written, a start with
-        consent=True would go on with the old secret and queue.
+        consent=True would continue with the old secret and queue.
 
         Only numbers stay (values memoized, epsilon spent, the budget), so that consenting again
         does not start from zero. `DO_NOT_TRACK=1` in the environment wins over consent, and wipes
         nothing.
 
-        budget: nats that the person was told of and agreed to now, up to what the metrics file
+        budget: nats that the person saw and agreed to now, up to what the metrics file
         declares. It takes the place of the budget that this device began with, which holds
         otherwise, whatever later files declare. Raises ParameterError for another number, or
         without consent.
@@ -294,7 +294,7 @@ class Client:
         self._since_housekeeping += 1
         if self._since_housekeeping >= HOUSEKEEPING:
             self._since_housekeeping = 0
-            worker.keep_house()
+            worker.run_maintenance()
         return True
 
     def _failed(self, session: Session, error: Exception) -> bool:

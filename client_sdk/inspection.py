@@ -201,7 +201,7 @@ def sentence(
     detail: str = "",
     budget: float | None = None,
 ) -> str:
-    """The reason of a refusal in one sentence, in which no value stands.
+    """The reason of a refusal in one sentence without a value.
 
     reason: as `inspect` counts it, such as `full:homepage`.  metrics: the declared ones, by name.
     level: the person's, where it is known.  detail: of a mistake, what was wrong.
@@ -226,7 +226,7 @@ def sentence(
 
 
 def _limit(metric: Metric | None, level: PrivacyLevel | None) -> str:
-    """What reports it has, as far as the definition tells."""
+    """The reports of the metric, as far as its definition says."""
     if metric is None:
         return "all the reports that its period or its life may have"
     if metric.location is not None and metric.spaced:

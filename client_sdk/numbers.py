@@ -149,7 +149,7 @@ class NumberRecorder:
         raise UnknownMetricError(name, self._metrics)
 
     def _load(self, name: str) -> Collected:
-        """As saved; a new one where that is damaged. Raises StateChangedError for a new secret."""
+        """Load the state; a new one if it is damaged. Raises StateChangedError for a new secret."""
         self._state.secret(self._secret)
         device = self._recorder.device(name)
         try:
@@ -164,7 +164,7 @@ def _day(now: float) -> int:
     return max(0, int(now // SECONDS_A_DAY))
 
 
-MOST = 1e300  # of a sum; far above every edge, and no infinity follows from it
+MAX_SUM = 1e300  # of a sum; far above every edge, and no infinity follows from it
 
 Kept = list[float]  # empty while nothing was recorded
 
@@ -238,4 +238,4 @@ class Collected:
 
 
 def _bounded(total: float) -> float:
-    return min(max(total, -MOST), MOST)
+    return min(max(total, -MAX_SUM), MAX_SUM)

@@ -5,7 +5,7 @@
     telemetry.init("metrics.toml", app="editor", collector="https://...", consent=True)
     telemetry.record("homepage", "https://example.org/")
 
-An app with more than one client, or with a folder of its own, calls `Client.open`.
+An app with more than one client, or with its own folder, calls `Client.open`.
 """
 
 import atexit
@@ -47,13 +47,13 @@ def init(
 
 
 def record(name: str, value: object) -> bool:
-    """As `Client.record`; before `init` False, with one warning."""
+    """Call `Client.record`; before `init`, warn once and return False."""
     client = _client()
     return client is not None and client.record(name, value)
 
 
 def add(name: str, amount: float = 1) -> bool:
-    """As `Client.add`; before `init` False, with one warning."""
+    """Call `Client.add`; before `init`, warn once and return False."""
     client = _client()
     return client is not None and client.add(name, amount)
 

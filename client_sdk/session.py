@@ -35,7 +35,7 @@ DO_NOT_TRACK = "DO_NOT_TRACK"
 class Session:
     """The client's work on an open state, from opening to closing it.
 
-    lock: of this process, for the state.  count: told why a call that waited was not recorded.
+    lock: of this process, for the state.  count: called if a late call is not recorded.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Session:
                 pass  # it waits
         if not self.overflow.hold(partial(self._late, act), name, *rest):
             raise StateBusyError(f"{self.state.path} is locked, and no more calls may wait for it")
-        self.worker.keep_house()
+        self.worker.run_maintenance()
         return "held"
 
     def _late(self, act: Callable[..., str | None], name: str, *rest: object) -> None:
@@ -172,7 +172,7 @@ class Session:
     def _scrubbing(self, outcome: str | None) -> str | None:
         """Where a period was closed, have what was kept of it scrubbed from the files now."""
         if outcome == "queued":
-            self.worker.keep_house()
+            self.worker.run_maintenance()
         return outcome
 
     def save_places(self) -> None:

@@ -136,20 +136,20 @@ class ObservedClient(Client):
         self.recorded: list[Recorded] = []
 
     def record(self, name: str, value: object) -> bool:
-        """As `Client.record`."""
+        """Record like `Client.record`."""
         return self._noted(name, value, super().record(name, value))
 
     def add(self, name: str, amount: float = 1) -> bool:
-        """As `Client.add`; the value that is kept is the amount."""
+        """Add like `Client.add`; the value that is kept is the amount."""
         return self._noted(name, amount, super().add(name, amount))
 
     def record_location(self, name: str, latitude: float, longitude: float, at: Any = None) -> bool:
-        """As `Client.record_location`; the value that is kept is (latitude, longitude)."""
+        """Record like `Client.record_location`; the value that is kept is (latitude, longitude)."""
         taken = super().record_location(name, latitude, longitude, at)
         return self._noted(name, (latitude, longitude), taken)
 
     def record_trip(self, name: str, origin: Any, destination: Any, at: Any = None) -> bool:
-        """As `Client.record_trip`; the value that is kept is (origin, destination)."""
+        """Record like `Client.record_trip`; the value that is kept is (origin, destination)."""
         taken = super().record_trip(name, origin, destination, at)
         return self._noted(name, (origin, destination), taken)
 

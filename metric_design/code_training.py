@@ -31,7 +31,7 @@ def train_code(
         name: of the table.
         order: bytes of context, 0 to 3.
         lower_case: whether A to Z are coded as a to z.
-        min_occurrences: of a context that gets a code of its own.
+        min_occurrences: of a context that gets a separate code.
 
     Raises:
         ParameterError: no strings, or too many different bytes for a table.

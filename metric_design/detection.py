@@ -2,7 +2,7 @@
 
 A value is found whose score is above the quantile of a level: alpha / candidates by Bonferroni's
 rule, and by the rules of false discovery rates what the other values of the list leave. With
-a bit of its own (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
+its own bit (basic RAPPOR, a boolean) the score is a binomial count. In Bloom filters and with
 symbols, a value's bits in a cohort are a random vector z of covariance C, and what is seen of a
 cohort has covariance S / N_j: noise of the rounds, of sampling, and tau C from the values that are
 not removed by the fit. By symmetry of the bits S and C share eigenvectors, so that the information
@@ -34,7 +34,7 @@ PlannedCorrection = Literal["fdr", "bh", "bonferroni"]
 
 PLANNED_CORRECTIONS: tuple[str, ...] = get_args(PlannedCorrection)
 MIN_SHARE = 1e-12
-FEWEST = 2  # cohorts up to which predictions are rough
+MIN_COHORTS = 2  # cohorts up to which predictions are rough
 COUNTED = 2_000  # values of a population that are looked at one by one
 _FAR_BELOW = 1e-3  # of the level: a smallest p-value below it changes nothing
 _ROUNDS, _CLOSE = 200, 1e-4  # of the fixed point of a level
@@ -152,7 +152,7 @@ def rough_sentence(setting: PlanSetting) -> str | None:
     crowded = setting.candidates > bits and _all_take_part(setting)
     if params.scheme.own_bits:
         return None
-    if params.num_cohorts <= FEWEST and not crowded:
+    if params.num_cohorts <= MIN_COHORTS and not crowded:
         return (
             f"These predictions are rough: in {counted(params.num_cohorts, 'cohort')} simulations "
             "found from half of the values predicted to two and a half times as many."

@@ -22,7 +22,7 @@ class DiscoverDesign(KindDesign):
     usual = {"max_reports": 1, "max_memoized_values": 2, "fallback": "other"}  # noqa: RUF012
 
     def designs(self, question: Question) -> Iterator[Mapping[str, Any]]:
-        """As many cohorts as have a crowd."""
+        """The largest number of cohorts that each have a crowd."""
         step = question.whole_of("num_levels", DEFAULT_LEVELS) + 1
         for cohorts in numbers_of_cohorts(question.people, step, DEFAULT_NUM_COHORTS):
             yield {"epsilon_infinity": question.life, "num_cohorts": cohorts}

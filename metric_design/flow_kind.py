@@ -68,7 +68,7 @@ def _symbols(metric: Metric) -> tuple[Level, str]:
 
 
 def best_symbols(epsilon: float, bands: int) -> int:
-    """The number of symbols that tells flows best. bands: distance bands, each with a symbol."""
+    """The best number of symbols. bands: distance bands, each with a symbol."""
     return min(max(round(math.exp(epsilon) + 1), bands, 2), MAX_SYMBOLS)
 
 
@@ -88,7 +88,7 @@ def least_flow(metric: Metric, reports: float) -> float:
 
 
 def _errors(metric: Metric, reports: int) -> str:
-    """Standard errors by each question alone, and the smallest flow that it tells from zero."""
+    """Standard errors by each question alone, and the smallest flow that it detects."""
     params = metric.params
     flow_error, zone_error = (class_error(metric, one, reports) for one in ("pair", "zones"))
     band = band_variance(params.num_bits, params.prob_q, LARGE_BAND)

@@ -29,7 +29,7 @@ _PROBABLE = 0.2  # local false discovery rate up to which a value takes part, if
 
 
 class _Noise(NamedTuple):
-    """Of the estimates of R lists, in standard errors.
+    """Interference in the estimates of R lists, in standard errors.
 
     deviates: of the held values, (n, R).  nobody: how many of the others are in each cell, (z, R).
     """

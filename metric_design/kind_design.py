@@ -74,7 +74,7 @@ class Question:
 
     @property
     def lives(self) -> int:
-        """Of a browser's storage, over which a budget counts what one of them may tell; or 1."""
+        """Number of a browser's origins that share a budget; or 1."""
         lives = self.given.get("lives")
         return lives if WEB in self.platforms and isinstance(lives, int) and lives > 0 else 1
 
@@ -167,7 +167,7 @@ class KindDesign:
     def precision(self, metric: Metric, devices: float) -> float:
         """Predict the metric's error, in the unit of `asks`; less is better.
 
-        This is the predictor of `rappor metrics check`: a plan has none of its own.
+        This is the predictor of `rappor metrics check`: a plan uses the same.
         """
         raise NotImplementedError
 
@@ -209,7 +209,7 @@ DESIGNS = {  # kind: where its instance is, loaded when it is first asked for
 
 
 def kind_design(name: str) -> KindDesign:
-    """Return what is reviewed and planned of a kind; of one without a line, nothing of its own."""
+    """Return what is reviewed and planned of a kind; nothing for a kind without an entry."""
     if name not in DESIGNS:
         return KindDesign()
     module, _, instance = DESIGNS[name].partition(":")

@@ -54,7 +54,7 @@ class ListDesign(KindDesign):
             if question.mode != "once" and question.values == 1:
                 raise PlanError(
                     f"values = {question.values}: a string has a fallback for values past the cap, "
-                    "which takes a place of its own; use 2 or more"
+                    "which takes a separate place; use 2 or more"
                 )
         elif question.candidates is not None and not 2 <= question.listed <= most:
             raise PlanError(
@@ -95,7 +95,7 @@ class ListDesign(KindDesign):
         return rank
 
     def max_epsilon(self, question: Question) -> float:
-        """As much as probabilities can hold, of all values of a life."""
+        """The largest epsilon of all values of a lifetime that probabilities can hold."""
         values = 1 if question.mode == "once" else held_values(question)
         return min(1e5, 2 * MAX_PAIR * values)
 

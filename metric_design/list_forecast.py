@@ -51,7 +51,7 @@ def expected_shares(question: Question, candidates: int) -> Floats:
 
 
 def rank(metric: Metric, question: Question) -> float:
-    """The logarithm of a standard error beside values of which each is removed to about its own."""
+    """The logarithm of a standard error next to values that are each removed to within it."""
     setting = setting_of(metric, question)
     shares = expected_shares(question, setting.candidates)
     squares = shares[:COUNTED] ** 2

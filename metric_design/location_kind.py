@@ -52,7 +52,7 @@ def _unbounded(metric: Metric) -> str:
 
 
 def _meaning(metric: Metric) -> str:
-    """What the two reserved values stand for."""
+    """What the two reserved values mean."""
     assert metric.location is not None  # noqa: S101 (of this kind)
     outside = (
         "a trip that begins or ends outside the box"

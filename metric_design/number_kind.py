@@ -189,7 +189,7 @@ def _edges(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _fewer_cohorts(table: Mapping[str, Any]) -> Iterator[int]:
-    """Fewer cohorts than the usual ones; none of a table that is no metric."""
+    """Fewer cohorts than the usual ones; none for a table that is not a metric."""
     with suppress(MetricsFileError):
         (metric,) = table_metrics("planned", table)
         step = metric.rules.cohort_step(metric)

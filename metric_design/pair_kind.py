@@ -29,7 +29,7 @@ class PairDesign(KindDesign):
             )
         yield (
             "note",
-            f"a metric of its own: what it costs a device (epsilon {metric.lifetime_epsilon:.2f} "
+            f"a separate metric: what it costs a device (epsilon {metric.lifetime_epsilon:.2f} "
             f"for life) adds to what metrics of {first!r} and {second!r} alone cost",
         )
         if population is None or not population:

@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def merged(self) -> str | None:
-        """Say how many periods are served as one; None where each is served by itself."""
+        """Say how many periods are served as one; None if each is served alone."""
         return merged_sentence(self.metric, self.question.people)
 
     @property
@@ -299,9 +299,9 @@ def _other(kind: KindDesign, solved: str, other: Solution, warned: str | None) -
 
 
 def merged_sentence(metric: Metric, devices: float) -> str | None:
-    """Say how many periods are served as one; None where each is served by itself."""
+    """Say how many periods are served as one; None if each is served alone."""
     if metric.max_reports == 1 and metric.location is None and metric.rules.details is None:
-        return None  # one report in the life of a device: it is no series
+        return None  # one report in the lifetime of a device is not a series
     needed, each = reports_to_serve(metric), devices / metric.rules.turns(metric)
     together = -int(-needed // each)
     if together <= 1:

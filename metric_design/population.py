@@ -92,7 +92,7 @@ def _from_json(path: Path) -> list[float]:
         shares = [row["share"] if isinstance(row, dict) else row for row in rows]
     except (KeyError, TypeError) as error:
         raise PlanError(
-            f"it is no results.json of `rappor decode`, and no list of shares ({error})"
+            f"it is neither results.json of `rappor decode` nor a list of shares ({error})"
         ) from error
     for number, share in enumerate(shares, start=1):
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:

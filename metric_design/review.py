@@ -73,7 +73,7 @@ def check_metrics(
                 "warning",
                 metric.base_name,
                 f"raw reports go after keep_raw_days = {metric.keep_raw_days} days, before their "
-                f"day closes by itself (accept_days = {metric.accept_days}), so none could be "
+                f"day closes automatically (accept_days = {metric.accept_days}), so none could be "
                 f"exported; keep them for {metric.accept_days + 1} days or more, or for 0",
             )
         yield from _cohort_floor(metric, population)
@@ -181,17 +181,17 @@ def _rank(metric: Metric, population: int | None) -> Iterator[Finding]:
 
 def _together(file: MetricsFile, population: int) -> Iterator[Finding]:
     """Warn where the cohorts of several metrics, which are public, single devices out together."""
-    telling = [metric for metric in file.declared if public_groups(metric) > 1]
-    groups = groups_together(telling)
+    revealing = [metric for metric in file.declared if public_groups(metric) > 1]
+    groups = groups_together(revealing)
     linked = linked_by_groups(groups, population)
-    if len(telling) < 2 or linked <= LINKED:
+    if len(revealing) < 2 or linked <= LINKED:
         return
-    turns = groups // math.prod(metric.params.num_cohorts for metric in telling)
-    each = cohorts_affordable(CROWD * turns, population, len(telling))
+    turns = groups // math.prod(metric.params.num_cohorts for metric in revealing)
+    each = cohorts_affordable(CROWD * turns, population, len(revealing))
     cohorts = "1 cohort" if each == 1 else f"{each} cohorts or fewer"
     message = (
-        f"the cohorts of {len(telling)} metrics, with levels and turns, are {groups:,} groups, and "
-        f"alone link {linked:.1%} of {population:,} devices for an observer who knows which "
+        f"the cohorts of {len(revealing)} metrics, with levels and turns, are {groups:,} groups, "
+        f"and alone link {linked:.1%} of {population:,} devices for an observer who knows which "
         f"batches are of one device; use {cohorts} in each, ask each device for fewer metrics, or "
         "send through a relay, so that nobody can know"
     )

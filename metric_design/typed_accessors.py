@@ -158,7 +158,7 @@ def python_text(file: MetricsFile) -> str:
 
 
 def _attribute(metric: Metric) -> str:
-    """The name of a metric as an attribute, which is no keyword."""
+    """The name of a metric as an attribute, never a keyword."""
     name = _NOT_IN_NAMES.sub("_", metric.base_name).strip("_")
     return f"{name}_" if iskeyword(name) else name
 

@@ -1,4 +1,4 @@
-"""What PyInstaller must be told of this package; see its manual, "Providing PyInstaller hooks"."""
+"""What PyInstaller must know of this package; see its manual, "Providing PyInstaller hooks"."""
 
 from pathlib import Path
 

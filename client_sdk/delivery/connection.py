@@ -220,7 +220,7 @@ class Dialer:
 
 
 class _Lookup:
-    """A name lookup in a thread of its own: the system's can be neither bounded nor ended."""
+    """A name lookup in a separate thread: the system's can be neither bounded nor ended."""
 
     def __init__(self, host: str, port: int) -> None:
         self.done = threading.Event()

@@ -14,7 +14,7 @@ from rappor_core.wire.report import WIRE_VERSION, GroupedBatch, Report, make_bat
 
 GZIP = 31  # zlib's name for "with a gzip header"
 _GZIP_HEADER = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff"  # deflate, an extra field, no time, no system
-_EXTRA_ID = b"RP"  # a subfield of our own: zeros, to be skipped (RFC 1952, section 2.3.1.1)
+_EXTRA_ID = b"RP"  # our own subfield: zeros, to be skipped (RFC 1952, section 2.3.1.1)
 _EXTRA_BYTES = 6  # two lengths and the name
 MAX_REASON_CHARS = 64
 TRANSIENT = frozenset({408, 425, 429})  # and every 5xx
@@ -118,7 +118,7 @@ def failure(
     """Make the error for another status than 200; it says whether the batch is sent again.
 
     The batch is dropped only on the collector's own final word about these very bytes: a problem
-    document of its own that names their digest. An intermediary (a proxy, a captive portal, a web
+    separate document that names their digest. An intermediary (a proxy, a captive portal, a web
     server in front) knows nothing of the batch, and may have lost or changed the body on its way.
     All else is tried again: overload and time-outs soon, the rest (a wrong key, a wrong address, a
     redirection), which the operator may mend, slowly.

@@ -73,7 +73,7 @@ class ReportQueue:
                 yield StoredBatch(number, batch_id.hex(), reports, body)
 
     def waiting(self) -> int:
-        """Count the batches that wait, each for a random time of its own; at least 1."""
+        """Count the batches that wait, each for a separate random time; at least 1."""
         query = (
             "SELECT (SELECT count(*) FROM batches) + count(DISTINCT metric) "
             "FROM queue JOIN sources ON sources.id = source"

@@ -2,7 +2,7 @@
 report, the collector sees reports and no address.
 
 Loaded only where an app has a relay. The keys ship with the app: fetching them would show the
-device to whom it asks, and let that party give each device a key of its own.
+device to whom it asks, and let that party give each device another key.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Relay:
                 that file; the first key that can be used is.
 
         Raises:
-            ParameterError: for an address or keys that are none.
+            ParameterError: for an invalid address or key.
         """
         scheme, host, _ = split_url(url)
         if scheme == "http" and not address_of(scheme, host).is_loopback:
@@ -95,7 +95,7 @@ class RelayTransport(Transport):
     def _try(
         self, body: bytes, headers: dict[str, str], deadline: float
     ) -> tuple[int, Fields, bytes]:
-        """One try, with an encapsulation of its own: two tries of a batch cannot be compared."""
+        """One try, with a new encapsulation: two tries of a batch cannot be compared."""
         fields = tuple((name.lower().encode(), text.encode()) for name, text in headers.items())
         request = encode_request(BinaryRequest(*self._inner, fields, body), SIZE_STEP)
         sealed, exchange = encapsulate(self._config, request)

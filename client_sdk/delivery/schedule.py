@@ -146,7 +146,7 @@ class SendLoop:
         return True
 
     def _post(self, batch: StoredBatch) -> None:
-        """Send a batch over a connection of its own, and act on the answer."""
+        """Send a batch over a new connection, and act on the answer."""
         if not _is_whole(batch):  # the answer to it could never fit
             self._outbox.discard(batch, "damaged")
             return
@@ -188,7 +188,7 @@ class SendLoop:
     def _delay_left(self) -> float:
         """Seconds until what waits may be sent; drawn once, and kept over restarts.
 
-        Of n batches, each after a delay of its own with this mean, the first leaves after one with
+        Of n batches, each after a separate delay with this mean, the first leaves after one with
         an nth of it, and may be any of them: geometric delays have no memory.
         """
         mean = self._delivery.mean_delay

@@ -109,7 +109,7 @@ class SenderThread:
             self.idle = False
             self._changed.notify_all()
 
-    def keep_house(self) -> None:
+    def run_maintenance(self) -> None:
         """Hold the bounds of the queue and of the write-ahead log now, in the thread."""
         with self._changed:
             self._housework = self._news = True
@@ -133,7 +133,7 @@ class SenderThread:
     def cancel(self) -> None:
         """Stop all sending, without waiting for the thread: once this returns, no byte leaves.
 
-        It ends by itself.
+        It ends without a call.
         """
         with self._changed:
             self._stopping = True

@@ -1,4 +1,4 @@
-"""Send a batch over HTTP: one POST, one answer, without queue, retry or state of its own.
+"""Send a batch over HTTP: one POST, one answer, without queue, retry or state.
 
 What identifies is left out: no cookie, no user agent beyond the protocol's version, no redirection
 followed. Modules of the network are imported when a connection is first made, so that an app that

@@ -43,7 +43,7 @@ Send = Callable[[str, str, int], None]  # sub-metric, value, day since 1970-01-0
 class Visits:
     """The state of one location metric on a device during a period. All of it is private.
 
-    send: queues the report of a sub-metric's value for a day; it may refuse by itself.
+    send: queues the report of a sub-metric's value for a day; it may refuse.
     """
 
     def __init__(

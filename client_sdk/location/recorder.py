@@ -113,7 +113,7 @@ class LocationRecorder:
         return clock, clock
 
     def _now(self, now: float) -> Moment:
-        """As `moment_at`, which is asked once an hour."""
+        """Return `moment_at`, which is computed once an hour."""
         known = self._hour
         gone = now - known.at
         if 0 <= gone < known.left:
@@ -141,7 +141,7 @@ class LocationRecorder:
         return visits
 
     def _load(self, name: str) -> Visits:
-        """As saved. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""
+        """Load the saved state. Raises UnknownMetricError, ValueRefusedError, StateChangedError."""
         if name not in self._names:
             declared = self._metrics.metrics.get(name)
             if declared is not None:

@@ -76,7 +76,7 @@ class Overflow:
 
     def write_some(self) -> bool:
         """Write some of what waits, if no other thread is at it and the state was not found held a
-        moment ago: an app that goes on recording does not wait for the sending thread.
+        moment ago: an app that keeps recording does not wait for the sending thread.
 
         Returns whether nothing waits now.
         """

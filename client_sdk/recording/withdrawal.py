@@ -27,7 +27,7 @@ UNKNOWN = "unknown"  # the ledger of a tombstone whose state could not be read
 Row = tuple[Any, ...]
 Account = dict[str, list[Row]]  # the rows of a state that outlive its secret, by table
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter of a message about damaged text
-MOST = 1 << 62  # a number above is damage
+MAX_COUNT = 1 << 62  # a number above is damage
 TABLES = ("periods", "used_up", "counters", "tombstones")
 
 
@@ -152,7 +152,7 @@ def wipe(directory: StateDirectory, lock: threading.RLock) -> None:
     A state that cannot be read is deleted whole; then only `reset` starts over. Where nothing can
     be written (a full disk), the state is deleted too, and made again from its numbers if there is
     room then. Raises StateError where it can be neither, such as while another process holds it;
-    the withdrawal is remembered in a file of its own, and ends with a later call.
+    the withdrawal is remembered in a separate file, and ends with a later call.
     """
     if directory.has_state():
         directory.begin_withdrawal()
@@ -243,7 +243,7 @@ def read_account(path: str) -> Account | None:
     """
     if not os.path.exists(path):
         return None
-    for exclusive in (False, True):  # the latter makes no file beside it, for which room may lack
+    for exclusive in (False, True):  # the latter makes no other file, for which room may lack
         with closing(sqlite3.connect(path, timeout=0.05, isolation_level=None)) as database:
             try:
                 if exclusive:
@@ -288,7 +288,7 @@ def _is_sound(row: Row) -> bool:
     if isinstance(last, str):  # of a tombstone
         return _is_legible(last)
     numbers = (cell for cell in others if isinstance(cell, int))
-    return 0 <= last < MOST and all(cell >= -1 for cell in numbers)
+    return 0 <= last < MAX_COUNT and all(cell >= -1 for cell in numbers)
 
 
 def _is_legible(ledger: str) -> bool:
@@ -299,7 +299,7 @@ def _is_legible(ledger: str) -> bool:
 
 
 def _outlives(row: Row) -> bool:
-    """Of the table `meta`: the budget, and the units in which reports are counted."""
+    """Read from the table `meta`: the budget, and the units in which reports are counted."""
     name, value = row
     if name == "budget":
         return type(value) is float and value > 0

@@ -173,7 +173,7 @@ class FileLock:
     """A lock on a file that one open file at a time holds, over threads and processes."""
 
     def __init__(self, path: str) -> None:
-        """path: a file of its own; made if missing."""
+        """Take the lock file; it is made if missing."""
         self._path = path
         self._handle: int | None = None
 

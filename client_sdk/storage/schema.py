@@ -145,7 +145,7 @@ def _create_private(path: str) -> None:
     """Make the file readable by its owner alone; SQLite gives its companions the same mode.
 
     Made under another name and linked, because closing a file drops this process's locks on it:
-    the state itself must never be opened and closed beside SQLite ("How To Corrupt An SQLite
+    the state itself must never be opened and closed outside SQLite ("How To Corrupt An SQLite
     Database File", section 2.2).
     """
     if os.path.exists(path):

@@ -1,6 +1,6 @@
 """The picture of README: `python docs/tools/readme_pictures.py docs/assets/map_and_chart.png`.
 
-A map of 400 cells from drawn counts of `rappor demo`, by the steps of `rappor density`, beside the
+A map of 400 cells from drawn counts of `rappor demo`, by the steps of `rappor density`, next to the
 chart of `examples/notebook`, whose cells are run as they are.
 """
 
@@ -55,7 +55,7 @@ def draw_chart(folder: Path) -> None:
             exec(code, names)  # noqa: S102 - our own
 
 
-def beside(folder: Path, output: Path) -> None:
+def draw_both(folder: Path, output: Path) -> None:
     """Both pictures in one of few colors, which is small."""
     both = [Image.open(folder / name).convert("RGB") for name in ("density.png", "chart.png")]
     scaled = [one.resize((WIDTH, WIDTH * one.height // one.width)) for one in both]
@@ -71,4 +71,4 @@ if __name__ == "__main__":
     with TemporaryDirectory() as made:
         draw_map(Path(made))
         draw_chart(Path(made))
-        beside(Path(made), target)
+        draw_both(Path(made), target)

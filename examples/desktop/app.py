@@ -50,7 +50,7 @@ class App(tk.Tk):
         self.telemetry.client.record("homepage", self.page.get())
 
     def inspect(self) -> scrolledtext.ScrolledText:
-        """The page that tells the person what the device sent and what follows from it."""
+        """The page that shows the person what the device sent and what follows from it."""
         window = tk.Toplevel(self)
         window.title("What is reported")
         text = scrolledtext.ScrolledText(window, width=90, height=24)

@@ -39,6 +39,6 @@ class Telemetry:
         self.client.set_consent(consent)
 
     def account(self) -> str:
-        """What is queued, what was sent and what can be inferred, in words."""
+        """The queue, what was sent and what can be inferred, as text."""
         account: Mapping[str, object] = self.client.inspect()
         return render(account)

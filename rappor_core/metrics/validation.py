@@ -135,7 +135,7 @@ def _check_lifetime(metric: Metric) -> None:
         refuse_field(
             metric,
             "max_memoized_values",
-            "leaves no place beyond fallback and no_data, which alone would ever be sent; "
+            "leaves no place beside fallback and no_data, which alone would ever be sent; "
             f"use {len(taken) + 1} or more",
         )
 

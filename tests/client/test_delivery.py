@@ -219,7 +219,7 @@ def test_the_queue_is_bounded_oldest_first(open_client: Any, clock: Any) -> None
         clock.now += 86_400
 
     def is_bounded() -> bool:
-        client._life.session.worker.keep_house()
+        client._life.session.worker.run_maintenance()
         return bool(client.inspect()["queued"]["homepage"] <= 250)
 
     until(is_bounded)
@@ -236,7 +236,7 @@ def test_composed_batches_are_bounded_too(open_client: Any) -> None:
     flush_in_vain(client, lambda: client.inspect()["in_batches"] == 100)
     record(client, 100)
     assert not client.flush(0.3)
-    client._life.session.worker.keep_house()
+    client._life.session.worker.run_maintenance()
     until(lambda: "dropped:queue_full" in client.inspect()["counters"])
     account = client.inspect()
     waiting = account["in_batches"] + account["queued"].get("homepage", 0)

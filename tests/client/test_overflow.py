@@ -153,7 +153,7 @@ def test_the_app_writes_what_waits_while_the_sending_thread_hangs(
     """A collector that never answers keeps it for ten seconds; the state was held for a moment."""
     session = used._life.session
     assert session is not None
-    monkeypatch.setattr(session.worker, "keep_house", lambda: None)
+    monkeypatch.setattr(session.worker, "run_maintenance", lambda: None)
     with held(tmp_path / "state"):
         for _ in range(60):
             assert used.record("homepage", "b")

@@ -76,7 +76,7 @@ def test_fixes_that_wait_are_not_overtaken(
     phone = open_phone()
     assert all(fixes(phone, [0]))
     session = phone._life.session
-    monkeypatch.setattr(session.worker, "keep_house", lambda: None)  # a thread that is late
+    monkeypatch.setattr(session.worker, "run_maintenance", lambda: None)  # a thread that is late
     monkeypatch.setattr(session.overflow, "write_some", lambda: False)
     with held(tmp_path / "state"):
         phone._setup.clock.now += 86_400

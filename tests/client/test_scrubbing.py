@@ -164,7 +164,7 @@ def test_a_clock_set_back_leaves_no_trace(device: Device) -> None:
         session = client._life.session
         assert session is not None
         device.now -= 3 * DAY
-        session.worker.keep_house()
+        session.worker.run_maintenance()
         until(lambda: PLACE not in device.bytes)
 
 

@@ -141,7 +141,7 @@ BAD = [
     ("x" * 1_000_001, "1,000,001 characters"),
     ("budget = " + "9" * 400 + "\n" + STRING, "budget = an integer of"),
     (edit(CATEGORY, "epsilon_infinity = 3.0", "epsilon_infinity = 1000"), "= 1000.0 is more than"),
-    (edit(STRING, "max_memoized_values = 3", "max_memoized_values = 1"), "no place beyond"),
+    (edit(STRING, "max_memoized_values = 3", "max_memoized_values = 1"), "no place beside"),
     (edit(STRING, "prob_f = 0.75", "prob_f = 0.99999"), "prob_f = 0.99999"),
     (STRING + "max_reports_per_period = 0", "max_reports_per_period = 0"),
     (STRING + "accept_days = 91", "accept_days = 91"),
@@ -178,7 +178,7 @@ def test_bad_files_name_key_and_value(text: str, message: str) -> None:
         (
             STRING.replace("max_memoized_values = 3", "max_memoized_values = 2")
             + 'no_data = "none"\n',
-            "max_memoized_values = 2 leaves no place beyond fallback and no_data",
+            "max_memoized_values = 2 leaves no place beside fallback and no_data",
         ),
     ],
 )
