@@ -89,7 +89,8 @@ class Aggregate:
         )
 
     def without(self, cohorts: Collection[int]) -> Aggregate:
-        """A copy without the reports of some cohorts. Raises AggregateError for unknown ones."""
+        """A copy without the reports of some cohorts. Raises AggregateError for unknown ones, and
+        where no report would stay."""
         if not cohorts:
             return self
         unknown = [cohort for cohort in cohorts if not 0 <= cohort < self.params.num_cohorts]
@@ -100,6 +101,8 @@ class Aggregate:
         reports, counts = list(self.reports_per_cohort), list(self.bit_counts)
         for cohort in cohorts:
             reports[cohort], counts[cohort] = 0, (0,) * self.params.num_bits
+        if self.num_reports and not sum(reports):
+            raise AggregateError("no report is in a cohort that is not left out; leave out fewer")
         return replace(self, reports_per_cohort=tuple(reports), bit_counts=tuple(counts))
 
     def to_json(self) -> str:

@@ -66,6 +66,16 @@ def test_golden_files_that_must_fail(vector: dict[str, str]) -> None:
     assert vector["message"] in str(caught.value)
 
 
+def test_cohorts_are_left_out_but_not_all_with_reports() -> None:
+    two = replace(ONE, reports_per_cohort=(3, 4), bit_counts=((0, 1, 2, 3), (4, 0, 0, 0)))
+    assert two.without([0]).reports_per_cohort == (0, 4)
+    for one, cohorts in ((two, [0, 1]), (ONE, [0])):
+        with pytest.raises(AggregateError, match="leave out fewer"):
+            one.without(cohorts)
+    with pytest.raises(AggregateError, match="cohort 2 is not one of 0 to 1"):
+        two.without([2])
+
+
 def test_merging_adds_counts_and_joins_windows() -> None:
     both = ONE.merge(NEXT)
     assert both.reports_per_cohort == (6, 0)
