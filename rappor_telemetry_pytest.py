@@ -5,7 +5,7 @@
         rappor.assert_sent("homepage", "https://example.org/")
 
 The metrics are `metrics.toml` in pytest's root, or what `rappor_metrics` of its settings names.
-A module of its own: pytest imports it at every start, also where a repository has a folder
+A separate module: pytest imports it at every start, also where a repository has a folder
 `client_sdk`.
 """
 

@@ -167,7 +167,7 @@ def _check_cohort(cohort: int, total: int, row: Sequence[int], num_bits: int) ->
 
 
 def _check_definition(aggregate: Aggregate) -> None:
-    """A file's definition, where it holds one, must be that of its own metric and parameters."""
+    """A file's definition, where it holds one, must be that of its metric and parameters."""
     if not aggregate.definition:
         return
     metric = Metric.from_dict(aggregate.definition)

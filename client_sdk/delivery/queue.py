@@ -85,13 +85,13 @@ class ReportQueue:
         remember which metrics the collector has stopped."""
         groups = read_body(batch.body).groups
         versions = [(group.metric, group.params_id) for group in groups for _ in group.rows]
-        outcomes, words = Counter[str](), dict[tuple[str, str], str]()
+        outcomes, reasons = Counter[str](), dict[tuple[str, str], str]()
         for version, result in zip(versions, answer.results, strict=True):
             word = f":{result.reason}" if not result.accepted else ""
             outcomes[f"{'refused' if word else 'accepted'}:{version[0]}{word}"] += 1
-            words[version] = result.reason
+            reasons[version] = result.reason
         with self._state.transaction():
-            for (metric, params_id), reason in words.items():
+            for (metric, params_id), reason in reasons.items():
                 self._stop(metric, params_id, reason)
             self._forget(batch, outcomes)
 

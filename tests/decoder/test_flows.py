@@ -255,8 +255,9 @@ def test_the_same_counts_give_the_same_bits(small: Aggregate, small_decoding: Fl
 
 def test_bad_input_is_refused_by_name(counts: Aggregate) -> None:
     with pytest.raises(DecodeError, match="has no reports: choose other days"):
-        decode_flows(replace(counts, reports_per_cohort=(0,) * counts.params.num_cohorts,
-                             bit_counts=((0,) * counts.params.num_bits,) * counts.params.num_cohorts))  # fmt: skip
+        params = counts.params
+        none = {"reports_per_cohort": (0,), "bit_counts": ((0,) * params.num_bits,)}
+        decode_flows(replace(counts, **{name: n * params.num_cohorts for name, n in none.items()}))
     with pytest.raises(DecodeError, match="and has no flows: use rappor decode"):
         decode_flows(replace(counts, definition={}))
     size = flow_of(counts).num_sides ** 2

@@ -29,7 +29,7 @@ _DROPPED = {  # of tables that others refer to: SQLite must not make them again
 def upgrade() -> None:
     """Delete results and jobs, change columns, rewrite specifications, move daily series."""
     for table in ("jobs", "result_files", "result_readers", "results", "schedule_windows"):
-        op.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+        op.execute(f"DELETE FROM {table}")  # noqa: S608 - names in this file
     for name, columns in _DROPPED.items():
         for column in columns:
             op.drop_column(name, column)
