@@ -1,8 +1,8 @@
 """The state in a file, safe over threads, processes and a killed process.
 
 Every write is one transaction that takes SQLite's write lock first (BEGIN IMMEDIATE), so that two
-processes on one file see each other's counts. Threads of one process wait for each other on a fair lock
-instead of SQLite's, which sleeps.
+processes on one file see each other's counts. Threads of one process wait for each other on a
+fair lock instead of SQLite's, which sleeps.
 """
 
 from __future__ import annotations

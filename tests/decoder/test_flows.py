@@ -254,10 +254,10 @@ def test_the_same_counts_give_the_same_bits(small: Aggregate, small_decoding: Fl
 
 
 def test_bad_input_is_refused_by_name(counts: Aggregate) -> None:
+    m, k = counts.params.num_cohorts, counts.params.num_bits
+    empty = replace(counts, reports_per_cohort=(0,) * m, bit_counts=((0,) * k,) * m)
     with pytest.raises(DecodeError, match="has no reports: choose other days"):
-        params = counts.params
-        none = {"reports_per_cohort": (0,), "bit_counts": ((0,) * params.num_bits,)}
-        decode_flows(replace(counts, **{name: n * params.num_cohorts for name, n in none.items()}))
+        decode_flows(empty)
     with pytest.raises(DecodeError, match="and has no flows: use rappor decode"):
         decode_flows(replace(counts, definition={}))
     size = flow_of(counts).num_sides ** 2
