@@ -53,7 +53,7 @@ const without = (entries: LineState["entries"], unsent: number): LineState["entr
   return left;
 };
 
-/** What was told of one metric, and what it can cost, in nats. ever: at most, in one life of its storage. */
+/** What was sent of one metric, and what it can cost, in nats. ever: at most, in one life of its storage. */
 export interface LineAccount {
   /** Places of `maxValues` that are taken: by answers, and by those that are kept for the fallback. */
   readonly values: number;
@@ -80,7 +80,7 @@ export const accountOf = (line: LineState): LineAccount => {
   };
 };
 
-/** What a device holds and has told: no value, no secret. metrics: "damaged" for a line that is. */
+/** What a device holds and has sent: no value, no secret. metrics: "damaged" for a line that is. */
 export interface DeviceAccount {
   readonly consent: boolean;
   readonly budget: Bound;

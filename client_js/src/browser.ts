@@ -9,7 +9,7 @@ import { IndexedDbStorage } from "./ports/indexeddb.js";
 export { Client };
 export { IndexedDbStorage };
 
-/** What `openClient` takes beside the options of `Client.open`. */
+/** What `openClient` takes in addition to the options of `Client.open`. */
 export interface BrowserOptions extends Omit<Options, "storage"> {
   /** Name of the database. */
   readonly database?: string;

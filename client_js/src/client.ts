@@ -1,4 +1,4 @@
-/** `Client`: what an app embeds. Record a value in one call; the rest happens by itself. */
+/** `Client`: what an app embeds. Record a value in one call; the rest happens automatically. */
 
 import { accountOfDevice, localTime, sentence, wantsNoTracking, withdraw } from "./account.js";
 import { checkNames, checkOptions, warnOfRefusal } from "./development.js";
@@ -32,7 +32,7 @@ export class Client {
   private hadSecret = false;
   private unwiped = false;
   private wiping: Promise<void> | undefined;
-  private readonly told = (): void => void this.stop("no_consent");
+  private readonly withdrawn = (): void => void this.stop("no_consent");
   private readonly endings: ((() => void) | void)[] = []; // what `close` undoes
   private decisions = 0; // what was begun under an earlier one is not finished
   private filled = 0;
@@ -58,7 +58,7 @@ export class Client {
       randomness: this.randomness,
       clock: this.clock,
     });
-    this.endings.push(options.storage.hear?.(this.told), options.whenHidden?.(() => void this.flush(5)));
+    this.endings.push(options.storage.hear?.(this.withdrawn), options.whenHidden?.(() => void this.flush(5)));
   }
 
   /**
@@ -152,7 +152,7 @@ export class Client {
     if (!consent) {
       this.unwiped = true;
       void this.stop("no_consent");
-      this.options.storage.tell?.(this.told);
+      this.options.storage.tell?.(this.withdrawn);
       await this.wipe();
       return !this.unwiped;
     }
@@ -236,7 +236,7 @@ export class Client {
 
   /**
    * End the secret; with all of a state that cannot be read or written, unless another has it. Then
-   * wait for the tab that was sending, which has been told.
+   * wait for the tab that was sending, which gets a message.
    */
   private async wipeNow(): Promise<void> {
     const { storage } = this.options;
@@ -362,12 +362,12 @@ export class Client {
     return true;
   }
 
-  /** What is due by itself: `no_data`, and periods of places and numbers that are over. */
+  /** What is due without a call: `no_data`, and periods of places and numbers that are over. */
   private async fill(decisions = this.decisions): Promise<void> {
     let rolled = "";
     const { recorder } = this;
     const roll = (scope: Scope, act: (store: Transaction) => void): Promise<void> =>
-      this.act(scope, act, decisions).catch(() => void this.refused(`damaged:${scope.keys.at(-1)}`, "")); // the others go on
+      this.act(scope, act, decisions).catch(() => void this.refused(`damaged:${scope.keys.at(-1)}`, "")); // the others continue
     const day = (this.filled = dayAt(this.clock()));
     for (const { name, line, definition, part } of recorder.metrics.metrics.values()) {
       const places = definition.location ? this.options.places : part?.places;

@@ -2,7 +2,7 @@
  * The part for metrics of kind `discover`: pass `discover({ domains })` to `open`, in `kinds`.
  *
  * `domains` is the public code table of the package (entry `/domains`), which only a metric that
- * declares no table of its own needs.
+ * declares no table needs.
  */
 
 import { oneBit } from "./core/coins.js";

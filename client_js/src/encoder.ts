@@ -1,4 +1,4 @@
-/** Values to reports without a state: fleets of light devices, tests, apps with a ledger of their own. */
+/** Values to reports without a state: fleets of light devices, tests, apps with another ledger. */
 
 import { dayOf, dateText } from "./core/days.js";
 import { SECRET_BYTES } from "./core/derive.js";
@@ -35,7 +35,7 @@ export class Encoder {
   /**
    * A fresh report of a value for a day, YYYY-MM-DD: the whole mechanism. No ledger is here:
    * bound the number of distinct values and of reports yourself, as `Client` does.
-   * Throws UnknownMetricError, ValueRefusedError, and ParameterError for what is no day.
+   * Throws UnknownMetricError, ValueRefusedError, and ParameterError for an invalid day.
    */
   encode(name: string, value: unknown, day: string): Report {
     const number = dayOf(day);

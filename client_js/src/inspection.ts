@@ -1,4 +1,4 @@
-/** What a device holds and has told, as text for the person whose device it is. */
+/** What a device holds and has sent, as text for the person whose device it is. */
 
 import type { DeviceAccount, LineAccount } from "./account.js";
 import { valueOf, type Bound } from "./core/state.js";
@@ -18,7 +18,7 @@ const risk = (nats: Bound): string =>
 
 const lineText = (name: string, line: LineAccount | "damaged"): string =>
   line === "damaged"
-    ? `${name}: what was told is not known any more, and nothing more will be.`
+    ? `${name}: what was sent is not known any more, and nothing more will be sent.`
     : `${name}: reports made: ${line.reports}; different answers: ${line.answers} of at most ${line.maxValues}. ${risk(line.spent)}, ` +
       `and at most ${believed(line.ever)} sure after everything this storage ever sends about it.`;
 

@@ -1,4 +1,4 @@
-/** For Node and Electron's main process: the state in a directory of its own. */
+/** For Node and Electron's main process: the state in a separate directory. */
 
 import { Client as AnyClient } from "./client.js";
 import { ParameterError } from "./core/errors.js";
@@ -20,7 +20,7 @@ export class Client extends AnyClient {
   }
 }
 
-/** What `openClient` takes beside the options of `Client.open`. */
+/** What `openClient` takes in addition to the options of `Client.open`. */
 export interface NodeOptions extends Omit<Options, "storage"> {
   /**
    * A directory of the client's own, made where there is none, and kept as long as the app is

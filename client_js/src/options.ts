@@ -1,4 +1,4 @@
-/** What `Client.open` takes, and what a client tells. */
+/** What `Client.open` takes, and what a client reports. */
 
 import type { Randomness } from "./core/device.js";
 import type { PrivacyLevel } from "./core/ledger.js";

@@ -63,7 +63,7 @@ export const encapsulate = async ({ keyId, publicKey }: KeyConfig, request: Uint
   return { sealed: concat([header, sent, await seal(context.key, context.nonce, request)]), sent, context };
 };
 
-/** Decrypt the answer to a request (RFC 9458, section 4.4). Rejects for what is none. */
+/** Decrypt the answer to a request (RFC 9458, section 4.4). Rejects for an invalid one. */
 export const openResponse = async ({ sent, context }: Exchange, sealed: Uint8Array): Promise<Uint8Array> => {
   const nonce = sealed.slice(0, NONCE);
   const prk = await extract(concat([sent, nonce]), await exported(context, utf8("message/bhttp response"), NONCE));
@@ -127,7 +127,7 @@ const bytesOf = async (response: Response): Promise<Uint8Array> => {
 
 /**
  * The way to a collector through a relay, and no other: pass it to `open`, as `transport`. Each try
- * of a batch is encrypted again. Throws ParameterError for an address or keys that are none.
+ * of a batch is encrypted again. Throws ParameterError for an invalid address or key.
  */
 export const relay = (options: RelayOptions): Transport => {
   const { url, collector, key } = options;
@@ -145,11 +145,11 @@ export const relay = (options: RelayOptions): Transport => {
     // what the relay says is not the collector's word: no answer of it ends a batch
     if (outer.status !== 200) return { status: outer.status, contentType: "", retryAfter: outer.retryAfter, text: "" };
     if (outer.contentType !== RESPONSE_TYPE) throw new Error(`status 200, but not ${RESPONSE_TYPE}`);
-    const { status, fields: told, content } = decodeResponse(await openResponse(exchange, outer.content));
+    const { status, fields: headers, content } = decodeResponse(await openResponse(exchange, outer.content));
     return {
       status,
-      contentType: told.get("content-type") ?? "",
-      retryAfter: told.get("retry-after") ?? "",
+      contentType: headers.get("content-type") ?? "",
+      retryAfter: headers.get("retry-after") ?? "",
       text: new TextDecoder().decode(content),
     };
   };

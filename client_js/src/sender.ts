@@ -14,7 +14,7 @@ export const MAX_DELAY = 10; // times the mean
 const FLUSH_PAUSE = 2;
 const BUSY_PAUSE = 0.1;
 const BUSY_PAUSE_UNHURRIED = 5;
-export const PATIENCE = 1; // seconds for an exchange to end once it was told to
+export const PATIENCE = 1; // seconds for an exchange to end once it was asked to
 
 /** A number in [0, 1). */
 export const uniform = (randomness: Randomness): number =>

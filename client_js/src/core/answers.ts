@@ -35,7 +35,7 @@ const parsed = (text: string): Record<string, unknown> => {
 
 /**
  * Only the collector's own word about this very batch lets it be forgotten: an answer with a result for each report, or
- * a problem document of its own that names the digest of the body as it was sent. A gateway may have lost or changed it.
+ * a problem document that names the digest of the body as it was sent. A gateway may have lost or changed it.
  */
 export const readResponse = (response: Response, id: string, reports: number, now: number, body: Uint8Array): Verdict => {
   const { status, contentType, retryAfter, text } = response;

@@ -189,7 +189,7 @@ const checkValues = (name: string, definition: Definition, { numValues }: KindRu
   } else if (categories.length) refuse(name, "categories go with kind 'category'");
   const permanent = hasPermanentRound(params);
   if (!permanent && definition.max_reports === null) {
-    refuse(name, "max_reports is missing: nothing else bounds what a device tells");
+    refuse(name, "max_reports is missing: nothing else bounds what a device reveals");
   }
   if (kind === "boolean" ? fallback !== null || cap !== 2 : false) {
     refuse(name, "a boolean has no fallback, and max_memoized_values = 2");

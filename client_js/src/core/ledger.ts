@@ -1,4 +1,4 @@
-/** The ledger: what this device may still tell, decided before anything is told. */
+/** The ledger: what this device may still reveal, decided before anything is sent. */
 
 import { own } from "./bytes.js";
 import { MAX_TOUCHED, PERIOD_DAYS } from "./days.js";

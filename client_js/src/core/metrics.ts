@@ -60,7 +60,7 @@ export interface Definition {
   readonly details?: unknown;
 }
 
-/** What the part for places (`places()`) does for the core, which does not load it by itself. */
+/** What the part for places (`places()`) does for the core, which does not load it. */
 export interface PlaceRules {
   /** Throws MetricsFileError where a definition of places breaks a rule. */
   check(definition: Definition & { readonly location: Place }): void;
@@ -113,7 +113,7 @@ export interface RecorderOfParts {
   device(metric: Metric, secret: string | null | undefined): { readonly cohort: number };
 }
 
-/** What the development build asks of a definition, beside the rules that all kinds share. */
+/** What the development build asks of a definition, in addition to the rules that all kinds share. */
 export interface KindRules {
   readonly encodings: readonly string[];
   /** Whether it may declare `no_data`. */

@@ -14,7 +14,7 @@ import { count, DEVICE, LINE, lineIsWhole, QUEUE, type DeviceState, type LineSta
 /** closed: with the reason after a colon. */
 export type Outcome = "elsewhere" | "stopped" | "queued" | "queued_fallback" | "full" | "expired" | `closed:${string}`;
 
-/** Records values of one device. It holds no state of its own but derivations. */
+/** Records values of one device. It holds no state but derivations. */
 export class Recorder {
   private readonly devices = new Map<string, MetricEncoder>();
   private secret = "";

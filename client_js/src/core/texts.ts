@@ -1,6 +1,6 @@
 /**
  * What each code means, for people. The production build has an empty table in its place
- * (texts.production.ts): its messages are the code and what the text's places stand for.
+ * (texts.production.ts): its messages are the code and the values for the text's places.
  * {0} and {1} are those places; no value of a person ever is.
  */
 export const TEXTS: Readonly<Record<string, string>> = {

@@ -3,7 +3,7 @@
 import type { Metric } from "../core/metrics.js";
 import { detailsOf, MedianSymbol, type Cuts, type NumberDetails } from "./cuts.js";
 
-const MOST = 1e300; // of a sum; far above every edge, and no infinity follows from it
+const MAX_SUM = 1e300; // of a sum; far above every edge, and no infinity follows from it
 
 /**
  * Empty while nothing was recorded. Of `sum`, `count`, `max`, `last` one number; of `mean` how many
@@ -11,7 +11,7 @@ const MOST = 1e300; // of a sum; far above every edge, and no infinity follows f
  */
 type Kept = readonly number[];
 
-const bounded = (total: number): number => Math.min(Math.max(total, -MOST), MOST);
+const bounded = (total: number): number => Math.min(Math.max(total, -MAX_SUM), MAX_SUM);
 
 const TAKE: Record<NumberDetails["of_period"], (kept: Kept, number: number, cuts: Cuts) => Kept> = {
   sum: ([total = 0], number) => [bounded(total + number)],

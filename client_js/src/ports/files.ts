@@ -1,4 +1,4 @@
-/** Documents in a directory of their own, for Node and Electron: a journal that is read at start. */
+/** Documents in a separate directory, for Node and Electron: a journal that is read at start. */
 
 import {
   closeSync, existsSync, fdatasyncSync, fstatSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync,
@@ -202,7 +202,7 @@ export class FileStorage implements Storage {
     this.documents.clear();
   }
 
-  /** Whether the journal lies where it was opened: the lock beside it is ours. */
+  /** Whether the journal lies where it was opened: the lock next to it is ours. */
   private isHere(): boolean {
     return this.file === undefined || statSync(this.journal, { throwIfNoEntry: false })?.ino === this.inode;
   }
@@ -300,7 +300,7 @@ const readJournal = (path: string, documents: Map<string, string>): number => {
 };
 
 /**
- * What a directory holds and has told, beside a process that uses it. Throws StateError where there is
+ * What a directory holds and has sent, while a process uses it. Throws StateError where there is
  * no state, or it cannot be read.
  */
 export const inspectState = (directory: string): DeviceAccount => {

@@ -19,7 +19,7 @@ export const httpTransport =
     signal.addEventListener("abort", end);
     try {
       const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        const closed = (): void => reject(new Error("closed without an answer")); // after 101 nothing else tells
+        const closed = (): void => reject(new Error("closed without an answer")); // after 101 nothing else shows it
         request.on("response", resolve).on("error", reject).on("close", closed).end(body);
       });
       const { "content-type": type = "", "retry-after": retryAfter = "" } = response.headers;

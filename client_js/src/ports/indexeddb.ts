@@ -13,7 +13,7 @@ class Lost {
 }
 
 /**
- * A database of its own. A transaction of IndexedDB is one over all tabs, so that a charge to the
+ * A separate database. A transaction of IndexedDB is one over all tabs, so that a charge to the
  * ledger and the report that it is for are kept together, or not at all.
  */
 export class IndexedDbStorage implements Storage {
@@ -123,7 +123,7 @@ export class IndexedDbStorage implements Storage {
     this.opened = undefined;
   }
 
-  /** Deletes the database; one with a device that is none, which only `reset` ends, takes its place. */
+  /** Deletes the database; one with an invalid device, which only `reset` ends, takes its place. */
   async erase(): Promise<void> {
     await this.reset();
     await this.transaction({ keys: [DEVICE] }, (store) => store.put(DEVICE, {})).catch(() => undefined);
@@ -189,7 +189,7 @@ export class IndexedDbStorage implements Storage {
   }
 }
 
-/** Read all that a scope names, then go on in the same transaction. */
+/** Read all that a scope names, then continue in the same transaction. */
 const read = (
   store: IDBObjectStore,
   { keys, prefix }: Scope,

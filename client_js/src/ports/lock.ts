@@ -18,7 +18,7 @@ const statOf = (pid: number): string[] | undefined => {
   }
 };
 
-/** Who holds a lock: a process, and when it began where the system tells, for ids come back. */
+/** Who holds a lock: a process, and when it began if the system reports it, since ids are reused. */
 const processOf = (pid: number): string => `${pid} ${statOf(pid)?.[19] ?? ""}`;
 
 /** Also a process of another user; not one that has ended and that nobody waited for. */

@@ -32,7 +32,7 @@ export interface Storage {
   scrub(): Promise<void>;
   close(): Promise<void>;
   /**
-   * Deletes documents that cannot be read or written, and what tells of them; not that there were
+   * Deletes documents that cannot be read or written, and what refers to them; not that there were
    * some: a later transaction is refused, until `reset`.
    */
   erase?(): Promise<void>;

@@ -20,7 +20,7 @@ const ADDRESS = /^(https?):\/\/(\[[\da-f:.]+\]|[^\s/?#@:[\]]+)(:\d{1,5})?(\/[^\s
 const LOOPBACK = /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/i;
 
 /**
- * The address of batches. Throws ParameterError for what is no address, or would show the key.
+ * The address of batches. Throws ParameterError for an invalid address, or one that would show the key.
  * (React Native has no whole `URL`.)
  */
 export const batchUrl = (collector: string, key: string | undefined, development: boolean): string => {

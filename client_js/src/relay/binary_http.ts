@@ -54,7 +54,7 @@ class Reader {
   }
 }
 
-/** The inverse of what a collector writes. Throws for what is none. */
+/** The inverse of what a collector writes. Throws for an invalid one. */
 export const decodeResponse = (data: Uint8Array): Answer => {
   const reader = new Reader(data);
   if (reader.integer() !== 1) throw new Error("no binary response of known length");

@@ -23,7 +23,7 @@ const NONE = new Uint8Array(0);
 
 const buffer = (bytes: Uint8Array): BufferSource => bytes as BufferSource;
 
-/** HKDF-Extract (RFC 5869); WebCrypto takes no empty key, which zeros stand for. */
+/** HKDF-Extract (RFC 5869); WebCrypto takes no empty key, which zeros replace. */
 export const extract = async (salt: Uint8Array, secret: Uint8Array): Promise<Uint8Array> => {
   const raw = salt.length ? salt : new Uint8Array(HASH_BYTES);
   const key = await crypto.subtle.importKey("raw", buffer(raw), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
