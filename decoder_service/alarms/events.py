@@ -7,7 +7,8 @@ unique for the alarm.
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,15 +45,11 @@ USUAL_WINDOWS = 8  # whose median is what is expected
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvent:
-    """A cause for a message. values: text of strangers, shown where an alarm says so.
-
-    bound: of the alarms that it is for; None for a rule without one.
-    """
+    """A cause for a message. values: text of strangers, shown if the alarm says so."""
 
     rule: str
     text: str
-    values: tuple[str, ...] = ()
-    bound: float | None = None
+    values: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -86,84 +83,67 @@ class WindowEvents(Operations):
         with self.database.reading() as db:
             alarms = load_alarms(db, [schedule.id])
             tests = load_tests(db, [*done[-1:], now])
-        rules = [Rules.model_validate_json(alarm.rules) for alarm in alarms]
-        try:
-            with self.database.writing() as db:
-                if not change_window(db, window, state=WindowState.DONE, result_id=result_id):
-                    return now
-                events = list(_of_reports(done, now, rules))
-                if now in tests:
-                    held = [tests[now].values[i] for i in np.flatnonzero(tests[now].detected)]
+        mine, before = tests.get(now), tests.get(done[-1]) if done else None
+        with suppress(ConflictError), self.database.writing() as db:  # or a later tick ends it
+            if change_window(db, window, state=WindowState.DONE, result_id=result_id):
+                new: list[str] = []
+                if mine is not None:
+                    held = [mine.values[i] for i in np.flatnonzero(mine.detected)]
                     new = add_values(db, schedule.id, now.params_id, held)
-                    if new and done:  # of the first window all are new
-                        was = "was" if len(new) == 1 else "were"
-                        text = f"{_values(new)} {was} found that no earlier window showed"
-                        events.append(AlarmEvent("new_value", text, tuple(new[:MAX_SHOWN])))
-                    if odd := odd_cohorts(tests[now].cohort_z).tolist():
-                        text = f"{len(odd)} cohorts do not follow the model, such as "
-                        text += ", ".join(map(str, odd[:MAX_SHOWN]))
-                        events.append(AlarmEvent("cohort", f"{text}: their counts may be forged"))
-                    before = tests.get(done[-1]) if done else None
-                    for bound in sorted({one.change for one in rules if one.change}):
-                        if before and (moved := changed_values(before, tests[now], bound, alpha)):
-                            text = f"{_values(moved)} changed by more than {100 * bound:g} points"
-                            text += " since the window before"
-                            moved = moved[:MAX_SHOWN]
-                            events.append(AlarmEvent("change", text, tuple(moved), bound))
-                self._store(db, schedule, alarms, events, now)
-        except ConflictError:  # a later tick ends it
-            return now
+                for alarm in alarms:
+                    rules = Rules.model_validate_json(alarm.rules)
+                    events = [*_of_reports(rules, done, now)]
+                    if mine is not None:
+                        # of the first window all values are new
+                        events += _of_values(rules, before, mine, new if done else [], alpha)
+                    for event in events:
+                        self._store(db, schedule, alarm, event, now)
         return now
 
     def store_failed(self, db: Session, schedule: ScheduleRow, window: WindowRow, why: str) -> None:
         """Store that a window was given up."""
         event = AlarmEvent("failed", f"the window could not be decoded: its job {why}")
-        self._store(db, schedule, load_alarms(db, [schedule.id]), [event], window)
+        for alarm in load_alarms(db, [schedule.id]):
+            if Rules.model_validate_json(alarm.rules).failed:
+                self._store(db, schedule, alarm, event, window)
 
     def _store(
         self,
         db: Session,
         schedule: ScheduleRow,
-        alarms: list[AlarmRow],
-        events: list[AlarmEvent],
+        alarm: AlarmRow,
+        event: AlarmEvent,
         window: WindowRow,
     ) -> None:
-        """Store the messages of alarms that want them, and have none of this cause already."""
-        at = self.now()
-        for alarm in alarms:
-            rules = Rules.model_validate_json(alarm.rules).model_dump()
-            for event in events:
-                wanted = rules[event.rule]
-                if not wanted or event.bound not in (None, wanted):
-                    continue
-                rule = event.rule.replace("_", "-")
-                cause = f"{rule}:{window.params_id}:{window.first_day}"
-                known = select(1).where(EventRow.alarm_id == alarm.id, EventRow.cause == cause)
-                if db.execute(known).first() is not None:
-                    continue
-                event_id = self.new_id()
-                body: dict[str, Any] = {
-                    "version": 1,
-                    "event": event_id,
-                    "rule": event.rule,
-                    "cause": cause,
-                    "text": event.text,
-                    "alarm": alarm.name,
-                    "schedule": shown(schedule, "id name metric"),
-                    "window": shown(window, "first_day last_day params_id result_id"),
-                }
-                if alarm.show_values:
-                    body["values"] = list(event.values)
-                row = EventRow(
-                    id=event_id,
-                    alarm_id=alarm.id,
-                    cause=cause,
-                    body=canonical(body),
-                    state=EventState.WAITING,
-                    due=at,
-                    created=at,
-                )
-                save(db, row)
+        """Store the message of an alarm, unless it has one of this cause already."""
+        at, event_id = self.now(), self.new_id()
+        rule = event.rule.replace("_", "-")
+        cause = f"{rule}:{window.params_id}:{window.first_day}"
+        known = select(1).where(EventRow.alarm_id == alarm.id, EventRow.cause == cause)
+        if db.execute(known).first() is not None:
+            return
+        body: dict[str, Any] = {
+            "version": 1,
+            "event": event_id,
+            "rule": event.rule,
+            "cause": cause,
+            "text": event.text,
+            "alarm": alarm.name,
+            "schedule": shown(schedule, "id name metric"),
+            "window": shown(window, "first_day last_day params_id result_id"),
+        }
+        if alarm.show_values:
+            body["values"] = list(event.values[:MAX_SHOWN])
+        row = EventRow(
+            id=event_id,
+            alarm_id=alarm.id,
+            cause=cause,
+            body=canonical(body),
+            state=EventState.WAITING,
+            due=at,
+            created=at,
+        )
+        save(db, row)
 
 
 def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowTests]:
@@ -187,15 +167,31 @@ def load_tests(db: Session, windows: list[WindowRow]) -> dict[WindowRow, WindowT
     return tests
 
 
-def _of_reports(
-    done: list[WindowRow], window: WindowRow, rules: list[Rules]
-) -> Iterator[AlarmEvent]:
+def _of_reports(rules: Rules, done: list[WindowRow], window: WindowRow) -> Iterator[AlarmEvent]:
     usual = [one.num_reports for one in done[-USUAL_WINDOWS:]]
     expected = float(np.median(usual)) if usual else 0.0
-    for share in sorted({one.fewer_reports for one in rules if one.fewer_reports}):
-        if window.num_reports < share * expected:
-            text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
-            yield AlarmEvent("fewer_reports", text, bound=share)
+    if window.num_reports < (rules.fewer_reports or 0.0) * expected:
+        text = f"{window.num_reports:,} reports, where {expected:,.0f} are usual"
+        yield AlarmEvent("fewer_reports", text)
+
+
+def _of_values(
+    rules: Rules, before: WindowTests | None, after: WindowTests, new: list[str], alpha: float
+) -> Iterator[AlarmEvent]:
+    """Yield the events of the values of a window. new: those that no earlier window showed."""
+    if rules.new_value and new:
+        was = "was" if len(new) == 1 else "were"
+        text = f"{_values(new)} {was} found that no earlier window showed"
+        yield AlarmEvent("new_value", text, new)
+    if rules.cohort and (odd := odd_cohorts(after.cohort_z).tolist()):
+        some = ", ".join(map(str, odd[:MAX_SHOWN]))
+        text = f"{len(odd)} cohorts do not follow the model, such as {some}"
+        yield AlarmEvent("cohort", f"{text}: their counts may be forged")
+    if rules.change and before is not None:
+        moved = changed_values(before, after, rules.change, alpha)
+        if moved:
+            text = f"{_values(moved)} changed by more than {100 * rules.change:g} points"
+            yield AlarmEvent("change", f"{text} since the window before", moved)
 
 
 def changed_values(
