@@ -23,8 +23,7 @@ from rappor_core.params import RapporParams
 from rappor_core.text import visible
 
 REFRESH_SECONDS = 30.0
-NO_COLLECTOR = "no collector is set up here: an operator sets RAPPOR_DECODER_COLLECTOR"
-_UNKNOWN = (
+NO_COLLECTOR = (
     "this service is connected to no collector, so it does not know what is collected now; an "
     "operator sets RAPPOR_DECODER_COLLECTOR to the address of one"
 )
@@ -122,23 +121,22 @@ class Metrics:
     def all(self, person: Person) -> MetricViews:
         """List every version of every metric, by name. Raises RoleError."""
         require(person, Act.READ)
-        listed, problem = self._listed()
+        listed, problem = self.latest()
         known = {(row["name"], row["params_id"]): row for row in listed}
         counted = self._counted(person)
         views = [
             MetricView(*key, known.get(key, {}), *counted.get(key, (0, None)))
             for key in dict.fromkeys([*known, *counted])
         ]
-        problem = problem or ("" if self._ask else _UNKNOWN)
         return MetricViews(sorted(views, key=lambda view: view.name), problem)
 
     def public(self) -> tuple[list[dict[str, Any]], str]:
         """The definitions of the metrics that are collected now, for everyone, and why some may
         be missing, or ""; no address of the collector is named."""
-        listed, problem = self._listed()
+        listed, problem = self.latest()
         why = "the collector does not answer now, so this may be old or not all" if problem else ""
         current = [row["definition"] for row in listed if row["state"] == "current"]
-        return current, why if self._ask else _UNKNOWN
+        return current, why if self._ask else NO_COLLECTOR
 
     def _counted(self, person: Person) -> dict[tuple[str, str], tuple[int, str | None]]:
         """By name and params_id: how many results one may see, and the last day of them."""
@@ -151,9 +149,10 @@ class Metrics:
         with self._database.reading() as db:
             return {(r[0], r[1]): (int(r[2]), r[3]) for r in db.execute(statement)}
 
-    def _listed(self) -> tuple[list[dict[str, Any]], str]:
+    def latest(self) -> tuple[list[dict[str, Any]], str]:
+        """What the collector listed last, and why it may be old or missing, or ""."""
         if self._ask is None:
-            return [], ""
+            return [], NO_COLLECTOR
         seconds = time.monotonic() - self._answered
         if seconds > 2 * REFRESH_SECONDS:
             return self._metrics, (

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -23,7 +24,7 @@ from decoder_service.jobs.page import said
 from decoder_service.lists.page import lists_by_kind
 from decoder_service.people.permissions import Act, require
 from decoder_service.schedules.rules import NewSchedule, ScheduleChoices, shown_schedule
-from decoder_service.schedules.windows import Every, shown_status, spec_of_schedule
+from decoder_service.schedules.windows import Every, spec_of_schedule
 from decoder_service.shell.database import shown
 from decoder_service.shell.errors import ServiceError
 from decoder_service.shell.models import AlarmRow, ScheduleRow
@@ -119,7 +120,7 @@ _ONE = "/schedules/{schedule_id}"
 def create(service: Service, person: Me, body: NewSchedule) -> dict[str, Any]:
     """Decode every sealed day, week or month of a metric.
 
-    `status` says, once it is checked, whether anything is in its way.
+    `status` says whether anything is in its way.
     """
     return _with_status(service, service.schedules.create(person, body))
 
@@ -129,9 +130,7 @@ def list_schedules(service: Service, person: Me) -> dict[str, Any]:
     """Your schedules, for an admin all, each with its state and the reason for it: `status`."""
     rows = service.schedules.all(person, limit=None)
     pairs = zip(rows, service.ticker.statuses(rows), strict=True)
-    return {
-        "schedules": [shown_schedule(row) | {"status": shown_status(one)} for row, one in pairs]
-    }
+    return {"schedules": [shown_schedule(row) | {"status": asdict(one)} for row, one in pairs]}
 
 
 @api.get("/{schedule_id}", operation_id="getSchedule")
@@ -166,7 +165,7 @@ def delete(service: Service, person: Me, schedule_id: str) -> dict[str, Any]:
 
 
 def _with_status(service: Service, row: ScheduleRow) -> dict[str, Any]:
-    return shown_schedule(row) | {"status": shown_status(service.ticker.statuses([row])[0])}
+    return shown_schedule(row) | {"status": asdict(service.ticker.statuses([row])[0])}
 
 
 @pages.get("/schedules")

@@ -36,7 +36,6 @@ from decoder_service.shell.models import (
     EventRow,
     PersonRow,
     ScheduleRow,
-    StatusRow,
     WindowRow,
     schedule_values,
 )
@@ -119,7 +118,6 @@ class Schedules(Resources[ScheduleRow]):
                 row.spec = self._spec(asked, row.metric, row.every, operation).to_json()
                 row.first_day = str(asked.first_day) if asked.first_day else None
                 self._check(db, person, row)
-            db.execute(delete(StatusRow).where(StatusRow.schedule_id == schedule_id))
             self.access.note(db, person, "edit-schedule", schedule=schedule_id)
         return row
 
@@ -182,7 +180,7 @@ class Schedules(Resources[ScheduleRow]):
                 raise RequestError("the service makes this schedule again; pause it")
             own = select(AlarmRow.id).where(AlarmRow.schedule_id == schedule_id)
             db.execute(delete(EventRow).where(EventRow.alarm_id.in_(own)))
-            for table in (AlarmRow, StatusRow, WindowRow):
+            for table in (AlarmRow, WindowRow):
                 db.execute(delete(table).where(table.schedule_id == schedule_id))
             db.execute(delete(schedule_values).where(schedule_values.c.schedule_id == schedule_id))
             db.execute(delete(ScheduleRow).where(ScheduleRow.id == schedule_id))

@@ -5,20 +5,23 @@ and its key is unique; a window is ended by one guarded UPDATE, with the events 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import select, true
 from sqlalchemy.orm import Session
 
 from decoder.errors import RemoteError
 from decoder_service.alarms.events import WindowEvents
-from decoder_service.jobs.rules import Jobs
+from decoder_service.jobs.rules import Jobs, ResolvedSpec
 from decoder_service.jobs.specs import CountSource, JobSpec, WindowSpec
 from decoder_service.lists.rules import described, save_aggregate
-from decoder_service.metrics.rules import NO_COLLECTOR, RemoteCollector, unknown_metric
+from decoder_service.metrics.rules import (
+    NO_COLLECTOR,
+    Metrics,
+    RemoteCollector,
+    unknown_metric,
+)
 from decoder_service.people.permissions import Person
 from decoder_service.results.rows import give_up
 from decoder_service.schedules.rules import Schedules, load_schedules, spec_digest_of
@@ -34,14 +37,13 @@ from decoder_service.schedules.windows import (
     series_days,
     spec_of_schedule,
 )
-from decoder_service.shell.database import Operations, save, text_of
+from decoder_service.shell.database import Operations, save
 from decoder_service.shell.errors import ServiceError, is_unreachable
 from decoder_service.shell.models import (
     LIVE,
     JobRow,
     JobState,
     ScheduleRow,
-    StatusRow,
     WindowRow,
     WindowState,
 )
@@ -51,8 +53,6 @@ from rappor_server.errors import ConflictError, RequestError
 MAX_WINDOWS = 20  # of one schedule that are queued by one tick
 TRIES = 3  # of a window whose job failed
 PAUSE_SECONDS = 600.0  # before another try, times the tries
-FORGOTTEN_SECONDS = 25 * 3600.0  # without a check: also where one comes once a day, by cron
-_UNCHECKED = "no process has checked it yet; rappor decoder serve does every minute (tick_seconds)"
 _PAUSED = "a person paused it: no window is queued until somebody resumes it"
 NO_OWNER = (
     "its owner has no key that holds and did not sign in lately: an admin makes the owner a key, "
@@ -72,12 +72,12 @@ class TickResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRunner(Operations):
-    """Checks the schedules of a database ("tick"): queues sealed windows and stores the state of
-    each schedule."""
+    """Checks the schedules of a database ("tick"): queues sealed windows and ends them."""
 
     schedules: Schedules
     jobs: Jobs
     window_events: WindowEvents
+    metrics: Metrics
     collector: RemoteCollector | None
 
     def tick(self) -> TickResult:
@@ -89,61 +89,45 @@ class ScheduleRunner(Operations):
         except RemoteError as error:
             unreached = error
         self.schedules.add_defaults(listed)
-        found: list[tuple[ScheduleRow, ScheduleStatus]] = []
         for schedule in self.schedules.every_enabled():
             try:
                 if unreached is not None:
                     raise unreached
-                found.append((schedule, self._look_after(schedule, listed, ticked)))
+                self._look_after(schedule, listed, ticked)
             except (RemoteError, ServiceError) as error:
                 if is_unreachable(error):
                     raise
-                ticked.problems[schedule.id] = why = str(error)
-                has = self.settings.collector is not None, self.settings.collector_key is not None
-                if isinstance(error, RemoteError) and has == (True, False):
-                    why += (
-                        "; this service has no key for the collector: an operator sets "
-                        "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
-                    )
-                found.append((schedule, ScheduleStatus(ScheduleState.BLOCKED, why)))
+                ticked.problems[schedule.id] = str(error)
             ticked.ended += self._end_windows(schedule)
-        self.store_statuses(found)
         return ticked
 
     def statuses(self, rows: Sequence[ScheduleRow]) -> list[ScheduleStatus]:
-        """The states of schedules, as the latest tick found them."""
-        with self.database.reading() as db:
-            own = select(StatusRow).where(StatusRow.schedule_id.in_([row.id for row in rows]))
-            stored = {one.schedule_id: one for one in db.scalars(own)}
-        return [self._current(row, stored.get(row.id)) for row in rows]
-
-    def _current(self, row: ScheduleRow, stored: StatusRow | None) -> ScheduleStatus:
-        checked = stored.checked if stored else None
-        if not row.enabled:
-            return ScheduleStatus(ScheduleState.PAUSED, _PAUSED, None, checked)
-        if stored is None:
-            return ScheduleStatus(ScheduleState.WAITING, _UNCHECKED)
-        if self.now() - stored.checked > FORGOTTEN_SECONDS:
-            why = (
-                f"no process has checked it since {text_of(stored.checked)[:16]}Z: an operator "
-                "starts rappor decoder serve; then it was "
-                f"{stored.state}: {stored.reason}"
+        """The states of schedules, by what the collector listed last."""
+        listed, problem = self.metrics.latest()
+        if problem and self.settings.collector is not None and not self.settings.collector_key:
+            problem += (
+                "; this service has no key for the collector: an operator sets "
+                "RAPPOR_DECODER_COLLECTOR_KEY to one of scope aggregate"
             )
-            return ScheduleStatus(ScheduleState.BLOCKED, why, stored.checked, checked)
-        return ScheduleStatus(ScheduleState(stored.state), stored.reason, stored.since, checked)
+        return [self._status(row, listed, problem) for row in rows]
 
-    def store_statuses(self, found: Sequence[tuple[ScheduleRow, ScheduleStatus]]) -> None:
-        """Store what a check found, of schedules that are still what was checked. While the state
-        is the same, so is `since`."""
-        at = self.now()
-        with suppress(ConflictError), self.database.writing() as db:  # another process was first
-            known = load_schedules(db, true())
-            for row, one in found:
-                if row in known:
-                    stored = db.get(StatusRow, row.id)
-                    since = stored.since if stored and stored.state == one.state else at
-                    db.merge(StatusRow(schedule_id=row.id, state=one.state, reason=one.reason,
-                                       since=since, checked=at))  # fmt: skip
+    def _status(
+        self, row: ScheduleRow, listed: Sequence[dict[str, Any]], problem: str
+    ) -> ScheduleStatus:
+        if not row.enabled:
+            return ScheduleStatus(ScheduleState.PAUSED, _PAUSED)
+        try:
+            if problem:
+                raise ServiceError(problem)
+            versions = self._versions(row, listed)
+            _, resolved = self._resolved(row)
+        except ServiceError as error:
+            if is_unreachable(error):
+                raise
+            return ScheduleStatus(ScheduleState.BLOCKED, str(error))
+        with self.database.reading() as db:
+            windows = load_windows(db, row.id)
+        return next_window(row, versions, windows, spec_digest_of(resolved))
 
     def _owner(self, db: Session, schedule: ScheduleRow) -> Person:
         person = self.schedules.access.person_of_id(db, schedule.owner)
@@ -151,26 +135,34 @@ class ScheduleRunner(Operations):
             raise ServiceError(NO_OWNER)
         return person
 
-    def _look_after(
-        self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]], ticked: TickResult
-    ) -> ScheduleStatus:
-        """Queue the windows of a schedule that are sealed; return its state afterwards."""
+    def _versions(
+        self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """The versions of a schedule's metric. Raises RequestError if the collector has none."""
         versions = [one for one in listed if one["name"] == schedule.metric]
         if not versions:
             known = sorted({str(one["name"]) for one in listed})
             raise RequestError(unknown_metric(schedule.metric, known))
+        return versions
+
+    def _resolved(self, schedule: ScheduleRow) -> tuple[Person, ResolvedSpec]:
+        """The owner and the specification of a schedule's jobs. Raises ServiceError."""
         with self.database.reading() as db:
             person = self._owner(db, schedule)
             try:
-                resolved = self.jobs.resolve(db, person, spec_of_schedule(schedule))
+                return person, self.jobs.resolve(db, person, spec_of_schedule(schedule))
             except ServiceError as error:
                 raise ServiceError(f"{error}; change the schedule") from None
+
+    def _look_after(
+        self, schedule: ScheduleRow, listed: Sequence[dict[str, Any]], ticked: TickResult
+    ) -> None:
+        """Queue the windows of a schedule that are sealed."""
+        versions = self._versions(schedule, listed)
+        person, resolved = self._resolved(schedule)
         spec_digest = spec_digest_of(resolved)
         for queued in self._queue(schedule, person, resolved.spec, spec_digest, versions):
             ticked.queued += queued  # also those before an error
-        with self.database.reading() as db:
-            windows = load_windows(db, schedule.id)
-        return next_window(schedule, versions, windows, spec_digest)
 
     def _queue(
         self,

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from decoder.errors import RemoteError
 from decoder_service.jobs.specs import JobSpec
 from decoder_service.metrics.rules import RemoteCollector, days_held
-from decoder_service.shell.database import changed, shown
+from decoder_service.shell.database import changed
 from decoder_service.shell.models import ScheduleRow, WindowRow, WindowState
 from rappor_core.aggregate import Aggregate
 
@@ -45,21 +45,10 @@ class ScheduleState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """The state of a schedule, with the reason and the remedy as text.
-
-    since: when it began to be in this state.  checked: when a process last found so.  None where
-    that is not known.
-    """
+    """The state of a schedule, with the reason and the remedy as text."""
 
     state: ScheduleState
     reason: str
-    since: float | None = None
-    checked: float | None = None
-
-
-def shown_status(status: ScheduleStatus) -> dict[str, str | None]:
-    """A schedule's state as API and command line show it."""
-    return shown(status, "state reason since checked")
 
 
 def period_start(every: Every, day: date) -> date:

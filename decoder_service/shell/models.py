@@ -429,18 +429,6 @@ schedule_values = Table(  # that a window of a schedule showed already: of each,
 )
 
 
-class StatusRow(Base):
-    """The state of a schedule when some process last checked it: ready, waiting or blocked."""
-
-    __tablename__ = "schedule_statuses"
-
-    schedule_id: Mapped[ScheduleId] = mapped_column(primary_key=True)
-    state: Mapped[Word]
-    reason: Mapped[str]
-    since: Mapped[float]
-    checked: Mapped[float]
-
-
 class AlarmRow(Identified):
     """An alarm of a schedule. target: a name of the setting `alarm_urls`.  rules: JSON."""
 

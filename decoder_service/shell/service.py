@@ -143,6 +143,7 @@ def make_service(
             schedules=schedules,
             jobs=jobs,
             window_events=WindowEvents(**basis, schedules=schedules),
+            metrics=metrics,
             collector=collector,
         ),
         provider=Provider(settings) if settings.oidc_issuer else None,

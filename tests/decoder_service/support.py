@@ -173,7 +173,8 @@ def await_busy(alive: list[psutil.Process]) -> psutil.Process:
 def ask_by(service: Running, ask: Any) -> Metrics:
     """Put what answers in the place of its collector."""
     made = Metrics(service.service.database, ask)
-    object.__setattr__(service.service, "metrics", made)
+    for one in (service.service, service.service.ticker):
+        object.__setattr__(one, "metrics", made)
     return made
 
 

@@ -83,7 +83,7 @@ OF_WINDOWS: list[tuple[dict[str, Any], str]] = [
             "candidates": VALUES,
             "options": {"without_cohorts": [0, 1, 2, 3]},
         },
-        "metric 'homepage' has no reports",
+        "leave out fewer",
     ),
 ]
 

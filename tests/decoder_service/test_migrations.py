@@ -56,6 +56,7 @@ OLD = (
     "INSERT INTO alarms (id, schedule_id, name, target, rules, show_values, created)"
     " VALUES ('a', 's', 'ops', 'https://hook.example/', :rules, :no, 1)",
     "CREATE TABLE readings (day VARCHAR(10) PRIMARY KEY)",
+    "CREATE TABLE schedule_statuses (schedule_id VARCHAR(16) PRIMARY KEY)",
     "INSERT INTO alarm_events (id, alarm_id, cause, body, state, due, created, tries, reason)"
     " VALUES ('e', 'a', 'failed:p', '{}', 'sent', 1, 1, 1, '')",
     "INSERT INTO aggregates (sha256, metric, params_id, num_reports, content, created)"

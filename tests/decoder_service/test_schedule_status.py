@@ -5,6 +5,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from decoder_service.shell.service import make_service
 from tests.decoder_service.in_process import do_jobs
 from tests.decoder_service.live_collector import MONDAY, LiveCollector
 from tests.decoder_service.support import (
@@ -26,7 +27,7 @@ def post(service: Running, path: str, given: dict[str, Any]) -> tuple[int, Any]:
 
 
 def status_of(service: Running, schedule: str) -> dict[str, str]:
-    """By the API, once it is checked; the page says the same."""
+    """By the API, after a check; the page says the same."""
     service.service.ticker.tick()
     with service.client("ana") as ana:
         found: dict[str, str] = ana.get(f"/v1/schedules/{schedule}").json()["status"]
@@ -42,7 +43,7 @@ def status_of(service: Running, schedule: str) -> dict[str, str]:
 def test_a_schedule_says_what_it_waits_for(scheduling: Running, tmp_path: Path) -> None:
     _, day = post(scheduling, "/v1/schedules", SCHEDULE)
     _, week = post(scheduling, "/v1/schedules", {**SCHEDULE, "name": "b", "every": "week"})
-    assert day["status"]["reason"].startswith("no process has checked it yet")
+    assert day["status"] == {"state": "ready", "reason": "the next check queues a window"}
     assert scheduling.service.tick().queued == 2
     assert do_jobs(scheduling.service, tmp_path) == 2
     said = status_of(scheduling, day["id"])
@@ -94,7 +95,6 @@ def test_blocked_schedules_say_why_with_a_remedy(scheduling: Running) -> None:
     for row in scheduling.service.access.list_keys(scheduling.people["root"]):
         if row.person.name == "ana":
             scheduling.service.access.revoke_key(scheduling.people["root"], row.key_id)
-    scheduling.service.ticker.tick()
     with scheduling.client("root") as root:
         told = root.get(f"/v1/schedules/{schedule}").json()["status"]["reason"]
     assert "its owner has no key that holds" in told
@@ -112,11 +112,8 @@ def test_a_schedule_without_a_collector_is_blocked(
     with running(url, tick_seconds=0, **collector.settings) as one:
         _, made = post(one, "/v1/schedules", SCHEDULE)
         key = one.keys["ana"]
-    from decoder_service.shell.service import make_service
-
     alone = make_service(settings_of(url))
     person = alone.access.person_of_key(key)
-    alone.tick()
     said = alone.ticker.statuses([alone.schedules.get(person, made["id"])])[0]
     assert (said.state, "RAPPOR_DECODER_COLLECTOR" in said.reason) == ("blocked", True)
     alone.close()

@@ -82,6 +82,7 @@ def _rewrite(connection: sa.Connection) -> None:
         )
     op.drop_table("daily_series")
     op.drop_table("readings")
+    op.drop_table("schedule_statuses")
     alarms = sa.table("alarms", *map(sa.column, ("id", "rules")))
     for identity, text in connection.execute(sa.select(alarms)).all():
         rules = {name: value for name, value in json.loads(text).items() if name != "refused"}
