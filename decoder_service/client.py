@@ -79,7 +79,8 @@ class Service:
             kind: candidates, weights, flows or areas.
         """
         content = "".join(f"{line}\n" for line in lines).encode()
-        return _list_of(self.ask("POST", "/v1/lists", {"name": name, "kind": kind}, content))
+        query = {"name": name, "kind": kind}
+        return CandidateList(self, self.ask("POST", "/v1/lists", query, content))
 
     def upload_aggregate(self, aggregate: Aggregate) -> str:
         """Store counts; return their digest, for `source = {"aggregates": [digest]}`."""
@@ -91,7 +92,7 @@ class Service:
 
     def lists(self) -> list[CandidateList]:
         """Return your own lists and those shared with you."""
-        return [_list_of(row) for row in self._rows("lists")]
+        return [CandidateList(self, row) for row in self._rows("lists")]
 
     def decode(
         self,
@@ -217,28 +218,6 @@ def _refusal(answer: httpx.Response, content: bytearray) -> RemoteError:
     return RemoteError(f"the decoder service answered {answer.status_code}: {detail}", problem)
 
 
-@dataclass(frozen=True)
-class CandidateList:
-    """A list of candidates or weights at the service, in its latest version."""
-
-    id: str
-    name: str
-    version: int
-    entries: int
-    owner: str
-    kind: str = "candidates"
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The reference that a job takes as `candidates` or `weights`."""
-        return {"list": self.id, "version": self.version}
-
-
-def _list_of(row: Mapping[str, Any]) -> CandidateList:
-    names = ("id", "name", "version", "entries", "owner")
-    return CandidateList(**{name: row[name] for name in names}, kind=row.get("kind", "candidates"))
-
-
 @dataclass
 class _Stored:
     """An object that a service stores, as of the latest request; `refresh` asks again."""
@@ -262,6 +241,17 @@ class _Stored:
         """Ask the service for the object's present state; return the object itself."""
         self.row = self.service.ask("GET", self.path)
         return self
+
+
+class CandidateList(_Stored):
+    """A list of candidates or weights at the service, in its latest version."""
+
+    route = "/v1/lists"
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The reference that a job takes as `candidates` or `weights`."""
+        return {"list": self.id, "version": self.row["version"]}
 
 
 class Job(_Stored):

@@ -31,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_from_a_list_to_a_frame(served: Running, tmp_path: Path) -> None:
     service = Service(served.url, served.keys["ana"])
     words = service.upload_list("words", [*WORDS, EVIL])
-    assert [one.name for one in service.lists()] == ["words"]
+    assert [one.row["name"] for one in service.lists()] == ["words"]
     job = service.decode("homepage", words, first=MONDAY, last=MONDAY, alpha=0.01)
     assert job.state == "queued"
     with pytest.raises(DecodeError, match="is queued"):

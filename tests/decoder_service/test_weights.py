@@ -200,7 +200,8 @@ def test_from_python(served: Running, tmp_path: Path) -> None:
     ana = Service(served.url, served.keys["ana"])
     values = ana.upload_list("values of python", ["word-0", "word-1"])
     weights = ana.upload_list("weights of python", ["word-0,30", '"a,b",2.5', ",1"], kind="weights")
-    assert (values.kind, weights.kind, weights.entries) == ("candidates", "weights", 2)
+    assert [one.row["kind"] for one in (values, weights)] == ["candidates", "weights"]
+    assert weights.row["entries"] == 2
     job = ana.decode("homepage", values, first=MONDAY, last=MONDAY, weights=weights)
     do_jobs(served.service, tmp_path)
     result = job.wait().result()
