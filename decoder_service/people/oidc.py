@@ -11,7 +11,6 @@ import warnings
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
@@ -77,7 +76,7 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
         self.issuer = settings.oidc_issuer or ""
         self.host = urlsplit(self.issuer).hostname or self.issuer  # its name for people
         self.back = (settings.public_url or "").rstrip("/") + BACK
-        self.roles = roles_of(settings)
+        self.settings = settings
         super().__init__(
             _TabStates("provider"),
             name="provider",
@@ -128,13 +127,14 @@ class Provider(StarletteOAuth2App):  # type: ignore[misc]
             if "userinfo" not in token:
                 raise AuthenticationError(_FAILED.format("it has no ID token"))
             claims = token["userinfo"]  # of the ID token
-            lists_groups = _at(claims, self.roles.claim) is not None
+            lists_groups = _at(claims, self.settings.oidc_role_claim) is not None
             if not lists_groups and "userinfo_endpoint" in self.server_metadata:
                 found = await self.userinfo(token=token)
                 if found.get("sub") != claims["sub"]:
                     raise AuthenticationError(_FAILED.format("its two answers are of two people"))
                 claims = {**found, **claims}
-        return self.roles.claimed(claims), str(pending["there"])
+        person = claimed(claims, self.settings, self.settings.oidc_role_claim)
+        return person, str(pending["there"])
 
     async def leave_url(self, back: str) -> str | None:
         """The provider's page for signing out; None where it has none."""
@@ -211,43 +211,33 @@ def _named(error: Exception) -> str:
     return ascii(str(code)[:60])
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRoles:
-    """The roles that the provider's groups have.
+def claimed(claims: Mapping[str, Any], settings: ServiceSettings, claim: str) -> Claimed:
+    """The person and role of claims, which a provider or a trusted proxy made.
 
-    claim: where the provider lists groups; `a.b` is b within a.  groups: by role.  default: of who
-    is in none of them, None to refuse them.
+    Args:
+        claims: by name.
+        settings: name the groups of each role.
+        claim: lists the person's groups; `a.b` is b within a.
+
+    Raises:
+        AuthenticationError, NoGroupError.
     """
-
-    claim: str
-    groups: Mapping[Role, frozenset[str]]
-    default: Role | None
-
-    def claimed(self, claims: Mapping[str, Any]) -> Claimed:
-        """The person and role of the claims. Raises AuthenticationError, NoGroupError."""
-        subject = claims.get("sub")
-        if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
-            raise AuthenticationError("the identity provider names no subject")
-        found = _at(claims, self.claim)
-        listed = [found] if isinstance(found, str) else found or ()
-        groups = {one for one in listed if isinstance(one, str)}
-        theirs = (role for role in reversed(Role) if groups & self.groups.get(role, frozenset()))
-        role = next(theirs, self.default)
-        if role is None:
-            raise NoGroupError(
-                "you are signed in at the identity provider, but in no group that may use this "
-                "service; ask an admin",
-                subject,
-            )
-        return Claimed(subject, _name(claims, subject), role)
-
-
-def roles_of(settings: ServiceSettings) -> ProviderRoles:
-    """The roles of the settings, which a provider and a trusted proxy share."""
-    listed = (settings.oidc_viewers, settings.oidc_analysts, settings.oidc_admins)
-    groups = dict(zip(Role, map(frozenset, listed), strict=True))
-    default = Role(settings.oidc_everyone) if settings.oidc_everyone else None
-    return ProviderRoles(settings.oidc_role_claim, groups, default)
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
+        raise AuthenticationError("the identity provider names no subject")
+    found = _at(claims, claim)
+    listed = [found] if isinstance(found, str) else found or ()
+    groups = {one for one in listed if isinstance(one, str)}
+    by_role = (settings.oidc_viewers, settings.oidc_analysts, settings.oidc_admins)
+    theirs = [role for role, names in zip(Role, by_role, strict=True) if groups & {*names}]
+    name = theirs[-1] if theirs else settings.oidc_everyone
+    if not name:
+        raise NoGroupError(
+            "you are signed in at the identity provider, but in no group that may use this "
+            "service; ask an admin",
+            subject,
+        )
+    return Claimed(subject, _name(claims, subject), Role(name))
 
 
 def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | None:
@@ -265,8 +255,7 @@ def claimed_by_proxy(request: Request, settings: ServiceSettings) -> Claimed | N
     if len(names) > 1 or len(listed) > 1:
         raise AuthenticationError("the proxy must replace the headers of people, not add another")
     groups = [group.strip() for group in ",".join(listed).split(",")]
-    roles = replace(roles_of(settings), claim="groups")
-    return roles.claimed({"sub": names[0].strip(), "groups": groups})
+    return claimed({"sub": names[0].strip(), "groups": groups}, settings, "groups")
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from decoder_service.people.access import COMMAND_LINE, MAX_SESSIONS, Access
-from decoder_service.people.oidc import ProviderRoles
+from decoder_service.people.oidc import claimed
 from decoder_service.people.permissions import Claimed, Role
 from decoder_service.shell.errors import NoGroupError
 from decoder_service.shell.service import make_service
@@ -56,9 +56,9 @@ def test_lost_groups_end_sessions_and_the_role(access: Access) -> None:
     person = access.person_of_session(token)
     access.forget_role(ISSUER, "another")
     assert holds(access, token)
-    roles = ProviderRoles("groups", {Role.ANALYST: frozenset({"a"})}, None)
+    settings = ServiceSettings(oidc_analysts=("a",))
     with pytest.raises(NoGroupError) as refused:
-        roles.claimed({"sub": SUBJECT, "groups": ["b"]})
+        claimed({"sub": SUBJECT, "groups": ["b"]}, settings, "groups")
     access.forget_role(ISSUER, refused.value.subject)
     assert not holds(access, token)
     with access.database.reading() as db:
