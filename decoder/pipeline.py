@@ -37,10 +37,9 @@ Fit = Callable[[Observed], Estimate]
 class DecodingProblem:
     """The inputs of one decoding: counts, candidates, options, and what follows from them.
 
-    observed: bit shares of the cohorts, with the positions of the candidates that are told apart.
-    grouping: of all candidates, (M,).  direct: each value has a bit of its own.  reserved: of
-    the groups, those that are no part of the list, as `other` of a map, (G,).  weights: of the
-    groups, (G,), of mean 1; None: all 1.
+    observed: with the positions of the candidates that are told apart.  direct: each value has a
+    bit of its own.  reserved: groups that are no part of the list, as `other` of a map, (G,).
+    weights: of the groups, of mean 1, (G,).
     """
 
     aggregate: Aggregate
@@ -62,14 +61,20 @@ def decode(
 ) -> Decoding:
     """Estimate the share of each candidate among the reports, and say which are really there.
 
-    progress: called with (stage, done, total).  warm_starts: one for many windows of the same
-    candidates: each fit starts from that of a similar window before it, if there is one, which is
-    quicker, and moves most scores by less than a tenth of their standard errors.
+    Deterministic to the last bit, whatever the number of threads. Cohorts whose counts were plainly
+    not made as the others were are left out, and the first warning names them.
 
-    Cohorts whose counts were plainly not made as the others were are left out, and the first
-    warning names them. Deterministic: the same input gives the same output to the last bit,
-    whatever the number of threads. Raises DecodeError where the counts cannot answer (no reports,
-    shapes that do not fit); finding nothing is a result, not an error.
+    Args:
+        aggregate: of a window.
+        candidates: the values to look for.
+        options: method, correction, level and the like.
+        progress: called with (stage, done, total).
+        warm_starts: one for many windows of the same candidates: each fit starts from that of a
+            similar window, which is quicker, and moves most scores by less than a tenth of their
+            standard errors.
+
+    Raises:
+        DecodeError: the counts cannot answer. Finding nothing is a result, not an error.
     """
     options = options or DecodeOptions()
     whole = aggregate.without(options.without_cohorts)
@@ -128,22 +133,17 @@ def _answer(problem: DecodingProblem, fit: Fit) -> Decoding:
 
 
 def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[Observed, Estimate]:
-    """Fit once more where the data show another repetition of the reports.
-
-    One that is only bounded is lowered to what the noise in the data shows, plus two standard
-    errors. One that nobody declared is raised to what the noise shows, where the sizes of the
-    cohorts show it too; not where few cohorts alone are noisy, which are then left out.
-    """
+    """Fit once more where the data show another repetition of the reports."""
     observed = problem.observed
     if problem.options.repeats is not None:
         return observed, estimate
-    if observed.noise.repetition == 1:
+    if observed.noise.repetition == 1:  # raised where sizes show it, too, and not of few cohorts
         scores = cohort_scores(observed, estimate, observed.noise_of(estimate.shrunken))
         odd, reports = plainly_odd(scores), observed.noise.reports
         few_are_odd = len(odd) and may_be_left_out(odd, reports, float(reports.sum()))
         shown = undeclared_repetition(observed.noise, estimate.missing, estimate.excess)
         differs = shown > 1 and not few_are_odd
-    else:
+    else:  # a bound is lowered to what the noise shows, plus two standard errors
         left = (observed.centerd.size - len(observed.centerd)) * estimate.unfitted
         ratio = estimate.ratio * (1 + 2 * np.sqrt(2 / left)) if left >= 1 else 1.0
         differs = ratio < 1
@@ -155,11 +155,8 @@ def _repeated(problem: DecodingProblem, estimate: Estimate, fit: Fit) -> tuple[O
 
 
 def _without_odd_cohorts(whole: Aggregate, decode: Callable[[Aggregate], Decoding]) -> Decoding:
-    """Decode; again without cohorts whose counts were plainly not made as the others' were.
-
-    The first warning of the decoding names them. Where each value has a bit of its own, a cohort's
-    counts shake nothing but the mean that they are part of.
-    """
+    """Decode; again without cohorts whose counts were plainly not made as the others' were. Where
+    each value has its own bit, a cohort shakes nothing but the mean that it is part of."""
     left_out: dict[int, float] = {}  # cohorts, with the sizes of their residuals
     while True:
         rest = whole.without(left_out)
@@ -201,15 +198,7 @@ def _estimator(problem: DecodingProblem, progress: Progress, warm_starts: WarmSt
             "shares of strings cannot be told from those of strings that are not listed; collect "
             "with num_hashes = 2 or more, or with more cohorts"
         )
+    fit = partial(by_cavity, full=options.full_fit, warm_starts=warm_starts)
     if options.method == "lasso":
-        return partial(
-            by_lasso, level=level, alpha=options.alpha, progress=progress, weights=weights
-        )
-    return partial(
-        by_cavity,
-        level=level,
-        progress=progress,
-        full=options.full_fit,
-        warm_starts=warm_starts,
-        weights=weights,
-    )
+        fit = partial(by_lasso, alpha=options.alpha)
+    return partial(fit, level=level, progress=progress, weights=weights)

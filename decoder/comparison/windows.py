@@ -2,15 +2,9 @@
 
 Values are found once, in all windows together. In each window their shares are then fitted by
 weighted least squares, everything else being unlisted. The change between two windows is fitted
-on the difference of their bit shares, and its variance is read off that difference itself: a
-device that repeats its permanent bits in both windows makes it smaller, one that repeats them
-within a window makes it larger, and neither has to be known (docs/method.md, "Over time").
-
-What unlisted values gain or lose stays in the residual. A value that has not changed has positions
-that are independent of it: the null distribution of its score against the residual of a fit without
-it is known (docs/method.md, (1)), also where one unlisted value changed much and cohorts are few.
-Only its own sampling lies in those positions: it is taken out of the fit, and added to that
-distribution.
+on the difference of their bit shares, and its variance is read off that difference itself, so that
+it need not be known how devices repeat their permanent bits (docs/method.md, "Over time"). What
+unlisted values gain or lose stays in the residual, which gives the null distribution of a score.
 """
 
 from collections.abc import Sequence
@@ -62,7 +56,7 @@ MIN_DEVIATE = 1e-3  # of a test: below it an error would be without bound
 def compare_windows(
     before: Aggregate, after: Aggregate, candidates: Candidates, repeats: float | None = None
 ) -> Differences:
-    """Estimate the difference of the shares of all `candidates`, in their order, second window less
+    """Estimate the differences of the shares of `candidates`, in their order, second window less
     first. Raises DecodeError for windows of different parameters."""
     if before.params != after.params:
         raise DecodeError(
@@ -82,8 +76,7 @@ def compare_windows(
 
 @dataclass(frozen=True)
 class Window:
-    """The counts of one window, and the values followed: `found` indices into `tensor`. direct:
-    each value has a bit of its own."""
+    """The counts of one window, and the values followed: `found` indices into `tensor`."""
 
     aggregate: Aggregate
     tensor: Positions
@@ -97,7 +90,7 @@ class Window:
         return np.array(self.aggregate.reports_per_cohort) > 0
 
     def observed(self, cohorts: Flags) -> Observed:
-        """The debiased counts of `cohorts`, with the positions of the compared values."""
+        """The debiased counts of `cohorts`, with the positions of the values followed."""
         followed = self.tensor if self.direct else self.tensor[self.found]
         return observe(self.aggregate, followed, self.repeats, cohorts)
 
@@ -138,11 +131,8 @@ def _first_shares(observed: Observed, columns: Floats) -> Floats:
 
 
 class _Fitted(NamedTuple):
-    """Posterior means e and covariance H of the differences, V_-i^-1 z_i (n, D), the balance.
-
-    weighed: S^-1 z_i, S the noise of the cohorts, (n, D).  own: variance of each value's sampling
-    in each cohort, (m, D), which is part of S.
-    """
+    """Posterior means e and covariance H of the differences; V_-i^-1 z_i, z_i and S^-1 z_i (n, D),
+    S the noise of the cohorts; own: part of S that is each value's sampling, (m, D)."""
 
     means: Floats
     covariance: Floats
@@ -154,18 +144,13 @@ class _Fitted(NamedTuple):
 
 
 def _fit_differences(first: Observed, second: Observed) -> tuple[Floats, Floats, float]:
-    """Differences of shares, second window less first, with standard errors, (D,), and degrees
-    of freedom, by least squares on the difference of two windows' bit shares.
+    """Differences of shares, second window less first, with standard errors, (D,), and freedom.
 
     Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
-    wide errors instead of none. Where the residual is noisier than the windows' repetition says,
-    reports are taken to repeat more: that widens the errors of heavy values, whose sampling
-    repeats, more than those of the others. Errors reach as far as the null distribution says.
-
-    Raises ConvergenceError where the values leave nothing of the rows over.
+    wide errors instead of none. Errors reach as far as the null distribution says.
     """
     fitted = _fit(first, second)
-    for _ in range(LOUDER):
+    for _ in range(LOUDER):  # noisier than the windows say: reports repeat more, heavy values' most
         if fitted.balance.ratio <= 1:
             break
         repeats = first.noise.repetition_of(fitted.balance.ratio)
@@ -211,11 +196,10 @@ def _fit(first: Observed, second: Observed) -> _Fitted:
 
 
 def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
-    """The chance that a value without change has a score as far up as that of value i.
+    """The chance that a value without change has a score as far up as that of value i, turned up.
 
     The residual is V^-1 y, V without the belief in i and without its sampling, U C U' of V: the
     blocks of U are z_i of each cohort. To the score that sampling adds a variance of its own.
-    Either sign of the change is turned upwards.
     """
     balance, H = fitted.balance.solution.residual, fitted.covariance
     (m, k), sign = balance.shape, np.sign(fitted.means[i])
@@ -239,12 +223,10 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
 
 @dataclass(frozen=True)
 class Series:
-    """Shares of D values in W windows.
+    """Unbiased shares of D values in W windows with their intervals, (W, D).
 
-    whole: the decoding of all windows together, which found the values.  windows: their counts.
-    shares, std_errors, low, high: (W, D); unbiased, not clipped,
-    with intervals at the level of the options.  changes: from each window to the next, then from
-    the first to the last.
+    whole: the decoding of all windows together, which found the values.  changes: from each window
+    to the next, then from the first to the last.
     """
 
     whole: Decoding

@@ -99,14 +99,11 @@ def discovery_result(found: Discovery) -> Result:
     """The result of a discovery. Its summary says how many strings there are, and names none;
     results.json has them unescaped."""
     options, sentences = found.options, list(statement(found))
-    counts = {
-        name: getattr(found, name) for name in ("num_tested", "num_below_crowd", "half_found")
-    }
+    names = ("num_tested", "num_below_crowd", "half_found", "most_found", "half_by_noise")
+    counts = {name: getattr(found, name) for name in names}
     content = {
         **found.described(),
         **counts,
-        "most_found": found.most_found,
-        "half_by_noise": found.half_by_noise,
         "statement": sentences,
         "options": asdict(options),
         "warning": "strings are text that devices chose: a person must read them before they are "
@@ -116,7 +113,7 @@ def discovery_result(found: Discovery) -> Result:
     summary = {
         "num_reports": found.num_reports,
         "num_found": len(found.found),
-        **counts,
+        **{name: counts[name] for name in names[:3]},
         "statement": sentences,
         "headline": f"{len(found.found):,} strings found",
         "warnings": [],

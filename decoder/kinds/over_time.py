@@ -1,7 +1,6 @@
-"""Series of windows and differences of two windows, in the form that every kind of metric has.
+"""Series of windows, and comparisons, which are series of two, in the form that every kind has.
 
-A quantity is a value, an edge of a metric of numbers or a distance band; `string` names it. A
-comparison is a series of two windows.
+A quantity is a value, an edge of a metric of numbers or a distance band; `string` names it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,10 +100,8 @@ MORE, LESS, UNCHANGED = "More", "Less", "No change shown"
 class SeriesFound:
     """What a kind found in windows, oldest first.
 
-    quantities: names of the shares.  shares: of each window the columns `proportion`, `std_error`,
-    `low` and `high`, with a row for each quantity.  changes: of quantities.  means: of each window
-    that has one, with its days, `estimate`, `low`, `high`, `geometric` and `clipped_to`.  unit: of
-    the means.
+    shares: of each window the columns `proportion`, `std_error`, `low` and `high`, with a row for
+    each quantity.  means: of each window that has one, with its days, in a unit.
     """
 
     windows: Sequence[Aggregate | DecodedWindow]
@@ -165,7 +162,6 @@ def series_result(whole: Result, found: SeriesFound, options: DecodeOptions) -> 
 
 
 def _series_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Rows of a series as a table; days are days."""
     return SERIES.of_records(
         [row | {name: date.fromisoformat(row[name]) for name in SERIES.names[:2]} for row in rows]
     )
@@ -262,7 +258,7 @@ def chart_csv(content: Mapping[str, Any], values: Sequence[str], first: str, las
         content: of results.json of a series.
         values: those that are drawn.
         first: ISO day of the first window, "" for no end.
-        last: ISO day of the last window, "" for no end.
+        last: the same of the last.
     """
     ends = ("first_day", "last_day")
     wanted = {tuple(map(one.get, ends)) for _, one in windows_between(content, first, last)}

@@ -47,11 +47,8 @@ class AggregateFiles:
 
 @dataclass(frozen=True)
 class CollectorWindow:
-    """The closed days of a metric, asked of a collector over HTTP.
-
-    split: of a location, how its days are divided; all its slots and levels are read. None: the
-    metric is read under its own name.
-    """
+    """The closed days of a metric, asked of a collector over HTTP. split: of a location, all slots
+    and levels of which are read, how its days are divided."""
 
     collector: str
     metric: str
@@ -84,10 +81,8 @@ def window_of(
     last: date | None,
     split: SplitName = SplitName.WHOLE,
 ) -> CollectorWindow:
-    """The days of a metric, with all slots and levels if it has them, as the collector lists it.
-
-    Raises RemoteError.
-    """
+    """The days of a metric, with all slots and levels if the collector lists them. Raises
+    RemoteError."""
     listed = ask_json(collector, "/v1/metrics", "metrics")["metrics"]
     in_parts = any(str(row["name"]).startswith(f"{metric}/") for row in listed)
     return CollectorWindow(collector, metric, first, last, split if in_parts else None)

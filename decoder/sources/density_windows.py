@@ -33,13 +33,17 @@ class SplitName(StrEnum):
 def group_by_slot(
     aggregates: Iterable[Aggregate], metric: str, slots: Sequence[str], note: Note = quiet
 ) -> Groups:
-    """Group the levels of each slot and window, those with reports only.
+    """Group the levels of each slot and window, those with reports only: earlier windows first, in
+    each the slots in the order of their declaration.
 
-    Earlier windows first; in each the slots in the order of their declaration.
+    Args:
+        aggregates: of the metric.
+        metric: its name.
+        slots: those that are wanted, none for all.
+        note: receives windows left out as they lack the finest level.
 
-    slots: those that are wanted, none for all. Raises DecodeError for one without reports, and for
-    reports over two grids, or with `no_data` and without. `note` receives windows left out as
-    they lack the finest level.
+    Raises:
+        DecodeError: a slot without reports; reports over two grids, or with `no_data` and without.
     """
     groups: Groups = defaultdict(list)
     for one in aggregates:
@@ -144,10 +148,7 @@ def fetch_parts(
 def _served(
     metric: str, listed: Sequence[dict[str, Any]], rows: Mapping[str, dict[str, Any]], note: Note
 ) -> dict[str, tuple[date, date]]:
-    """First and last day served of each sub-metric. Raises DecodeError where there is none.
-
-    Says how to get at what is served of versions that are not current.
-    """
+    """First and last day served of each sub-metric; notes how to get at other versions."""
     own = {name: row for name, row in rows.items() if name.partition("/")[0] == metric}
     if not own:
         places = {name.partition("/")[0] for name in rows if "/" in name}

@@ -25,11 +25,8 @@ class Each(StrEnum):
 
 
 def windows_of_files(aggregates: Sequence[Aggregate], each: Each) -> list[Aggregate]:
-    """Order files by their days, oldest first; files of one week (Monday to Sunday) are added
-    when windows are weeks.
-
-    Raises AggregateError for a file that does not say which days it holds.
-    """
+    """Order files by their days, oldest first; weeks add up those of one Monday to Sunday. Raises
+    AggregateError for a file that does not say which days it holds."""
     for aggregate in aggregates:
         if aggregate.first_day is None:
             raise AggregateError(
@@ -54,14 +51,21 @@ def windows_of_collector(
     last: date | None,
     note: Note = quiet,
 ) -> Iterator[Aggregate]:
-    """Ask a collector for each window of a series, oldest first; windows without reports are
-    left out.
-
-    first, last: None for the first or the last day that is served.
+    """Ask a collector for each window of a series with reports, oldest first.
 
     A collector refuses to cut days that it has merged for having few reports: a window that ends
-    in such days is made longer. What cannot be served is passed to `note`. Raises RemoteError for
-    any other refusal, and where no window is served.
+    in such days is made longer.
+
+    Args:
+        collector: its address.
+        metric: the name.
+        each: length of a window.
+        first: None for the first day that is served.
+        last: None for the last.
+        note: receives what cannot be served.
+
+    Raises:
+        RemoteError: any other refusal, and where no window is served.
     """
     if first is None or last is None:
         whole = fetch_aggregate(collector, metric)
@@ -103,10 +107,7 @@ def _start(aggregate: Aggregate) -> date:
 
 
 def window_end(start: date, each: str, last: date = date.max) -> date:
-    """The last day of the window that begins on a day, but not past `last`.
-
-    each: `day`, `week` (which ends on a Sunday) or `month`.
-    """
+    """The last day, but not past `last`, of the day, week (to its Sunday) or month from `start`."""
     month = monthrange(start.year, start.month)[1] - start.day if each == "month" else 0
     days = 6 - start.weekday() if each == "week" else month
     return last if (last - start).days <= days else start + timedelta(days=days)
