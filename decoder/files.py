@@ -62,8 +62,7 @@ def make_folder(folder: Path) -> None:
 
 
 def probe_folder(folder: Path) -> None:
-    """Make a folder and write to it, before the long work whose result goes there. Raises
-    OutputError."""
+    """Make a folder and write to it, before long work is put there. Raises OutputError."""
     make_folder(folder)
     try:
         TemporaryFile(dir=folder).close()
@@ -100,8 +99,7 @@ def _has_key(path: Path, key: str) -> bool:
 
 
 def probe_file(path: Path) -> None:
-    """Check that a file can be written, before the long work whose result goes there; a pipe or
-    terminal is left alone. Raises OutputError."""
+    """Check that a file can be written, unless it is a pipe or terminal. Raises OutputError."""
     there = path.exists()
     if there and not (path.is_file() or path.is_dir()):
         return

@@ -96,9 +96,8 @@ class DecodeOptions(Levels):
 
 @dataclass(frozen=True)
 class CandidateChoice:
-    """The values to look for: one of a file (and its column), numbers (first, last and perhaps a
-    step), dates (first and last) and google/rappor's map.csv, or the metric's own. Raises
-    CandidatesError for more than one."""
+    """The values to look for: one of a file (and its column), numbers (first, last, step), dates
+    and google/rappor's map.csv, or the metric's own. Raises CandidatesError for more than one."""
 
     file: Path | None = None
     column: str | None = None

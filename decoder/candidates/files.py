@@ -164,8 +164,7 @@ class Weights:
         return np.asarray(kept / kept.mean())
 
     def to_csv(self) -> str:
-        """The canonical CSV that `read_weights` reads: `value,weight`, sorted, that of all others
-        last."""
+        """The canonical CSV that `read_weights` reads: sorted, that of all others last."""
         text, others = io.StringIO(), [] if self.others is None else [("", self.others)]
         rows = [(value, repr(weight)) for value, weight in [*sorted(self.of.items()), *others]]
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -178,8 +177,7 @@ class Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a CSV of `value,weight`, with or without that header; a line without a value is for all
-    others. Raises CandidatesError."""
+    """Read `value,weight`; a line without a value is for others. Raises CandidatesError."""
     weights: dict[str, float] = {}
     with naming(path, CandidatesError, "give a UTF-8 CSV of value,weight"):
         for row in read_rows(path):

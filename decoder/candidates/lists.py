@@ -256,9 +256,8 @@ def _kind_of(definition: Mapping[str, Any]) -> Kind:
 
 
 def in_bit_order(candidates: Candidates, aggregate: Aggregate) -> Candidates:
-    """Replace the list by the metric's own values, in the order of their bits, where it has them.
-    Raises CandidatesError for a candidate that is none of them: another order or spelling must not
-    move an estimate to another name."""
+    """Replace the list by the metric's own values, in the order of their bits, where it has them:
+    no estimate moves to another name. Raises CandidatesError for any other candidate."""
     scheme = aggregate.params.scheme
     named = bool(scheme.value_names) or "categories" in aggregate.definition
     if scheme.hashed or not named or candidates.tensor is not None:

@@ -67,8 +67,7 @@ def differences(
 
 @dataclass(frozen=True)
 class RelativeChanges:
-    """Changes as parts of a base with intervals, (n,) each, at least -1; not a number where the
-    base is not detected."""
+    """Changes as parts of a base with intervals, (n,) each, at least -1; NaN without a base."""
 
     change: Floats
     low: Floats

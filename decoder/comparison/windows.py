@@ -109,14 +109,32 @@ class Window:
 
 
 def change(before: Window, after: Window, level: float = DEFAULT_LEVEL) -> Differences:
-    """Fit the difference of the bit shares in the cohorts that both windows have, (D,)."""
+    """Fit the difference of the bit shares in the cohorts that both windows have, (D,). A belief
+    N(0, 1) gives values which the cohorts cannot tell apart wide errors instead of none."""
     common = before.present & after.present
     first, second = before.observed(common), after.observed(common)
     if before.direct:
-        difference, errors = independent(_direct(first), _direct(second))
-        return differences(difference[before.found], errors[before.found], level=level)
-    difference, errors, freedom = _fit_differences(first, second)
-    return differences(difference, errors, level=level, freedom=freedom)
+        shares, errors = independent(_direct(first), _direct(second))
+        return differences(shares[before.found], errors[before.found], level=level)
+    fitted = _fit(first, second)
+    for _ in range(LOUDER):  # noisier than the windows say: reports repeat more, heavy values' most
+        if fitted.balance.ratio <= 1:
+            break
+        repeats = first.noise.repetition_of(fitted.balance.ratio)
+        first, second = first.repeated(repeats), second.repeated(repeats)
+        fitted = _fit(first, second)
+    cohorts, num_bits = first.bit_shares.shape
+    freedom = float(max(cohorts * (num_bits - 1) - len(first.positions), 1))
+    without = 1 - np.diag(fitted.covariance)  # the belief of each taken out of its posterior
+    shares = fitted.means / without
+    errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
+    p = 2 * stdtr(freedom, -np.abs(shares / errors))
+    for i in np.flatnonzero(p < WORTH_TESTING):  # no surer of a change than the null distribution
+        exact = 2 * _tail_without(fitted, int(i), first.noise.random)
+        if exact > p[i]:
+            deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
+            errors[i] = abs(shares[i]) / max(deviate, MIN_DEVIATE)
+    return differences(shares, errors, level=level, freedom=freedom)
 
 
 def _direct(observed: Observed) -> tuple[Floats, Floats]:
@@ -141,33 +159,6 @@ class _Fitted(NamedTuple):
     balance: Balance
     weighed: Floats
     own: Floats
-
-
-def _fit_differences(first: Observed, second: Observed) -> tuple[Floats, Floats, float]:
-    """Differences of shares, second window less first, with standard errors, (D,), and freedom.
-
-    Each difference has a belief N(0, 1), so that values which the cohorts cannot tell apart have
-    wide errors instead of none. Errors reach as far as the null distribution says.
-    """
-    fitted = _fit(first, second)
-    for _ in range(LOUDER):  # noisier than the windows say: reports repeat more, heavy values' most
-        if fitted.balance.ratio <= 1:
-            break
-        repeats = first.noise.repetition_of(fitted.balance.ratio)
-        first, second = first.repeated(repeats), second.repeated(repeats)
-        fitted = _fit(first, second)
-    cohorts, num_bits = first.bit_shares.shape
-    freedom = float(max(cohorts * (num_bits - 1) - len(first.positions), 1))
-    without = 1 - np.diag(fitted.covariance)  # the belief of each taken out of its posterior
-    shares = fitted.means / without
-    errors = np.sqrt(fitted.balance.ratio * np.diag(fitted.covariance) / without)
-    p = 2 * stdtr(freedom, -np.abs(shares / errors))
-    for i in np.flatnonzero(p < WORTH_TESTING):  # no surer of a change than the null distribution
-        exact = 2 * _tail_without(fitted, int(i), first.noise.random)
-        if exact > p[i]:
-            deviate = -float(stdtrit(freedom, min(exact, 1.0) / 2))
-            errors[i] = abs(shares[i]) / max(deviate, MIN_DEVIATE)
-    return shares, errors, freedom
 
 
 def _fit(first: Observed, second: Observed) -> _Fitted:
@@ -223,11 +214,8 @@ def _tail_without(fitted: _Fitted, i: int, random: RandomString) -> float:
 
 @dataclass(frozen=True)
 class Series:
-    """Unbiased shares of D values in W windows with their intervals, (W, D).
-
-    whole: the decoding of all windows together, which found the values.  changes: from each window
-    to the next, then from the first to the last.
-    """
+    """Unbiased shares of D values in W windows with their intervals, (W, D), and the changes to the
+    next, and from first to last. whole: of all windows together, which found the values."""
 
     whole: Decoding
     values: tuple[str, ...]

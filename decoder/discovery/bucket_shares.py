@@ -191,8 +191,7 @@ _RIDGE = 1e-9  # of the diagonal: prefixes that share every bucket are distingui
 
 @dataclass(frozen=True)
 class GroupShares:
-    """One group: its cohorts with reports (m,), their reports, bucket shares (m, k), and how many
-    bits of a prefix it hashes."""
+    """A group's cohorts with reports (m,), bucket shares (m, k), and bits of its prefixes."""
 
     cohorts: Indices
     reports: Floats
@@ -230,8 +229,7 @@ class GroupShares:
         """
 
         def solved(weights: Floats) -> tuple[Floats, Floats, float, float]:
-            """Shares, diagonal of the inverse, variance and skewness of what an ordinary bucket of
-            one report leaves."""
+            """Shares, diagonal of the inverse, variance and skewness of what a report leaves."""
             normal, right = self._equations(design, weights)
             normal[np.diag_indices(len(normal))] *= 1 + _RIDGE
             inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)

@@ -92,17 +92,13 @@ class Discovery(DecodedWindow):
 def discover(
     aggregate: Aggregate, options: DiscoverOptions | None = None, progress: Progress = silent
 ) -> Discovery:
-    """Find frequent strings in the reports of a metric of kind `discover`.
-
-    Deterministic: the same aggregate and options give the same result.
+    """Find frequent strings in the reports of a metric of kind `discover`, always the same ones.
+    Raises DecodeError for another kind, and for a group of cohorts without reports.
 
     Args:
         aggregate: with its definition, which holds the code.
         options: alpha, level, crowd.
         progress: called for each level of the search.
-
-    Raises:
-        DecodeError: no metric of this kind, or a group of cohorts without reports.
     """
     options = options or DiscoverOptions()
     if not aggregate.definition:
@@ -177,8 +173,7 @@ def declared_groups(metric: Metric) -> PrefixGroups:
 def group_shares(
     aggregate: Aggregate, groups: PrefixGroups, noise: BitNoise
 ) -> tuple[GroupShares, ...]:
-    """Unbiased bucket shares of each group, from its cohorts with reports. Raises DecodeError for a
-    group that has none."""
+    """Unbiased bucket shares of each group. Raises DecodeError for one without reports."""
     reports = np.array(aggregate.reports_per_cohort, dtype=np.float64)
     counts = np.array(aggregate.bit_counts, dtype=np.float64)
     cohorts = np.arange(len(reports))

@@ -24,8 +24,8 @@ from rappor_core.codes.prefix_groups import PrefixGroups
 
 
 def text_of(data: bytes, *, whole: bool) -> str | None:
-    """Decode a string's bytes as UTF-8; None where they are not. Unless they are the whole, a last
-    character that is cut is left out."""
+    """Decode bytes as UTF-8; None where they are not. A cut last character is left out, unless
+    they are the whole string."""
     try:
         return getincrementaldecoder("utf-8")().decode(data, whole)
     except UnicodeDecodeError:

@@ -140,11 +140,8 @@ def run_ep(
     near: EpIteration | None = None,
     most: int = MAX_ITERATIONS,
 ) -> EpResult:
-    """Iterate until no z-score moves by `tolerance`, at most `most` times.
-
-    near: from `warm_start`; most iterations then reuse the covariance of an earlier one, which is
-    the costly part; the last never does.
-    """
+    """Iterate until no z-score moves by `tolerance`, at most `most` times. near: from `warm_start`;
+    most iterations then reuse the covariance of an earlier one, which is the costly part."""
     start, now = (NEAR, near) if near else (2, None)
     if now is None:  # a fit in which no candidate takes part
         nothing = np.zeros(problem.number)
@@ -174,10 +171,7 @@ def run_ep(
 
 def warm_start(problem: FitProblem, end: EpIteration) -> EpIteration | None:
     """Start from the end of a similar window's fit of all candidates; None if they differ too much.
-
-    The prior is learnt again. No site stays more than 10 times as precise as its cavity: one that
-    is certain of a 0 would delay convergence.
-    """
+    A site that is certain of a 0 would delay convergence: it is made wider."""
     noise = problem.noise_of(end.sites.shrunken)
     louder = np.trace(noise, axis1=1, axis2=2) / np.trace(end.noise, axis1=1, axis2=2)
     fitted = _weighed(problem, end.sites, end.fitted)

@@ -126,10 +126,7 @@ def refit_prior(
     steps: int = EM_STEPS,
 ) -> SharePrior:
     """Estimate the prior's weights anew from all scores; where errors have moved, its bumps too.
-
-    null_z: their deviates if the share is 0, (M,); None: the scores themselves.  steps: of
-    expectation maximization.
-    """
+    null_z: their deviates if the share is 0, (M,); None: the scores themselves."""
     lowest = lowest_bump(scores.std_errors)
     if prior is None or (may_rebuild and abs(lowest / prior.centers[0] - 1) > LADDER_MOVED):
         prior = flat_prior(ladder(scores.estimates, scores.std_errors))

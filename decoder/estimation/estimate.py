@@ -111,8 +111,7 @@ def by_cavity(
     warm_starts: WarmStarts | None = None,
     weights: Floats | None = None,
 ) -> Estimate:
-    """Leave-one-out scores over a sparse, positive, empirical-Bayes fit (`fit_cavity`). full: all
-    candidates may take part in it."""
+    """Leave-one-out scores over a sparse, positive fit (`fit_cavity`). full: all may take part."""
     repeated = observed.noise.repetition > 1
     problem = _problem(observed, full=full)
     fit = fit_cavity(problem, progress, warm_starts, weights, repeated=repeated)
@@ -179,8 +178,7 @@ class DirectFit(NamedTuple):
 def fit_direct(
     bit_shares: Floats, reports: Floats, noise: BitNoise, repetition: float, level: float
 ) -> DirectFit:
-    """Average each bit's debiased share (m, k) over the cohorts by their reports (m,). repetition:
-    rho = sum r^2 / sum r over devices, >= 1."""
+    """Average each bit's debiased share (m, k) over cohorts by reports (m,). repetition: rho."""
     total = float(reports.sum())
     estimates = reports @ bit_shares / total
     # N Var(estimate) = v0 + v1 t + v2 t^2 at share t: the mechanism's noise is linear in t,

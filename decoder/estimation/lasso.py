@@ -89,7 +89,7 @@ def fit_lasso(
     start: tuple[Indices, Floats] | None = None,
     left_out: int | None = None,
 ) -> LassoFit:
-    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0.
+    """Minimize sum w (y - a - Z b)^2 / 2 + penalty sum b over b >= 0. Raises ConvergenceError.
 
     Args:
         centerd: y - a, (m, k).
@@ -99,9 +99,6 @@ def fit_lasso(
         penalty: > 0.
         start: Indices and shares near the solution.
         left_out: A candidate that takes no part.
-
-    Raises:
-        ConvergenceError: The optimality conditions could not be met.
     """
     root = np.sqrt(weights).reshape(-1, 1)
     target = root.ravel() * centerd.ravel()

@@ -181,8 +181,7 @@ def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bo
 
 
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
-    """Scores, with exact null variance, of the test that nobody holds a candidate, (M,): its site,
-    left in, would sharpen its own evidence."""
+    """Scores, with exact null variance, of the test that nobody holds a candidate, (M,)."""
     solution, sites = now.fitted.solution, now.sites
     z, active = now.scores.z.copy(), np.flatnonzero(sites.active)
     worth = np.abs(z[active]) > WORTH_LEAVING_OUT
@@ -202,9 +201,7 @@ def _refitted(
     """Normal deviates of the test; those of the doubtful against fits that never saw them, (M,).
 
     Fits are started over: from the present sites they would stay near an explanation that the
-    candidate took part in. A share stays that of the fit of all, since without a heavy candidate
-    others like it take over. Where a fit for each would take too long, candidates of like strength
-    share one.
+    candidate took part in. Where a fit for each would take too long, those of like strength share.
     """
     work = problem.work(len(doubtful))
     number = int(MAX_REFIT_WORK / (REFIT_ROUNDS * work + REFIT_WORK))

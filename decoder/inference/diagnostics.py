@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
-from decoder.model.design_matrix import design_matrix
+from decoder.model.counts import design_matrix
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
 from decoder.numerics.bit_tensor import Positions
 from decoder.typing import Floats, Indices
@@ -68,8 +68,7 @@ class Alike(NamedTuple):
 
 
 def alike_candidates(positions: Positions, random: RandomString) -> Alike | None:
-    """Test whether the bits of candidates (G, m, h) are hashed at random; None if nothing
-    contradicts it.
+    """Test whether bits of candidates (G, m, h) are hashed at random; None if that may be.
 
     The overlap of two candidates is the number of bits, over all cohorts, that both set. Its mean
     squared deviation over all pairs, in units of its variance under random hashing, is 1 with a
@@ -99,6 +98,7 @@ def alike_candidates(positions: Positions, random: RandomString) -> Alike | None
 
 FALSE_ALARM = 1e-3  # of a decoding of honest reports, at most: half for all cohorts together
 PLAINLY = 1e-6  # chance that any cohort of honest reports has so large a residual
+ALARM = 1e-3  # chance of a false alarm: about any cohort, their sizes, the sum of shares
 MAX_LEFT_OUT = 0.5  # of the reports: beyond that it is the model that does not hold
 
 
@@ -192,12 +192,13 @@ def forged_cohorts(
     """Find the cohorts whose counts no values give (`impossible_counts`), or whose residuals are
     far beyond noise. scores: residuals as normal deviates, (m,); NaN without reports."""
     bits = _Bits.of(params, reports, counts, repetition)
-    return np.union1d(plainly_odd(scores), bits.cohorts[bits.odd])
+    return np.union1d(odd_cohorts(scores, PLAINLY), bits.cohorts[bits.odd])
 
 
-def plainly_odd(scores: Floats) -> Indices:
-    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are far beyond noise."""
-    limit = -float(ndtri(PLAINLY / max(len(scores), 1)))
+def odd_cohorts(scores: Floats, chance: float = ALARM) -> Indices:
+    """Find the cohorts whose residuals, normal deviates (m,) or NaN, are beyond noise. chance: that
+    any cohort of honest reports is, at most."""
+    limit = -float(ndtri(chance / max(len(scores), 1)))
     return np.flatnonzero(np.nan_to_num(scores) > limit)
 
 

@@ -1,5 +1,4 @@
-"""Intervals of a share: for any candidate, and for one that was selected because its estimate
-was large."""
+"""Intervals of a share: for any candidate, and for one selected because its estimate was large."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ def widened_interval(
     level: float,
 ) -> tuple[Floats, Floats]:
     """The plain interval (M,), widened as far as null scores stray (`law`, that of the residual),
-    and to 0 where the test, with its `deviates` (M,), does not tell the share from 0
-    (docs/method.md)."""
+    and to 0 where the test, with its `deviates` (M,), does not tell the share from 0."""
     low, high = plain_interval(estimates, std_errors, freedom, level)
     normal = -float(ndtri((1 - level) / 2))
     upwards, downwards = np.abs(law.score(np.array([normal, -normal])))
@@ -103,9 +101,8 @@ def selected_interval(
 ) -> tuple[Floats, Floats]:
     """Interval of a share given that its estimate passed a cutoff (D,), clipped to [0, 1].
 
-    Inverts the normal distribution truncated at the cutoff: b is inside where neither tail at the
-    estimate is below (1 - level) / 2. (Zhong and Prentice 2008; Weinstein, Fithian, Benjamini
-    2013.)
+    Inverts the normal distribution truncated at the cutoff: neither tail at the estimate is below
+    (1 - level) / 2. (Zhong and Prentice 2008; Weinstein, Fithian, Benjamini 2013.)
     """
     tail, passed = (1 - level) / 2, np.minimum(cutoffs, estimates)
 
@@ -133,8 +130,7 @@ def bisect(rising: Callable[[Floats], Floats], low: Floats, high: Floats) -> Flo
 
 def score_freedom(freedom: float, unfitted: float) -> float:
     """Degrees of freedom of a score's t distribution: those left over, divided by the fitted
-    fraction. Only what the fit has shaped makes the variance of a null score uncertain; a fit that
-    has used up much of the rows has shaped all."""
+    fraction: only what a fit has shaped makes the variance of a null score uncertain."""
     if unfitted < LITTLE_FITTED:
         return freedom
     return float(min(freedom / max(1 - unfitted, 1e-6), 1e9))

@@ -178,6 +178,10 @@ def _trend(content: Mapping[str, Any]) -> Table:
     return TREND.of_rows(rows, f"{content['metric']}: {values} in {windows}")
 
 
+def _surest(row: Mapping[str, Any]) -> tuple[float, float]:
+    return row["p_adjusted"], -abs(row["difference"])
+
+
 def comparison(series: Result) -> Result:
     """Make the result of a comparison from a series of two windows."""
     found, shares = series.content, shares_of(series.content)
@@ -189,7 +193,7 @@ def comparison(series: Result) -> Result:
                          **{name: row[name] for name in COMPARISON.names[3:]}})  # fmt: skip
     named = ("metric", "windows", "level", "alpha", "warnings", "reason", "whole")
     content = {name: found[name] for name in named} | {"rows": rows}
-    ranked = sorted(rows, key=lambda row: (row["p_adjusted"], -abs(row["difference"])))
+    ranked = sorted(rows, key=_surest)
     summary = {name: value for name, value in series.summary.items() if name != "latest"}
     return Result(
         content,
@@ -202,14 +206,11 @@ def comparison(series: Result) -> Result:
     )
 
 
-def _page(rows: Sequence[Mapping[str, Any]], query: TableQuery) -> dict[str, Any]:
+def _differences(rows: list[dict[str, Any]], query: TableQuery) -> dict[str, Any]:
     """A page of differences and the axis of their picture, in percent of its width."""
     groups = (MORE, LESS, UNCHANGED)
-    ordered = sorted(
-        rows,
-        key=lambda row: (groups.index(row["group"]), row["p_adjusted"], -abs(row["difference"])),
-    )
-    table = page_of(ordered, "string", query)
+    rows.sort(key=lambda one: (groups.index(one["group"]), *_surest(one)))
+    table = page_of(rows, "string", query)
     shown = table.rows if len(table.rows) <= MAX_MARKS else ()
     top = max((abs(row[end]) for row in shown for end in ("low", "high")), default=1.0) or 1.0
     step, end = axis_step(top, most=3)
@@ -237,7 +238,7 @@ def comparison_page(stored: StoredResult, query: TableQuery) -> PageParts:
         group = MORE if row["difference"] > 0 else LESS
         rows.append(row | {"group": group if row["p_adjusted"] <= alpha else UNCHANGED})
     view = {
-        "differences": _page(rows, query),
+        "differences": _differences(rows, query),
         "changed": sum(1 for row in rows if row["group"] != UNCHANGED),
         "windows": windows,
         "alpha": alpha,

@@ -1,16 +1,21 @@
-"""From counts of noisy bits to unbiased shares of set bits, with their covariance, and how often
-devices report: rho = sum r^2 / sum r, if device i sent r_i reports in the window, which never
-exceeds the largest r. (Erlingsson, Pihur, Korolova 2014, arXiv:1407.6981, section 4.)"""
+"""From counts of noisy bits to unbiased shares of set bits, with their noise; how often devices
+report; and which candidates set the same bits. (Erlingsson, Pihur, Korolova 2014,
+arXiv:1407.6981, section 4.)
+
+rho = sum r^2 / sum r, if device i sent r_i reports in the window; it never exceeds the largest r.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from decoder.errors import DecodeError
 from decoder.model.noise import BitNoise, CohortNoise, RandomString
-from decoder.numerics.bit_tensor import Positions
+from decoder.numerics.bit_tensor import Positions, gather_sums
 from decoder.typing import Flags, Floats
 from rappor_core.aggregate import Aggregate, periods_ended
 from rappor_core.calendar import PERIOD_DAYS
@@ -20,8 +25,7 @@ from rappor_core.metrics.metric import Metric
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen, without the empty cohorts: debiased shares (m, k), positions (M, m, h) of the
-    candidates, and the noise."""
+    """Debiased shares (m, k), positions (M, m, h) and noise of the cohorts with reports."""
 
     bit_shares: Floats
     positions: Positions
@@ -121,3 +125,34 @@ def collected_repetition(aggregate: Aggregate, repeats: float | None) -> float:
     unit = str(aggregate.definition.get("period", "day"))
     ends = periods_ended(unit, aggregate.first_day, aggregate.last_day)
     return float(max(1, min(ends, aggregate.definition.get("max_reports") or ends)))
+
+
+def design_matrix(positions: Positions, num_bits: int) -> sparse.csc_array:
+    """Build X (m*k, M), 0/1, from the index tensor (M, m, h): X[j*k + b, i] = 1 where candidate i
+    sets bit b in cohort j. The fits use the index tensor instead."""
+    num_candidates, num_cohorts, _ = positions.shape
+    offsets = (np.arange(num_cohorts, dtype=np.int32) * num_bits)[:, None]
+    set_bits = positions < num_bits
+    rows = (positions.astype(np.int32) + offsets)[set_bits]
+    ends = np.concatenate([[0], np.cumsum(set_bits.sum(axis=(1, 2)))]).astype(np.int32)
+    shape = (num_cohorts * num_bits, num_candidates)
+    return sparse.csc_array((np.ones(len(rows)), rows, ends), shape=shape)
+
+
+def same_positions(positions: Positions, num_bits: int) -> NDArray[np.intp]:
+    """Find for each candidate the first one that sets the same bits in every cohort, (M,).
+
+    Candidates are first compared by a sum of codes of their bits, which is exact in a double
+    whatever the order of the bits; only those of equal sum are compared bit by bit.
+    """
+    group = np.arange(len(positions))
+    largest = 2**53 // max(positions.shape[1] * positions.shape[2], 1)  # sums stay exact
+    codes = np.random.default_rng(0).integers(0, largest, (positions.shape[1], num_bits))
+    sums = gather_sums(positions, codes.astype(np.float64))
+    ranked = np.sort(sums)
+    doubtful = np.flatnonzero(np.isin(sums, ranked[1:][np.diff(ranked) == 0]))
+    if len(doubtful):
+        rows = np.sort(positions[doubtful], axis=2).reshape(len(doubtful), -1)
+        _, first, member = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        group[doubtful] = doubtful[first[member.ravel()]]
+    return group

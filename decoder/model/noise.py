@@ -133,21 +133,14 @@ class RandomString:
 
 @dataclass(frozen=True)
 class CohortNoise:
-    """Covariance of the debiased bit shares of each cohort, about the population's.
-
-    reports: N_j, (m,), above 0.  repetition: rho = sum r^2 / sum r over devices, >= 1.
-    symbols: a report is one of k symbols, not k bits with noise of their own.
-    """
+    """Covariance of the debiased bit shares of each cohort, about the population's. repetition:
+    rho.  symbols: a report is one of k symbols, not k bits with noise of their own."""
 
     bits: BitNoise
     random: RandomString
     reports: Floats
     repetition: float
     symbols: bool = False
-
-    def shown_repetition(self, ratio: float) -> float:
-        """As `repetition_of`, at most rho."""
-        return min(self.repetition_of(ratio), self.repetition)
 
     def repetition_of(self, ratio: float) -> float:
         """The repetition, at least 1, at which the noise is `ratio` times that of this model."""
@@ -166,7 +159,7 @@ class CohortNoise:
         S_j = (diag(mechanism noise at the fitted bit shares) + rho Cov(bits of one device)) / N_j.
         Symbols have the noise of a multinomial instead; S_j is then 0 along the ones.
         """
-        held = np.maximum(shares, 0.0)  # a real distribution's: positive semi-definite
+        held = np.maximum(shares, 0.0)  # so that Cov is a distribution's, positive semi-definite
         held = held / max(float(held.sum()), 1.0)
         rest, random = max(1.0 - float(held.sum()), 0.0), self.random
         listed = scatter_sums(positions, held, random.num_bits)

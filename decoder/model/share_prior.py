@@ -5,6 +5,7 @@ maximization; the bumps overlap enough (ratio 1.35) to follow any smooth distrib
 lie six standard deviations above 0, so that a share below 0 has a chance of 2e-9.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,20 +32,6 @@ class Posterior(NamedTuple):
     local_fdr: Floats
 
 
-class Held(NamedTuple):
-    """The posterior of shares that are not 0: weights, means, deviations of bumps, (M, G)."""
-
-    weights: Floats
-    means: Floats
-    deviations: Floats
-
-    def below(self, limits: Floats) -> Floats:
-        """The chance that each share is below its limit >= 0, (M,). No share is below 0."""
-        above = ndtr((self.means - limits[:, None]) / self.deviations)
-        possible = np.maximum(ndtr(self.means / self.deviations), _TINY)
-        return np.asarray((self.weights * (1 - above / possible)).sum(axis=1))
-
-
 @dataclass(frozen=True)
 class SharePrior:
     """A prior of shares: weights (G+1,), the first that of 0, and centers (G,) of the bumps."""
@@ -60,8 +47,7 @@ class SharePrior:
     def posterior(
         self, estimates: Floats, std_errors: Floats, null_z: Floats | None = None
     ) -> Posterior:
-        """Combine the prior with unbiased estimates and their errors, (M,). null_z: their deviates
-        if the share is 0; None: estimate / error."""
+        """Combine the prior with unbiased estimates, (M,). null_z: deviates if the share is 0."""
         null_z = estimates / std_errors if null_z is None else null_z
         parts = []
         for start in range(0, max(len(estimates), 1), _ROWS):
@@ -73,12 +59,22 @@ class SharePrior:
             parts.append((mean, np.maximum(second - mean**2, 0.0), weights[:, 0]))
         return Posterior(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def held(self, estimates: Floats, std_errors: Floats, null_z: Floats) -> Held:
-        """The posterior of each share given that it is not 0; arguments as in `posterior`."""
+    def held_below(
+        self, estimates: Floats, std_errors: Floats, null_z: Floats
+    ) -> Callable[[Floats], Floats]:
+        """The chance that each share is below a limit >= 0, given that it is not 0, as a function
+        of the limits (M,); arguments as in `posterior`."""
         weights = responsibilities(self, estimates, std_errors, null_z)[:, 1:]
+        weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
         means, variances = self.given_bumps(estimates, std_errors)
-        total = np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
-        return Held(weights / total, means, np.sqrt(variances))
+        deviations = np.sqrt(variances)
+        possible = np.maximum(ndtr(means / deviations), _TINY)  # no share is below 0
+
+        def below(limits: Floats) -> Floats:
+            above = ndtr((means - limits[:, None]) / deviations)
+            return np.asarray((weights * (1 - above / possible)).sum(axis=1))
+
+        return below
 
     def given_bumps(self, estimates: Floats, std_errors: Floats) -> tuple[Floats, Floats]:
         """Posterior means and variances of the shares for each bump of the prior, (M, G) each."""

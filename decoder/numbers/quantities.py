@@ -46,8 +46,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Bin:
-    """Share of the devices with data from `lower` to below `upper`, None where it is open. fitted:
-    of the picture, a guess."""
+    """Share of the devices with data from `lower` to below `upper`, None where it is open."""
 
     lower: float | None
     upper: float | None
@@ -113,28 +112,25 @@ class NumberDecoding(DecodedWindow):
     warnings: tuple[str, ...]
 
 
-def linear(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """`constant + weights . shares`, with a normal interval (Student's where kappa is measured)."""
-    value = constant + float(weights @ curve.shares)
-    error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
-    margin = curve.quantile((1 - level) / 2) * error
-    return Interval(value, error, value - margin, value + margin)
-
-
 def of_those_with_data(curve: Survival, weights: Floats, constant: float, level: float) -> Interval:
-    """As `linear`, among devices with data: by Fieller's interval where some have none."""
+    """`constant + weights . shares` among devices with data, with a normal interval (Student's
+    where kappa is measured), or Fieller's where some devices have none."""
+    quantile = curve.quantile((1 - level) / 2)
     if not first_edge(curve.counts.number):
-        return linear(curve, weights, constant, level)
+        value = constant + float(weights @ curve.shares)
+        error = math.sqrt(max(0.0, float(weights @ curve.covariance @ weights)))
+        return Interval(value, error, value - quantile * error, value + quantile * error)
     bottom = np.eye(1, len(weights))[0]
     both = np.stack([weights + constant * bottom, bottom])
     parts, covariance = (both @ curve.shares)[:, None], (both @ curve.covariance @ both.T)
     part, whole = ((parts[i], covariance[[i], i]) for i in (0, 1))
-    found = fieller(part, whole, covariance[[0], 1], curve.quantile((1 - level) / 2))
+    found = fieller(part, whole, covariance[[0], 1], quantile)
     return Interval(*(float(column[0]) for column in found))
 
 
 def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int]:
-    """The questions between which the quantile of `share` lies, at the level.
+    """The last question from below whose cut the quantile of `share` reaches, -1 for none; and the
+    last from above whose cut it does not reach, K for none.
 
     Going down from the highest question, "no more than `share` is below it" is rejected by the
     pooled score of it and its lower neighbors, until that fails; and up from the lowest likewise.
@@ -144,10 +140,6 @@ def quantile_ends(curve: Survival, share: float, level: float) -> tuple[int, int
         curve: of all devices.
         share: of the quantile among devices with data, in (0, 1).
         level: of the interval.
-
-    Returns:
-        The last question from below whose cut the quantile reaches, -1 for none; and the last from
-        above whose cut it does not reach, K for none.
     """
     start, size = first_edge(curve.counts.number), len(curve.shares)
     wanted, factor = 1 - share, (1 - share) * bool(start)

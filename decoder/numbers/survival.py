@@ -1,10 +1,9 @@
 """Shares of numbers at or above each cut, unbiased, with their covariance and intervals.
 
-A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`), and
-each cut belongs to one set of cohorts. Whether a report's symbol says "at or above cut u" is one
-binomial trial with probability a_u + d S, S the share sought: intervals need no model. Cohorts
-with the same cuts are replicates; in windows of several periods they measure what memoized noise
-does (docs/method.md, "Numbers").
+A cohort's reports tell how many of its g - 1 cuts are at or below a number (`Number.cuts`). Whether
+a symbol says "at or above cut u" is one binomial trial with probability a_u + d S, S the share
+sought: intervals need no model. Cohorts with the same cuts are replicates, which measure what
+memoized noise does (docs/method.md, "Numbers").
 """
 
 import math
@@ -29,7 +28,7 @@ class CutCounts:
     spread: d, how much more often a report tells the truth than any lie.  offset: a_u, how often a
     report says "at or above" where none is, (K,).  reports, above: of the cohort that asks the
     question, and those of them that say "at or above", (R, K).  symbols: reports by symbol of each
-    set of cohorts with the same cuts, (sets, g).  keep, lie: P(own symbol), P(each other one).
+    set of cohorts with the same cuts, (sets, g).  lie: P(each other symbol).
     """
 
     number: Number
@@ -38,7 +37,6 @@ class CutCounts:
     reports: Floats
     above: Floats
     symbols: Floats
-    keep: float
     lie: float
 
     @property
@@ -47,8 +45,8 @@ class CutCounts:
         return len(self.symbols)
 
     def rates(self, repetition: float) -> Floats:
-        """Smoothed probability that a report says "at or above", for variances, (K,): 4 reports a
-        device's repetition are added to each set of cohorts, alike for all symbols (Agresti and
+        """Smoothed probability that a report says "at or above", for variances, (K,): 4 reports,
+        times the repetition, are added to each set of cohorts, alike for all symbols (Agresti and
         Coull 1998), and no symbol is rarer than a lie."""
         g, rates = self.symbols.shape[1], np.zeros(len(self.offset))
         chances = self.symbols + ADDED * repetition / g
@@ -66,8 +64,7 @@ class Survival:
     """Unbiased shares at or above each of K cuts, of all devices, and the reports behind them.
 
     kappa: how much larger variances are than those of independent reports, as the replicates
-    measure or the definition bounds; 1 or more.  freedom: of that measurement; infinite for a
-    bound, or 1.
+    measure or the definition bounds.  freedom: of that measurement; infinite for a bound.
     """
 
     counts: CutCounts
@@ -133,8 +130,8 @@ def cut_counts(aggregate: Aggregate) -> CutCounts:
             f"metric {aggregate.metric!r}: some questions have no reports; choose a longer window"
         )
     spread = params.q_star - params.p_star
-    return CutCounts(number, spread, offset, reports, above, counts.sum(axis=0),
-                     params.q_star, params.p_star)  # fmt: skip
+    symbols = counts.sum(axis=0)
+    return CutCounts(number, spread, offset, reports, above, symbols, params.p_star)
 
 
 def survival(counts: CutCounts, repetition: float) -> Survival:

@@ -97,14 +97,12 @@ class JointTable(DecodedWindow):
 
 
 def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> JointTable:
-    """The joint table of a pair metric, with margins, conditional shares and a test.
+    """Estimate the joint table of a pair metric. Raises DecodeError for another kind, no reports,
+    or more than 4,000 pairs.
 
     Args:
         aggregate: of a metric of kind `pair`, with its definition.
         options: level and repeats and alpha, the level of the test, count.
-
-    Raises:
-        DecodeError: the metric is no pair, has no reports, or has more than 4,000 pairs.
     """
     options = options or DecodeOptions()
     aggregate = aggregate.without(options.without_cohorts)
@@ -149,8 +147,7 @@ def decode_pairs(aggregate: Aggregate, options: DecodeOptions | None = None) -> 
 
 @dataclass(frozen=True)
 class PairCounts:
-    """Debiased shares (m, k) of a pair metric, without empty cohorts, and the 0/1 bits of each pair
-    in each cohort, (m, k, M)."""
+    """Debiased shares (m, k) of cohorts with reports, and 0/1 bits of each pair, (m, k, M)."""
 
     shares: Floats
     reports: Floats
@@ -287,16 +284,9 @@ def margins(table: Floats) -> tuple[Floats, Floats]:
 def nearest_table(estimate: Floats, information: Floats, steps: int = 300) -> Floats:
     """The table without negative shares, of sum 1, nearest to an estimate: argmin (q-p)' H (q-p).
 
-    FISTA with restarts (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no share moves by more
-    than 1e-9 of the sum. SciPy's nnls gives the same table, and takes a minute for 4,000 cells.
-
-    Args:
-        estimate: (M1, M2).
-        information: H, (M1 M2, M1 M2), symmetric, without a weight on the sum.
-        steps: at most.
-
-    Raises:
-        ConvergenceError: so many steps are not enough.
+    estimate: (M1, M2).  information: H, symmetric, without a weight on the sum. FISTA with restarts
+    (Beck, Teboulle 2009; O'Donoghue, Candes 2015), until no share moves by more than 1e-9 of the
+    sum: SciPy's nnls takes a minute for 4,000 cells. Raises ConvergenceError.
     """
     target, size = estimate.ravel(), estimate.size
 

@@ -1,9 +1,8 @@
 """What is said of the values detected: intervals after selection, and how far forged reports reach.
 
-The cutoff of the rule is an estimate, from which the intervals follow. A forger sends whatever bits
-he likes, in whatever cohort: estimates are, to first order, linear in the debiased bit shares, so
-that the best forgery is known bit by bit, and the best choice of cohorts is a fractional knapsack.
-Derivation: docs/method.md, "Forged reports".
+A forger sends whatever bits he likes, in whatever cohort: estimates are, to first order, linear in
+the debiased bit shares, so that the best forgery is known bit by bit, and the best choice of
+cohorts is a fractional knapsack (docs/method.md, "Forged reports").
 """
 
 from __future__ import annotations
@@ -73,9 +72,9 @@ def _least_held(estimate: Estimate, found: Indices, tail: float) -> Floats:
     if estimate.prior is None:
         return np.full(len(found), np.inf)
     shares, errors = estimate.shares[found], estimate.std_errors[found]
-    held = estimate.prior.held(shares, errors, estimate.tail.deviate(estimate.z[found]))
+    below = estimate.prior.held_below(shares, errors, estimate.tail.deviate(estimate.z[found]))
     highest = np.maximum(shares, 0) + _FAR * errors
-    return bisect(lambda limits: held.below(limits) - tail, np.zeros(len(found)), highest)
+    return bisect(lambda limits: below(limits) - tail, np.zeros(len(found)), highest)
 
 
 def _cutoffs(
@@ -104,26 +103,20 @@ PER_CENT = 0.01  # of all reports, whose largest effect is stated
 _AT_ONCE = 128  # candidates
 
 
-class Forged(NamedTuple):
-    """The three `forged` columns (docs/results-columns.md), (G,); NaN for what was not found."""
-
-    whole: Floats
-    low: Floats
-    shift: Floats
-
-
-def forged(observed: Observed, estimate: Estimate, detected: Flags, low: Floats) -> Forged:
-    """The bounds for the detected. low: of their intervals, (G,)."""
-    columns = Forged(*(np.full(len(detected), np.nan) for _ in Forged._fields))
+def forged(
+    observed: Observed, estimate: Estimate, detected: Flags, low: Floats
+) -> dict[str, Floats]:
+    """The `forged` columns of candidates.csv, (G,), NaN if not detected. low: of the intervals."""
+    whole, above_low, shift = (np.full(len(detected), np.nan) for _ in range(3))
     found = np.flatnonzero(detected)
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
         gains = _gains(observed, estimate, some)
         shares = np.maximum(estimate.shares[some], 0.0)
-        columns.whole[some] = smallest_forgery(gains, shares)
-        columns.low[some] = smallest_forgery(gains, np.maximum(shares - low[some], 0.0))
-        columns.shift[some] = largest_shift(gains, PER_CENT)
-    return columns
+        whole[some] = smallest_forgery(gains, shares)
+        above_low[some] = smallest_forgery(gains, np.maximum(shares - low[some], 0.0))
+        shift[some] = largest_shift(gains, PER_CENT)
+    return {"forged": whole, "forged_low": above_low, "forged_shift": shift}
 
 
 def _gains(observed: Observed, estimate: Estimate, some: Indices) -> Gains:

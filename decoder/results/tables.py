@@ -60,8 +60,7 @@ class CandidateTable:
 
     @property
     def found(self) -> Indices:
-        """Indices of the first of each detected group with the same bits, largest share first,
-        (D,)."""
+        """Indices of the first of each detected group of same bits, largest share first, (D,)."""
         leaders = np.flatnonzero(self.detected & (self.group == np.arange(len(self.group))))
         return leaders[np.argsort(-self.shrunken[leaders], kind="stable")]
 
