@@ -50,20 +50,16 @@ def bit_positions(
             digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
             halves = np.frombuffer(digests, dtype="<u8").reshape(len(some), 2)
             run_in_chunks(_derive, len(some), halves, params.num_bits, found)
-        else:
-            _fill_md5(some, params, found)
+        else:  # `rappor_core.hashing.md5_positions`
+            for cohort in range(params.num_cohorts):
+                word = cohort.to_bytes(4, "big")
+                hashes = [md5(word + value, usedforsecurity=False).digest() for value in some]
+                first = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(len(some), -1)
+                first = first[:, : params.num_hashes].astype(np.int16)
+                found[:, cohort] = first % params.num_bits
         mark_repeated(found, params.num_bits)
         progress(STAGE, min(start + _BLOCK, len(values)), len(values))
     return positions
-
-
-def _fill_md5(values: Sequence[bytes], params: RapporParams, positions: Any) -> None:
-    """`rappor_core.hashing.md5_positions`, cohort by cohort, a digest a value."""
-    for cohort in range(params.num_cohorts):
-        word = cohort.to_bytes(4, "big")
-        digests = b"".join([md5(word + value, usedforsecurity=False).digest() for value in values])
-        first = np.frombuffer(digests, dtype=np.uint8).reshape(len(values), -1)
-        positions[:, cohort] = first[:, : params.num_hashes].astype(np.int16) % params.num_bits
 
 
 @compiled

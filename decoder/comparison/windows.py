@@ -251,10 +251,8 @@ def decode_over_time(
             fits.append(window.fit())
             progress("windows", done, len(windows))
         names = tuple(row.value for row in whole.detected)[: len(found)]
-        changes = [
-            WindowChange(i, j, names, change(windows[i], windows[j], options.level))
-            for i, j in pairs
-        ]
+        changes = [WindowChange(i, j, names, change(windows[i], windows[j], options.level))
+                   for i, j in pairs]  # fmt: skip
     shares, errors, freedoms = (np.array(part) for part in zip(*fits, strict=True))
     quantiles = -np.asarray(stdtrit(freedoms, (1 - options.level) / 2))
     margin = quantiles[:, None] * errors

@@ -117,8 +117,17 @@ def fit_cavity(
     doubtful = _doubtful(problem, freedom / problem.freedom, tail.deviate(z), weights)
     if len(doubtful):
         z, tail = _refitted(problem, tail.deviate(z), doubtful, progress), NORMAL_TAIL
-    ended = now, freedom, iterations, converged, problem.full
-    return CavityFit(_fitting(problem, now, freedom, repeated), z, tail, law, *ended)
+    errors, ratio = now.scores.std_errors, now.fitted.ratio
+    if not problem.full:
+        # more had a claim to take part, and what the best of them leave is less than the noise
+        crammed = int(now.sites.active.sum()) >= most_active(problem.centerd.size)
+        errors = errors * problem.freedom / freedom if crammed else errors
+    elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
+        # the bumps of the prior have a width, and hold shares for more unlike than they are; where
+        # devices may repeat, `pipeline` decides
+        errors = errors * np.sqrt(ratio)
+    scores = now.scores._replace(std_errors=errors)
+    return CavityFit(scores, z, tail, law, now, freedom, iterations, converged, problem.full)
 
 
 def _until_converged(
@@ -164,20 +173,6 @@ def _doubtful(
     doubtful = np.flatnonzero((p <= limit) & (deviates > WORTH_LEAVING_OUT))
     strength = deviates if weights is None else -p
     return doubtful[np.argsort(strength[doubtful], kind="stable")]
-
-
-def _fitting(problem: FitProblem, now: EpIteration, freedom: float, repeated: bool) -> Scores:
-    """Scores with the errors that what the fit leaves over has shown."""
-    scores, ratio, errors = now.scores, now.fitted.ratio, now.scores.std_errors
-    if not problem.full:
-        # more had a claim to take part, and what the best of them leave is less than the noise
-        crammed = int(now.sites.active.sum()) >= most_active(problem.centerd.size)
-        errors = errors * problem.freedom / freedom if crammed else errors
-    elif not repeated and ratio <= 1 - QUIETER * np.sqrt(2 / freedom):
-        # the bumps of the prior have a width, and hold shares for more unlike than they are; where
-        # devices may repeat, `pipeline` decides
-        errors = errors * np.sqrt(ratio)
-    return scores._replace(std_errors=errors)
 
 
 def _left_out(problem: FitProblem, now: EpIteration) -> Floats:
